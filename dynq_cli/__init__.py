@@ -1,0 +1,42 @@
+"""dynq keeps the results of queries up to date over change logs.
+
+The layers, top to bottom; each imports only from those below it:
+
+    cli       parse, call, print
+    session   the library behind the commands: the same verbs
+    io        data files in, results out; Arrow at every boundary
+    plan      a view tree for each query, and the explanation of it
+    query     SQL and rules in one normal form; its class, with a witness
+    spec      the YAML file as a frozen model; all its errors at once
+    errors    one base for every error that reaches a user
+
+The verbs below are loaded when they are first used, so that importing the package costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from dynq_cli.io.infer import infer_spec as infer_spec
+    from dynq_cli.session import explain_spec as explain_spec
+    from dynq_cli.spec.load import load_spec as load_spec
+
+__version__ = "0.1.0.dev0"
+
+_VERBS = {
+    "explain_spec": "dynq_cli.session",
+    "infer_spec": "dynq_cli.io.infer",
+    "load_spec": "dynq_cli.spec.load",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name in _VERBS:
+        return getattr(import_module(_VERBS[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_VERBS])

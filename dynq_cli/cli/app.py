@@ -1,0 +1,92 @@
+"""The entry of the `dynq` command, and the only place that turns errors into exit codes.
+
+No traceback reaches a user: what dynq expects is a `DynqError` with its own code; anything else
+is reported as a fault of dynq in one line, with how to see more.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+
+import typer
+from typer.core import TyperGroup
+
+from dynq_cli.cli import options, output
+from dynq_cli.cli.commands.explain import explain
+from dynq_cli.cli.commands.infer import infer
+from dynq_cli.cli.commands.init import init
+from dynq_cli.errors import EXIT_INTERRUPTED, EXIT_RUNTIME, DynqError
+
+app = typer.Typer(
+    name="dynq",
+    rich_markup_mode=None,  # plain help: rich would double the time `dynq --help` takes
+    pretty_exceptions_enable=False,
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
+)
+
+
+@app.callback()
+def dynq(
+    version: options.Version = False,
+    quiet: options.Quiet = False,
+    verbose: options.Verbose = False,
+    log_format: options.Log = None,
+) -> None:
+    """Keep the results of queries up to date over change logs."""
+
+
+for _command in (explain, infer, init):
+    app.command()(_command)
+
+
+def group() -> TyperGroup:
+    """The command tree that typer builds from the app, global options on every command."""
+    tree = typer.main.get_command(app)
+    assert isinstance(tree, TyperGroup)
+    options.share(tree)
+    return tree
+
+
+def main(args: Sequence[str] | None = None) -> int:
+    """Run one command line and return its exit code."""
+    output.settings = output.Settings()
+    try:
+        code = group().main(args=args, prog_name="dynq", standalone_mode=False)
+        return code if isinstance(code, int) else 0
+    except DynqError as error:
+        output.fail_with(error)
+        return error.exit_code
+    except typer.TyperException as error:
+        _fail_usage(error)
+        return error.exit_code
+    except output.ReaderGoneError:
+        output.silence_stdout()
+        return 0
+    except (KeyboardInterrupt, typer.Abort):
+        return EXIT_INTERRUPTED
+    except Exception as error:
+        return _fail_internal(error)
+
+
+def _fail_usage(error: typer.TyperException) -> None:
+    context = getattr(error, "ctx", None)
+    message = error.format_message().replace("Value error, ", "")
+    if context is None or message.startswith("Usage:"):
+        output.fail_plain(message)
+        return
+    output.fail(f"{message.rstrip('.')}; see '{context.command_path} --help'", "usage")
+
+
+def _fail_internal(error: Exception) -> int:
+    if os.environ.get("DYNQ_DEBUG"):
+        import traceback
+
+        output.fail_plain("".join(traceback.format_exception(error)).rstrip())
+    what = f"{type(error).__name__}: {error}".splitlines()[0]
+    output.fail(
+        f"internal error: {what}, please report; rerun with DYNQ_DEBUG=1 for the traceback",
+        "internal",
+    )
+    return EXIT_RUNTIME

@@ -1,0 +1,1 @@
+"""One module per command, named after it; each calls one library verb."""

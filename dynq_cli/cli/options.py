@@ -1,0 +1,82 @@
+"""Options that several commands share, each declared once.
+
+The global options may stand before or after the command's name; `share` gives every command
+those of the group.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+from typer.core import TyperGroup
+
+from dynq_cli import __version__
+from dynq_cli.cli import output
+
+
+class LogFormat(StrEnum):
+    text = "text"
+    json = "json"
+
+
+def _set_quiet(value: bool) -> None:
+    output.settings.quiet |= value
+
+
+def _set_verbose(value: bool) -> None:
+    output.settings.verbose |= value
+
+
+def _set_log_format(value: LogFormat | None) -> None:
+    if value is not None:
+        output.settings.json_log = value is LogFormat.json
+
+
+def _show_version(value: bool) -> None:
+    if value:
+        output.result(f"dynq {__version__}")
+        raise typer.Exit
+
+
+Quiet = Annotated[
+    bool,
+    typer.Option("--quiet", help="Say nothing but warnings and errors.", callback=_set_quiet, expose_value=False),
+]
+Verbose = Annotated[
+    bool,
+    typer.Option("--verbose", help="Say on stderr what is done.", callback=_set_verbose, expose_value=False),
+]
+Log = Annotated[
+    LogFormat | None,
+    typer.Option(
+        "--log-format",
+        help="How messages on stderr look: text, or one JSON object per line.",
+        callback=_set_log_format,
+        expose_value=False,
+        is_eager=True,
+    ),
+]
+Version = Annotated[
+    bool,
+    typer.Option("--version", help="Print the version.", callback=_show_version, expose_value=False, is_eager=True),
+]
+Query = Annotated[
+    str | None,
+    typer.Option("--query", "-q", metavar="NAME", help="Only this query; all of them where it is not given."),
+]
+OutFile = Annotated[
+    str | None,
+    typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, whole or not at all; - is stdout."),
+]
+Spec = Annotated[str, typer.Argument(metavar="SPEC", help="The spec, a YAML file.", show_default=False)]
+
+_GLOBAL = ("quiet", "verbose", "log_format")
+
+
+def share(group: TyperGroup) -> None:
+    """Let the global options stand after a command's name, too."""
+    shared = [option for option in group.params if option.name in _GLOBAL]
+    for command in group.commands.values():
+        command.params.extend(shared)

@@ -1,0 +1,98 @@
+"""Which files are meant by the paths of a command line, what they hold and which relation they belong to.
+
+A file belongs to the relation its name says up to the first dot. The `part-*` files of a
+directory, as Spark writes them, belong to the relation their directory's name says.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from dynq_cli.errors import RejectedError, UsageError
+
+Format = Literal["parquet", "csv", "arrow", "jsonl"]
+
+_FORMATS: dict[str, Format] = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".csv": "csv",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+}
+_COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+_MAGIC: dict[bytes, Format] = {b"PAR1": "parquet", b"ARROW1": "arrow"}
+
+
+@dataclass(frozen=True)
+class DataFile:
+    """A file, its format, and the relation its name says; `path` is as the user wrote it."""
+
+    path: str
+    format: Format
+    relation: str
+
+
+def find_data_files(paths: Iterable[str]) -> list[DataFile]:
+    """The data files that `paths` mean: files themselves, and those below directories, by name."""
+    return [file for path in paths for file in _below(path)]
+
+
+def _below(path: str) -> Iterator[DataFile]:
+    if not os.path.isdir(path):
+        if not os.path.exists(path):
+            raise UsageError(f"there is no file {path}")
+        yield DataFile(path, _format(path), _relation(Path(path)))
+        return
+    found = [
+        os.path.join(folder, name)
+        for folder, folders, names in os.walk(path)
+        for name in sorted(names)
+        if _visible(folders) and not name.startswith(("_", ".")) and _by_extension(name) is not None
+    ]
+    if not found:
+        raise UsageError(f"there are no data files below {path}: looked for {' '.join(_FORMATS)}")
+    for name in found:
+        yield DataFile(name, _format(name), _relation(Path(name)))
+
+
+def _visible(folders: list[str]) -> bool:
+    """Keep os.walk out of hidden and bookkeeping folders, and in the order of names."""
+    folders[:] = sorted(f for f in folders if not f.startswith(("_", ".")))
+    return True
+
+
+def _by_extension(name: str) -> Format | None:
+    path = Path(name.lower())
+    suffix = path.with_suffix("").suffix if path.suffix in _COMPRESSED else path.suffix
+    return _FORMATS.get(suffix)
+
+
+def _format(path: str) -> Format:
+    known = _by_extension(os.path.basename(path))
+    if known is not None:
+        return known
+    try:
+        with open(path, "rb") as file:
+            start = file.read(8)
+    except OSError as error:
+        raise RejectedError(f"{path} cannot be read: {error.strerror or error}") from error
+    for magic, known in _MAGIC.items():
+        if start.startswith(magic):
+            return known
+    raise UsageError(f"{path} has no extension that says its format: name it with one of {' '.join(_FORMATS)}")
+
+
+def _relation(path: Path) -> str:
+    named = path.absolute().parent if path.name.startswith("part-") else path
+    name = re.sub(r"\W", "_", named.name.split(".")[0], flags=re.ASCII)
+    return name if re.match(r"[A-Za-z_]", name) else f"r_{name}"

@@ -1,0 +1,241 @@
+"""The plan of a query: core, class, strategy, tree, guarantees, advice.
+
+    free-connex acyclic   view-tree              the tree of least cost
+    acyclic               … +projection          the tree of a larger head, and the projected table
+    cyclic, count of a Loomis–Whitney query      ivm-epsilon
+    cyclic                … +join                atoms joined without a guard until a tree exists
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from dynq_cli.plan.advise import advice_of
+from dynq_cli.plan.cost import WEIGHTS, Weights, cost_of
+from dynq_cli.plan.extend import extensions
+from dynq_cli.plan.guarantees import Kept, guarantees_of, ivm_epsilon_guarantees, updates_of
+from dynq_cli.plan.materialise import Merged, loomis_whitney_degree, merge
+from dynq_cli.plan.order import completions, layered, obstacle
+from dynq_cli.plan.plan import AnyPlan, DistinctTree, Plan, Strategy, UpdateCost
+from dynq_cli.plan.search import Search, leaf
+from dynq_cli.plan.union import plan_union
+from dynq_cli.plan.view_tree import Node
+from dynq_cli.query.classify import classify
+from dynq_cli.query.core import core
+from dynq_cli.query.hypergraph import Hypergraph, hypergraph_of
+from dynq_cli.query.normal_form import ConjunctiveQuery, Query, UnionQuery, VariableOrder
+from dynq_cli.query.reduction import is_free_connex, reduce, start
+from dynq_cli.query.scalar import quote
+from dynq_cli.spec.model import Spec
+
+
+def plan_query(query: Query, spec: Spec) -> AnyPlan:
+    """The plan of a query. Never refuses: what cannot be kept as asked says so in `refusal`."""
+    if isinstance(query, UnionQuery):
+        return plan_union(query, [plan_query(m, spec) for m in query.members])
+    return _Chooser(core(query), spec).plan()
+
+
+@dataclass(frozen=True)
+class _Shape:
+    """What the trees are searched over: atoms, or groups of atoms joined first."""
+
+    graph: Hypergraph
+    leaves: tuple[Node, ...]
+
+
+class _Chooser:
+    def __init__(self, query: ConjunctiveQuery, spec: Spec) -> None:
+        self.query = query
+        self.spec = spec
+        self.graph = hypergraph_of(query)
+        self.rank = {v.name: i for i, v in enumerate(query.variables)}
+        self.weights = _weights(query, spec)
+        self.notes: list[str] = []
+
+    def plan(self) -> Plan:
+        classes = classify(self.graph)
+        degree = loomis_whitney_degree(self.graph)
+        views = tuple((v.name, plan_query(v.query, self.spec)) for v in self.query.views)
+        advice = list(advice_of(self.graph, classes))
+        if not classes.acyclic and degree is not None and self._only_sums():
+            return self._ivm_epsilon(degree)
+        joined = not classes.acyclic
+        shape = self._joined() if joined else self._atoms()
+        head, shape = self._free_connex_head(shape)
+        projected = head != frozenset(self.query.head)
+        tree, order, refusal = self._tree(shape, head, projected)
+        kept = Kept(self.query, tree, self.weights, bool(order), projected)
+        updates = updates_of(kept)
+        if not order:
+            advice += self._hints(shape, updates, projected)
+        return Plan(
+            query=self.query,
+            classification=classes,
+            strategy=_strategy(joined, projected),
+            tree=tree,
+            head=tuple(v.name for v in self.query.variables if v.name in head),
+            order=order,
+            guarantees=guarantees_of(kept, updates),
+            updates=updates,
+            distinct=tuple(self._distinct_trees(shape)),
+            views=views,
+            notes=tuple(self.notes),
+            advice=tuple(advice),
+            refusal=refusal,
+        )
+
+    def _only_sums(self) -> bool:
+        return all(a.function in ("count", "sum", "avg") for a in self.query.aggregates) and not self.query.head
+
+    def _atoms(self) -> _Shape:
+        leaves = tuple(leaf(i, sorted(a.variables), self.rank) for i, a in enumerate(self.query.atoms))
+        return _Shape(self.graph, leaves)
+
+    def _joined(self) -> _Shape:
+        merged = merge(self.graph, self.weights, self.rank)
+        for group, node in zip(merged.groups, merged.leaves, strict=True):
+            if node.kind == "join":
+                self.notes.append(_why_joined(self.query, group, node, merged))
+        return _Shape(merged.graph, merged.leaves)
+
+    def _free_connex_head(self, shape: _Shape) -> tuple[frozenset[str], _Shape]:
+        """The head itself, or the extension whose tree costs least."""
+        if is_free_connex(shape.graph):
+            return shape.graph.free, shape
+        best = None
+        for added in extensions(shape.graph):
+            wider = _Shape(shape.graph.with_free(shape.graph.free | set(added)), shape.leaves)
+            tree = self._search(wider)
+            if tree is not None and (best is None or cost_of(tree, self.weights) < best[0]):
+                best = (cost_of(tree, self.weights), added, wider)
+        assert best is not None, "the full head of an acyclic query is free-connex"
+        self.notes.append(
+            f"kept with {', '.join(best[1])} added to the head; the result asked for is its projection, kept as a table"
+        )
+        return best[2].graph.free, best[2]
+
+    def _search(self, shape: _Shape, order: Sequence[str] = ()) -> Node | None:
+        finish = layered(order) if order else None
+        return Search(shape.graph, shape.leaves, self.weights, self.rank, finish).run()
+
+    def _tree(
+        self, shape: _Shape, head: frozenset[str], projected: bool
+    ) -> tuple[Node, tuple[VariableOrder, ...], str]:
+        plain = self._search(shape)
+        assert plain is not None, "a free-connex query has a tree"
+        if not self.query.order:
+            return plain, (), ""
+        if projected:
+            return plain, self._table_order(), ""
+        wanted = [o.variable for o in self.query.order]
+        names = [v.name for v in self.query.variables if v.name in head]
+        best: tuple[Node, tuple[str, ...]] | None = None
+        for order in completions(wanted, names):
+            tree = self._search(shape, order)
+            if tree is not None and (best is None or cost_of(tree, self.weights) < cost_of(best[0], self.weights)):
+                best = (tree, order)
+        if best is None:
+            return plain, (), self._order_refusal(shape, wanted, names)
+        directions = {o.variable: o.descending for o in self.query.order}
+        return best[0], tuple(VariableOrder(v, directions.get(v, False)) for v in best[1]), ""
+
+    def _table_order(self) -> tuple[VariableOrder, ...]:
+        """A table can be kept in any order."""
+        named = {o.variable for o in self.query.order}
+        return (*self.query.order, *(VariableOrder(v) for v in self.query.head if v not in named))
+
+    def _order_refusal(self, shape: _Shape, wanted: Sequence[str], names: Sequence[str]) -> str:
+        state = reduce(shape.graph, start(shape.graph), shape.graph.free, first_pass=True)
+        edges = [e for _, e in state.edges]
+        within = obstacle(edges, state.comparisons, wanted)
+        why = within or obstacle(edges, state.comparisons, next(iter(completions(wanted, names))))
+        return f"order_by [{', '.join(map(str, self.query.order))}] cannot be kept: {why}"
+
+    def _hints(self, shape: _Shape, updates: Sequence[UpdateCost], projected: bool) -> Iterator[str]:
+        """Relations whose changes another tree would make cheap, if the spec said that they are frequent."""
+        for i, atom in enumerate(self.query.atoms):
+            relation = self.spec.relation(atom.source)
+            if updates[i].bound != "O(n)" or relation is None or relation.changes == "often":
+                continue
+            same = [self.spec.relation(a.source) is relation for a in self.query.atoms]
+            heavy = [WEIGHTS["often"] if s else WEIGHTS["rare"] for s in same]
+            weights = Weights(tuple(heavy), self.weights.keys)
+            tree = Search(shape.graph, shape.leaves, weights, self.rank).run()
+            assert tree is not None
+            other = updates_of(Kept(self.query, tree, weights, False, projected))
+            if all(other[j].bound != "O(n)" for j, s in enumerate(same) if s):
+                slow = [u.atom for u in other if u.bound == "O(n)"]
+                yield (
+                    f"if {relation.name} is what changes most, say so (changes: often): another tree makes its changes "
+                    f"{other[i].bound}" + (f", and those of {', '.join(slow)} O(n)" if slow else "")
+                )
+
+    def _distinct_trees(self, shape: _Shape) -> list[DistinctTree]:
+        found = []
+        for a in self.query.aggregates:
+            if a.function == "count_distinct" and a.variable is not None:
+                graph = shape.graph.with_free(frozenset(self.query.head) | {a.variable})
+                _, wider = self._free_connex_head(_Shape(graph, shape.leaves))
+                tree = self._search(wider)
+                assert tree is not None
+                found.append(DistinctTree(a.name, a.variable, tree))
+        return found
+
+    def _ivm_epsilon(self, degree: int) -> Plan:
+        leaves = self._atoms().leaves
+        tree = Node((), leaves, kind="join", output=True)
+        cost = [UpdateCost(str(a), "O(n^0.5)", "touches at most √n light or heavy partners") for a in self.query.atoms]
+        return Plan(
+            query=self.query,
+            classification=classify(self.graph),
+            strategy="ivm-epsilon",
+            tree=tree,
+            head=(),
+            order=(),
+            guarantees=ivm_epsilon_guarantees(degree),
+            updates=tuple(cost),
+        )
+
+
+def _strategy(joined: bool, projected: bool) -> Strategy:
+    if joined:
+        return "view-tree+join+projection" if projected else "view-tree+join"
+    return "view-tree+projection" if projected else "view-tree"
+
+
+def _why_joined(query: ConjunctiveQuery, group: Sequence[int], node: Node, merged: Merged) -> str:
+    atoms = " and ".join(str(query.atoms[i]) for i in group)
+    by = f" where {', '.join(map(str, node.joined_by))}" if node.joined_by else ""
+    many = len(group) > 2
+    kind = "group" if many else "pair"
+    return (
+        f"{atoms} are joined into a view of their own{by}: with this {kind} joined a tree exists, and it is the "
+        f"{kind} expected to be smallest (about n^{merged.exponent + 1:.2f} rows where values are spread evenly)"
+    )
+
+
+def _weights(query: ConjunctiveQuery, spec: Spec) -> Weights:
+    changes, keys = [], []
+    derived: Mapping[str, Query] = {v.name: v.query for v in query.views}
+    for atom in query.atoms:
+        relation = spec.relation(atom.source)
+        key: tuple[str, ...] = ()
+        if relation is not None:
+            key = relation.key
+        elif atom.source in derived:
+            key = _view_key(derived[atom.source])
+        by_column = {b.scalar.sql: b.variable for b in atom.bindings}
+        bound = [by_column.get(quote(c)) for c in key]
+        keys.append(frozenset(v for v in bound if v is not None) if key and None not in bound else None)
+        changes.append(WEIGHTS[relation.changes if relation is not None else "normal"])
+    return Weights(tuple(changes), tuple(keys))
+
+
+def _view_key(query: Query) -> tuple[str, ...]:
+    """The output columns that identify a row of a view, or () if nothing is known."""
+    if isinstance(query, ConjunctiveQuery) and query.grouped:
+        shown = {c.source: c.name for c in query.columns if c.kind == "variable"}
+        return tuple(shown[v] for v in query.head) if set(query.head) <= set(shown) else ()
+    return tuple(c.name for c in query.columns) if query.semantics == "set" else ()

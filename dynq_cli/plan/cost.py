@@ -1,0 +1,72 @@
+"""What a tree costs under changes; the search takes the tree of least cost.
+
+A change of an atom climbs from its leaf to the root. Across a guard it touches one row; across
+another edge it touches every row of the parent that agrees on the shared variables:
+
+    KEYED      the shared variables contain a key of a relation that guards the parent: one row
+    EQUAL      a group of rows
+    COMPARED   a range of rows
+    PRODUCT    all rows: nothing is shared
+
+The cost of a tree is the sum over atoms of what their changes touch on the way, weighted by how
+often the relation changes; then the number of edges that are no guards; then the depth.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from dynq_cli.plan.view_tree import Node
+
+KEYED, EQUAL, COMPARED, PRODUCT = 0.1, 1.0, 2.0, 3.0
+WEIGHTS: Mapping[str, float] = {"rare": 0.1, "normal": 1.0, "often": 10.0}
+
+Cost = tuple[float, int, int]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Per atom: how often it changes, and the keys of its relation that it binds, as variables."""
+
+    changes: tuple[float, ...]
+    keys: tuple[frozenset[str] | None, ...] = field(default=())
+
+    def key(self, atom: int) -> frozenset[str] | None:
+        return self.keys[atom] if self.keys else None
+
+
+def cost_of(root: Node, weights: Weights) -> Cost:
+    """Compares as a tuple; less is better."""
+    touched = _touched(root, 0.0, weights)
+    plain = sum(1 for parent, child in root.edges() if not child.guards(parent))
+    return (round(touched, 6), plain, root.depth)
+
+
+def _touched(node: Node, above: float, weights: Weights) -> float:
+    if node.atom is not None:
+        return weights.changes[node.atom] * above
+    return sum(_touched(c, above + edge_cost(node, c, weights), weights) for c in node.children)
+
+
+def edge_cost(parent: Node, child: Node, weights: Weights) -> float:
+    """What a changed group of `child` touches in `parent`, beyond the one row of a guard."""
+    if child.guards(parent):
+        return 0.0
+    shared = frozenset(parent.shared(child))
+    if is_keyed(parent, shared, weights):
+        return KEYED
+    if child.comparisons:
+        return COMPARED
+    return EQUAL if shared else PRODUCT
+
+
+def is_keyed(parent: Node, shared: frozenset[str], weights: Weights) -> bool:
+    """Whether at most one row of `parent` agrees with given values of `shared`."""
+    if not parent.variables:
+        return True
+    for node in parent.walk():
+        key = weights.key(node.atom) if node.atom is not None else None
+        if key is not None and key <= shared and parent.vars <= node.vars:
+            return True
+    return False

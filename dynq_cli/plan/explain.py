@@ -1,0 +1,194 @@
+"""A plan in words and as JSON: class, witness, tree, costs, and what would make it cheaper."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections.abc import Iterator
+
+from dynq_cli.plan.draw import LEGEND, draw_text
+from dynq_cli.plan.fingerprint import fingerprint
+from dynq_cli.plan.plan import AnyPlan, Guarantees, Plan, UnionPlan
+from dynq_cli.plan.view_tree import Node
+from dynq_cli.query.classify import Classification
+from dynq_cli.query.normal_form import Aggregate, ConjunctiveQuery
+from dynq_cli.query.scalar import quote
+
+WIDTH = 110
+KEY = 12
+
+
+def explain_text(plan: AnyPlan) -> str:
+    """Everything about one query, for people."""
+    return "\n".join(_lines(plan)) + "\n"
+
+
+def _lines(plan: AnyPlan) -> Iterator[str]:
+    yield f"{plan.name}: {plan.classification.name} ({plan.strategy})"
+    if isinstance(plan, UnionPlan):
+        yield from _union(plan)
+        return
+    yield from _entry("query", str(plan.query))
+    for text in _body(plan.query):
+        yield from _entry("", text)
+    for name, _ in plan.views:
+        yield from _entry("view", f"{name}, kept by a plan of its own (below)")
+    for text in plan.query.simplifications:
+        yield from _entry("simplified", text)
+    yield from _classes(plan.classification)
+    for text in plan.notes:
+        yield from _entry("kept", text)
+    if plan.order:
+        yield from _entry("order", ", ".join(map(str, plan.order)))
+    if plan.refusal:
+        yield from _entry("refused", plan.refusal)
+    yield from _tree("tree", plan, plan.tree)
+    for d in plan.distinct:
+        yield from _tree("tree", plan, d.tree, f"counts distinct {d.variable} for {d.aggregate}")
+    yield from _costs(plan.guarantees)
+    for i, u in enumerate(plan.updates):
+        yield from _entry("changes" if i == 0 else "", f"{u.atom}: {u.bound}, {u.meaning}")
+    for i, text in enumerate(plan.advice):
+        yield from _entry("cheaper" if i == 0 else "", text)
+    for _, view in plan.views:
+        yield ""
+        yield from (f"  {line}" if line else "" for line in _lines(view))
+
+
+def _union(plan: UnionPlan) -> Iterator[str]:
+    yield from _entry("query", str(plan.query))
+    yield from _classes(plan.classification)
+    if plan.refusal:
+        yield from _entry("refused", plan.refusal)
+    yield from _costs(plan.guarantees)
+    for member in plan.members:
+        yield ""
+        yield from (f"  {line}" if line else "" for line in _lines(member))
+
+
+def _entry(key: str, text: str) -> Iterator[str]:
+    """`key   text`, wrapped under itself."""
+    first, rest = f"  {key:<{KEY}}", " " * (KEY + 2)
+    whole = re.sub(r" (<=?|!=|\+|-|=|:-) ", "\0\\1\0", text)
+    for line in textwrap.wrap(whole, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False):
+        yield line.replace("\0", " ")
+
+
+def _body(query: ConjunctiveQuery) -> Iterator[str]:
+    for atom in query.atoms:
+        filters = [f.sql for f in atom.filters]
+        plain = {quote(c) for b in atom.bindings for c in b.scalar.columns}
+        computed = [f"{b.variable} = {b.scalar.sql}" for b in atom.bindings if b.scalar.sql not in plain]
+        if filters:
+            yield f"{atom.alias}: where {' and '.join(filters)}"
+        if computed:
+            yield f"{atom.alias}: {', '.join(computed)}"
+    for a in query.aggregates:
+        yield f"{a.name} = {_aggregate(query, a)}"
+    if query.having is not None:
+        yield f"having {query.having.sql}"
+
+
+def _aggregate(query: ConjunctiveQuery, a: Aggregate) -> str:
+    if a.variable is not None:
+        inside = f"distinct {a.variable}" if a.function == "count_distinct" else a.variable
+        return f"{a.function.removesuffix('_distinct')}({inside})"
+    parts = []
+    for m in a.monomials:
+        factors = [f"{query.atoms[f.atom].alias}.({f.scalar.sql})" for f in m.factors]
+        shown = [str(m.coefficient)] if m.coefficient != 1 or not factors else []
+        parts.append(" · ".join(shown + factors))
+    return f"{a.function}({' + '.join(parts) or '*'})"
+
+
+def _classes(c: Classification) -> Iterator[str]:
+    held = (
+        ("q-hierarchical", c.q_hierarchical, c.not_q_hierarchical),
+        ("t-hierarchical", c.t_hierarchical, c.not_t_hierarchical),
+        ("free-connex", c.free_connex, c.not_free_connex or c.not_acyclic),
+        ("acyclic", c.acyclic, c.not_acyclic),
+    )
+    yield from _entry("classes", ", ".join(name if yes else f"not {name}" for name, yes, _ in held))
+    said: set[str] = set()
+    for name, yes, why in held:
+        if not yes and why not in said:
+            said.add(why)
+            yield from _entry("", f"not {name}: {why}")
+
+
+def _tree(key: str, plan: Plan, tree: Node, title: str = "") -> Iterator[str]:
+    yield from _entry(key, title or LEGEND)
+    for line in draw_text(plan, tree):
+        yield f"{' ' * (KEY + 2)}{line}"
+
+
+def _costs(guarantees: Guarantees) -> Iterator[str]:
+    for name, g in guarantees.items():
+        yield from _entry(name, f"{g.bound}: {g.meaning}")
+
+
+def explain_json(plan: AnyPlan) -> dict[str, object]:
+    """The same for programs."""
+    c = plan.classification
+    said: dict[str, object] = {
+        "query": str(plan.query),
+        "class": c.name,
+        "q_hierarchical": c.q_hierarchical,
+        "t_hierarchical": c.t_hierarchical,
+        "free_connex": c.free_connex,
+        "acyclic": c.acyclic,
+        "strategy": plan.strategy,
+        "semantics": plan.query.semantics,
+        "columns": [{"name": o.name, "type": str(o.type), "nullable": o.nullable} for o in plan.query.columns],
+        "guarantees": {name: g.bound for name, g in plan.guarantees.items()},
+        "meanings": {name: g.meaning for name, g in plan.guarantees.items()},
+        "witness": c.witness,
+        "witnesses": {
+            "q_hierarchical": c.not_q_hierarchical,
+            "t_hierarchical": c.not_t_hierarchical,
+            "free_connex": c.not_free_connex or c.not_acyclic,
+            "acyclic": c.not_acyclic,
+        },
+        "refusal": plan.refusal,
+        "fingerprint": fingerprint(plan),
+    }
+    if isinstance(plan, UnionPlan):
+        members = [explain_json(m) for m in plan.members]
+        tree = {"vars": [], "children": [m["tree"] for m in members], "guards": [], "predicates": [], "output": True}
+        return said | {"tree": tree, "members": members, "count_by": plan.count_by, "notes": list(plan.notes)}
+    return said | {
+        "tree": _node_json(plan, plan.tree, None),
+        "distinct_trees": [
+            {"aggregate": d.aggregate, "variable": d.variable, "tree": _node_json(plan, d.tree, None)}
+            for d in plan.distinct
+        ],
+        "head": list(plan.head),
+        "order": [str(o) for o in plan.order],
+        "simple": plan.tree.is_simple,
+        "updates": [{"atom": u.atom, "bound": u.bound, "meaning": u.meaning} for u in plan.updates],
+        "simplifications": list(plan.query.simplifications),
+        "notes": list(plan.notes),
+        "advice": list(plan.advice),
+        "views": {name: explain_json(view) for name, view in plan.views},
+    }
+
+
+def _node_json(plan: Plan, node: Node, parent: Node | None) -> dict[str, object]:
+    """`guards` are the positions among `children` of those that guard this node; `predicates` those
+    on the edge to the parent."""
+    said: dict[str, object] = {
+        "vars": list(node.variables),
+        "kind": node.kind,
+        "output": node.output,
+        "guard": parent is not None and node.guards(parent),
+        "predicates": [str(c) for c in node.comparisons],
+        "guards": [i for i, c in enumerate(node.children) if c.guards(node)],
+        "children": [_node_json(plan, c, node) for c in node.children],
+    }
+    if node.atom is not None:
+        atom = plan.query.atoms[node.atom]
+        said |= {"atom": str(atom), "relation": atom.source, "alias": atom.alias, "mode": atom.mode}
+        said["filters"] = [f.sql for f in atom.filters]
+    if node.joined_by:
+        said["joined_by"] = [str(c) for c in node.joined_by]
+    return said

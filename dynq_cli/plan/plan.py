@@ -1,0 +1,120 @@
+"""The immutable plan of a query: everything known before the data.
+
+A plan says how a query is kept (`strategy`), in which tree, and what that costs. Plans compare by
+value and print as trees; nothing in them depends on data.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dynq_cli.plan.view_tree import Node
+from dynq_cli.query.classify import Classification
+from dynq_cli.query.normal_form import ConjunctiveQuery, UnionQuery, VariableOrder
+
+Strategy = Literal["view-tree", "view-tree+projection", "view-tree+join", "view-tree+join+projection", "ivm-epsilon"]
+UnionCount = Literal["sum", "inclusion-exclusion", "table"]
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """A bound in n, the number of base rows, and what it means for this query."""
+
+    bound: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Guarantees:
+    update: Guarantee
+    delay: Guarantee
+    count: Guarantee
+    jth: Guarantee
+    space: Guarantee
+
+    def items(self) -> tuple[tuple[str, Guarantee], ...]:
+        return (
+            ("update", self.update),
+            ("delay", self.delay),
+            ("count", self.count),
+            ("jth", self.jth),
+            ("space", self.space),
+        )
+
+
+@dataclass(frozen=True)
+class UpdateCost:
+    """What a changed row of one atom touches."""
+
+    atom: str
+    bound: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class DistinctTree:
+    """The second tree that counts the distinct values of a variable per group."""
+
+    aggregate: str
+    variable: str
+    tree: Node
+
+
+@dataclass(frozen=True)
+class Plan:
+    """`head` is what the tree's output set holds: the query's head, or an extension of it that is
+    projected. `order` is the complete order the tree keeps, if the query has one. `refusal` says why
+    the query cannot be kept as asked."""
+
+    query: ConjunctiveQuery
+    classification: Classification
+    strategy: Strategy
+    tree: Node
+    head: tuple[str, ...]
+    order: tuple[VariableOrder, ...]
+    guarantees: Guarantees
+    updates: tuple[UpdateCost, ...]
+    distinct: tuple[DistinctTree, ...] = ()
+    views: tuple[tuple[str, AnyPlan], ...] = ()
+    notes: tuple[str, ...] = ()
+    advice: tuple[str, ...] = ()
+    refusal: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.query.name
+
+    @property
+    def is_projected(self) -> bool:
+        return set(self.head) != set(self.query.head)
+
+    def __repr__(self) -> str:
+        return f"{self.query}\n{self.classification.name}, {self.strategy}\n{self.tree!r}"
+
+
+@dataclass(frozen=True)
+class UnionPlan:
+    """Members are kept each by its own plan; `count_by` says where the number of rows comes from."""
+
+    query: UnionQuery
+    members: tuple[AnyPlan, ...]
+    classification: Classification
+    count_by: UnionCount
+    guarantees: Guarantees
+    notes: tuple[str, ...] = ()
+    refusal: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.query.name
+
+    @property
+    def strategy(self) -> str:
+        return "union"
+
+    def __repr__(self) -> str:
+        return "\n".join([str(self.query), *(repr(m) for m in self.members)])
+
+
+AnyPlan = Plan | UnionPlan

@@ -1,0 +1,136 @@
+"""Spec → normal form: every query of a spec, or every problem of it at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from dynq_cli.errors import Place, Problem, SpecError
+from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn, Query, UnionQuery, VariableOrder
+from dynq_cli.query.normalise import normalise
+from dynq_cli.query.problems import QueryProblems
+from dynq_cli.spec.model import QuerySpec, Spec, Text
+from dynq_cli.spec.types import widen
+
+
+def compile_spec(spec: Spec) -> dict[str, Query]:
+    """The normal form of every query, by name. Raises SpecError with all problems of all queries."""
+    queries: dict[str, Query] = {}
+    problems: list[Problem] = []
+    for query in spec.queries:
+        try:
+            queries[query.name] = compile_query(spec, query)
+        except SpecError as error:
+            problems += error.problems
+    if problems:
+        raise SpecError(problems)
+    return queries
+
+
+def compile_query(spec: Spec, query: QuerySpec) -> Query:
+    """The normal form of one query. Raises SpecError with all its problems."""
+    compiled = _compile_sql(spec, query) if query.language == "sql" else _compile_rules(spec, query)
+    ordered = _with_order(query, compiled) if query.order_by else compiled
+    return replace(ordered, max_view_rows=query.max_view_rows)
+
+
+def _located(text: Text, found: QueryProblems) -> list[Problem]:
+    return [Problem(text.place(p.offset), p.message, p.hint) for p in found.problems]
+
+
+def _compile_sql(spec: Spec, query: QuerySpec) -> Query:
+    from dynq_cli.query.sql import compile_sql
+
+    text = query.texts[0]
+    try:
+        return compile_sql(text.value, spec, query)
+    except QueryProblems as found:
+        raise SpecError(_located(text, found)) from None
+
+
+def _compile_rules(spec: Spec, query: QuerySpec) -> Query:
+    from dynq_cli.query.rule import compile_rule
+
+    members: list[ConjunctiveQuery] = []
+    problems: list[Problem] = []
+    for text in query.texts:
+        try:
+            members.append(normalise(compile_rule(text.value, spec, query)))
+        except QueryProblems as found:
+            problems += _located(text, found)
+    if problems:
+        raise SpecError(problems)
+    if len(members) == 1:
+        return members[0]
+    for text, member in zip(query.texts[1:], members[1:], strict=True):
+        problems += _check_heads(text.place(), members[0], member)
+    if problems:
+        raise SpecError(problems)
+    named = tuple(replace(m, name=f"{query.name}.{i}") for i, m in enumerate(members, 1))
+    columns = union_columns([m.columns for m in named])
+    return UnionQuery(query.name, named, columns, query.semantics or "set")
+
+
+def _check_heads(place: Place, first: ConjunctiveQuery, other: ConjunctiveQuery) -> list[Problem]:
+    if len(first.columns) != len(other.columns):
+        return [
+            Problem(
+                place,
+                f"this rule's head has {len(other.columns)} columns, the first rule's has {len(first.columns)}",
+                "the rules of one query are united: give all heads the same columns",
+            )
+        ]
+    return [
+        Problem(
+            place,
+            f"column {a.name} is {a.type} in the first rule and {b.type} here: no common type",
+            "the rules of one query are united: give all heads columns of the same types",
+        )
+        for a, b in zip(first.columns, other.columns, strict=True)
+        if widen(a.type, b.type) is None
+    ]
+
+
+def union_columns(members: list[tuple[OutputColumn, ...]]) -> tuple[OutputColumn, ...]:
+    """The columns of a union: names of the first member, types widened; None of them must clash."""
+    columns = []
+    for several in zip(*members, strict=True):
+        kind = several[0].type
+        for other in several[1:]:
+            common = widen(kind, other.type)
+            assert common is not None, "the caller has checked the types"
+            kind = common
+        nullable = any(c.nullable for c in several)
+        columns.append(OutputColumn(several[0].name, kind, nullable, "variable", several[0].name))
+    return tuple(columns)
+
+
+def _with_order(query: QuerySpec, compiled: Query) -> Query:
+    """Resolve `order_by` against the output columns."""
+    problems: list[Problem] = []
+    order: list[VariableOrder] = []
+    by_name = {c.name.lower(): c for c in compiled.columns}
+    for key in query.order_by:
+        place = key.place or query.texts[0].place()
+        column = by_name.get(key.column.lower())
+        if column is None:
+            names = ", ".join(c.name for c in compiled.columns) or "none: the query is Boolean"
+            problems.append(Problem(place, f"order_by: no output column {key.column}", f"the columns are {names}"))
+        elif column.kind == "aggregate" or (column.kind == "expression" and '"' in column.source):
+            message = f"order_by: {key.column} is an aggregate, and only the columns of groups can be ordered by"
+            problems.append(Problem(place, message, "order by columns of the GROUP BY"))
+        elif column.kind == "variable":
+            order.append(VariableOrder(column.source, key.descending))
+    if compiled.order and order and not problems:
+        problems.append(
+            Problem(
+                query.order_by[0].place or query.texts[0].place(),
+                "the query is ordered twice: by order_by and by ORDER BY in its SQL",
+                "keep one of the two",
+            )
+        )
+    if problems:
+        raise SpecError(problems)
+    seen: dict[str, VariableOrder] = {}
+    for entry in order:
+        seen.setdefault(entry.variable, entry)
+    return replace(compiled, order=tuple(seen.values()))

@@ -1,0 +1,118 @@
+"""The homomorphic core of a set query.
+
+Under set semantics an atom that another atom already implies says nothing: if the query maps into
+itself without atom A (variables to variables, head variables to themselves, atoms to atoms of the
+same source whose filters include theirs, comparisons to implied ones), dropping A gives an
+equivalent query. Doing so until no atom can go gives the core, which is unique up to renaming;
+its class is the query's class. Queries with aggregates count bindings and are left alone.
+
+Exponential in the number of atoms of one relation in the query, and in nothing else.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from decimal import Decimal
+
+from dynq_cli.query.comparisons import Closure, Edge, step_of
+from dynq_cli.query.normal_form import Atom, Comparison, ConjunctiveQuery
+
+
+def core(query: ConjunctiveQuery) -> ConjunctiveQuery:
+    """An equivalent query with as few atoms as possible."""
+    if query.semantics != "set" or query.grouped:
+        return query
+    current = query
+    while True:
+        redundant = next((i for i, _ in enumerate(current.atoms) if _maps_without(current, i)), None)
+        if redundant is None:
+            return current
+        gone = current.atoms[redundant]
+        current = _without(current, redundant, f"{gone} is implied by the other atoms: removed")
+
+
+def _without(query: ConjunctiveQuery, index: int, note: str) -> ConjunctiveQuery:
+    atoms = tuple(a for i, a in enumerate(query.atoms) if i != index)
+    left = frozenset().union(*(a.variables for a in atoms))
+    return replace(
+        query,
+        atoms=atoms,
+        comparisons=tuple(c for c in query.comparisons if c.variables <= left),
+        variables=tuple(v for v in query.variables if v.name in left),
+        simplifications=(*query.simplifications, note),
+    )
+
+
+@dataclass(frozen=True)
+class _Target:
+    """The query without one atom: what the whole query must map into."""
+
+    query: ConjunctiveQuery
+    atoms: tuple[Atom, ...]
+    closure: Closure
+
+
+def _maps_without(query: ConjunctiveQuery, index: int) -> bool:
+    if query.atoms[index].mode != "join" or len(query.atoms) == 1:
+        return False
+    atoms = tuple(a for i, a in enumerate(query.atoms) if i != index)
+    left = frozenset().union(*(a.variables for a in atoms))
+    if not set(query.head) <= left:
+        return False
+    kept = [c for c in query.comparisons if c.variables <= left and c.op != "!="]
+    closure = Closure((Edge(c.left, c.op, c.right, c.offset), _step(query, c)) for c in kept)
+    target = _Target(query, atoms, closure)
+    # The dropped atom first: most often it is the one that has nowhere to go.
+    order = [query.atoms[index], *atoms]
+    return _extend(target, order, {v: v for v in query.head})
+
+
+def _step(query: ConjunctiveQuery, c: Comparison) -> Decimal | None:
+    left, right = step_of(query.variable(c.left).type), step_of(query.variable(c.right).type)
+    return None if left is None or right is None else min(left, right)
+
+
+def _extend(target: _Target, atoms: list[Atom], mapping: dict[str, str]) -> bool:
+    """Backtracking search for a homomorphism that extends `mapping` to the atoms left."""
+    if not atoms:
+        return all(_implied(target, c, mapping) for c in target.query.comparisons)
+    atom, rest = atoms[0], atoms[1:]
+    for image in target.atoms:
+        extended = _onto(atom, image, mapping)
+        if extended is not None and _extend(target, rest, extended):
+            return True
+    return False
+
+
+def _onto(atom: Atom, image: Atom, mapping: dict[str, str]) -> dict[str, str] | None:
+    """`mapping` extended so that `atom` becomes `image`, or None."""
+    if (atom.source, atom.mode, atom.null_aware) != (image.source, image.mode, image.null_aware):
+        return None
+    if not set(atom.filters) <= set(image.filters):
+        return None
+    by_scalar = {b.scalar.sql: b.variable for b in image.bindings}
+    # R(x, x) binds its first column and has the second as the filter "a" = "b".
+    filters = {f.sql for f in image.filters}
+    for b in atom.bindings:
+        equal = next((i.variable for i in image.bindings if f"{i.scalar.sql} = {b.scalar.sql}" in filters), None)
+        if equal is not None:
+            by_scalar.setdefault(b.scalar.sql, equal)
+    extended = dict(mapping)
+    for b in atom.bindings:
+        # A scalar the image does not bind could be any value: stand-in variables differ from all others.
+        value = by_scalar.get(b.scalar.sql, f"{image.alias}.{b.scalar.sql}")
+        if extended.setdefault(b.variable, value) != value:
+            return None
+    return extended
+
+
+def _implied(target: _Target, c: Comparison, mapping: dict[str, str]) -> bool:
+    left, right = mapping[c.left], mapping[c.right]
+    kept = frozenset().union(*(a.variables for a in target.atoms))
+    if replace(c, left=left, right=right) in target.query.comparisons and {left, right} <= kept:
+        return True
+    if c.op == "!=":
+        return target.closure.implies_different(left, right, c.offset)
+    if left == right:
+        return c.offset > 0 or (c.op == "<=" and c.offset == 0)
+    return target.closure.implies(Edge(left, c.op, right, c.offset), _step(target.query, c))

@@ -1,0 +1,242 @@
+"""The one normal form of queries: what SQL and rules both become.
+
+A conjunctive query is
+
+    head, aggregates  ←  atom₁ ⋈ … ⋈ atomₙ  where  comparisons
+
+An atom is a relation (or a view) after its local filters, with some of its columns, or scalars
+computed from them, bound to variables. Two atoms join where they bind the same variable.
+What remains between atoms is a comparison `left op right + offset`. So:
+
+- equal columns are one variable, and a variable is bound at most once in an atom;
+- a comparison whose two variables are bound in one atom is a filter of that atom;
+- a constant is a filter; a variable that equals a constant is gone;
+- a NULL-able column that is joined or compared has the filter `… IS NOT NULL`.
+
+Everything here is frozen and compares by value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import Literal
+
+from dynq_cli.spec.model import Column, Semantics
+from dynq_cli.spec.types import Type
+
+AtomMode = Literal["join", "semi", "anti"]
+Temporal = Literal["", "date", "timestamp"]
+CompareOp = Literal["<", "<=", "!="]
+AggregateFunction = Literal["count", "sum", "avg", "min", "max", "count_distinct"]
+ColumnKind = Literal["variable", "aggregate", "expression"]
+
+
+@dataclass(frozen=True)
+class Scalar:
+    """An immutable SQL expression (DuckDB's dialect) over named columns."""
+
+    sql: str
+    type: Type
+    nullable: bool
+    columns: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return self.sql
+
+
+@dataclass(frozen=True)
+class Variable:
+    name: str
+    type: Type
+    nullable: bool = False
+
+
+@dataclass(frozen=True)
+class Binding:
+    variable: str
+    scalar: Scalar
+
+
+@dataclass(frozen=True)
+class Atom:
+    """A source after its filters; `mode` says how it takes part.
+
+    `join` multiplies by the number of matching rows, `semi` by 1 if there is one (EXISTS, IN),
+    `anti` by 1 if there is none (NOT EXISTS, NOT IN). `null_aware` names the variable of a NOT IN
+    whose two sides may be NULL, where SQL's rules decide.
+    """
+
+    alias: str
+    source: str
+    bindings: tuple[Binding, ...]
+    filters: tuple[Scalar, ...] = ()
+    mode: AtomMode = "join"
+    null_aware: str | None = None
+
+    @property
+    def variables(self) -> frozenset[str]:
+        return frozenset(b.variable for b in self.bindings)
+
+    def binding(self, variable: str) -> Binding | None:
+        return next((b for b in self.bindings if b.variable == variable), None)
+
+    def __str__(self) -> str:
+        name = self.source if self.alias == self.source else f"{self.source} {self.alias}"
+        text = f"{name}({', '.join(b.variable for b in self.bindings)})"
+        return {"join": "", "semi": "exists ", "anti": "not exists "}[self.mode] + text
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """`left op right + offset`; the unit of the offset is the type's: 1, a day, a microsecond."""
+
+    left: str
+    op: CompareOp
+    right: str
+    offset: Decimal = Decimal(0)
+    temporal: Temporal = ""
+
+    @property
+    def variables(self) -> frozenset[str]:
+        return frozenset((self.left, self.right))
+
+    def __str__(self) -> str:
+        return f"{self.left} {self.op} {self.right}{format_offset(self.offset, self.temporal)}"
+
+
+def format_offset(offset: Decimal, temporal: str) -> str:
+    """How an offset is shown: ` + 3`, ` - interval '1 hour'`, or nothing for 0."""
+    if not offset:
+        return ""
+    sign, size = ("-", -offset) if offset < 0 else ("+", offset)
+    if not temporal:
+        return f" {sign} {size.normalize():f}"
+    size *= 86_400_000_000 if temporal == "date" else 1
+    for unit, length in (("day", 86_400_000_000), ("hour", 3_600_000_000), ("minute", 60_000_000), ("second", 10**6)):
+        if size % length == 0:
+            many = int(size // length)
+            return f" {sign} interval '{many} {unit}{'s' if many != 1 else ''}'"
+    return f" {sign} interval '{int(size)} microseconds'"
+
+
+@dataclass(frozen=True)
+class Factor:
+    """One atom's part of a monomial."""
+
+    atom: int
+    scalar: Scalar
+
+
+@dataclass(frozen=True)
+class Monomial:
+    """coefficient × Π factors, at most one factor per atom."""
+
+    coefficient: Decimal
+    factors: tuple[Factor, ...]
+
+
+@dataclass(frozen=True)
+class Aggregate:
+    """`sum`, `avg`: of Σ monomials. `count`: rows where every factor is not NULL (all rows without
+    monomials). `min`, `max`, `count_distinct`: of `variable`."""
+
+    name: str
+    function: AggregateFunction
+    type: Type
+    nullable: bool
+    monomials: tuple[Monomial, ...] = ()
+    variable: str | None = None
+
+
+@dataclass(frozen=True)
+class OutputColumn:
+    """A column of the result: a head variable, an aggregate, or a scalar over these by name."""
+
+    name: str
+    type: Type
+    nullable: bool
+    kind: ColumnKind
+    source: str
+
+
+@dataclass(frozen=True)
+class VariableOrder:
+    variable: str
+    descending: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.variable} desc" if self.descending else self.variable
+
+
+@dataclass(frozen=True)
+class View:
+    """A subquery that is kept as a view of its own; atoms name it as their source."""
+
+    name: str
+    columns: tuple[Column, ...]
+    query: Query
+
+
+@dataclass(frozen=True)
+class ConjunctiveQuery:
+    """`grouped`: one row per binding of the head, without a multiplicity. `one_row`: aggregates
+    without GROUP BY, which give one row also over nothing."""
+
+    name: str
+    atoms: tuple[Atom, ...]
+    comparisons: tuple[Comparison, ...]
+    variables: tuple[Variable, ...]
+    head: tuple[str, ...]
+    columns: tuple[OutputColumn, ...]
+    semantics: Semantics
+    grouped: bool = False
+    one_row: bool = False
+    aggregates: tuple[Aggregate, ...] = ()
+    having: Scalar | None = None
+    order: tuple[VariableOrder, ...] = ()
+    views: tuple[View, ...] = ()
+    simplifications: tuple[str, ...] = ()
+    max_view_rows: int | None = None
+
+    def variable(self, name: str) -> Variable:
+        return next(v for v in self.variables if v.name == name)
+
+    @property
+    def is_boolean(self) -> bool:
+        return not self.columns
+
+    def __str__(self) -> str:
+        inside = [*self.head, *(f"{a.name} = {a.function}({a.variable or '…'})" for a in self.aggregates)]
+        body = [*map(str, self.atoms), *map(str, self.comparisons)]
+        return f"{self.name}({', '.join(inside)}) :- {', '.join(body)}"
+
+
+@dataclass(frozen=True)
+class UnionQuery:
+    """Union of queries with the same column types; distinct unless the semantics is `bag`."""
+
+    name: str
+    members: tuple[Query, ...]
+    columns: tuple[OutputColumn, ...]
+    semantics: Semantics
+    order: tuple[VariableOrder, ...] = ()
+    max_view_rows: int | None = None
+
+    def __str__(self) -> str:
+        return f"{self.name} = " + (" ∪ " if self.semantics == "set" else " ⊎ ").join(m.name for m in self.members)
+
+
+Query = ConjunctiveQuery | UnionQuery
+
+
+def walk(query: Query) -> Iterator[ConjunctiveQuery]:
+    """Every conjunctive query in `query`: members of unions and views, innermost first."""
+    if isinstance(query, UnionQuery):
+        for member in query.members:
+            yield from walk(member)
+        return
+    for view in query.views:
+        yield from walk(view.query)
+    yield query

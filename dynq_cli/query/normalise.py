@@ -1,0 +1,300 @@
+"""Draft → normal form: the rules at the head of `normal_form`, in order.
+
+1. equal terms are merged to variables, their types widened
+2. constants become filters wherever the variable stands, and the variable goes
+3. comparisons: contradictions reported, implied equalities merged, redundant ones dropped
+4. comparisons within one atom become its filters; equalities with an offset become bindings
+5. anti atoms are linked to the variables outside
+6. NULL-able bindings that are joined or compared get their filter
+7. head, aggregates, outputs and order are said in variables
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
+
+from dynq_cli.query import scalar as sql
+from dynq_cli.query.classes import Classes, describe, unique_name, widest
+from dynq_cli.query.draft import Draft, DraftComparison, Equality, Term
+from dynq_cli.query.normal_form import Atom, Binding, Comparison, ConjunctiveQuery, Scalar, Variable
+from dynq_cli.query.problems import QueryProblems, TextProblem
+from dynq_cli.query.said import Speaker
+from dynq_cli.query.simplify import said, simplify
+from dynq_cli.spec.types import Type, widen
+
+
+def normalise(draft: Draft) -> ConjunctiveQuery:
+    """The conjunctive query a draft says. Raises QueryProblems with everything found wrong."""
+    return _Normaliser(draft).run()
+
+
+@dataclass
+class _Slot:
+    """A binding in the making: its scalar before the class's type is known."""
+
+    variable: Term
+    scalar: Scalar
+
+
+@dataclass
+class _DraftedAtom:
+    slots: list[_Slot] = field(default_factory=list)
+    private: list[Binding] = field(default_factory=list)
+    filters: list[Scalar] = field(default_factory=list)
+
+    def slot(self, variable: Term) -> _Slot | None:
+        return next((s for s in self.slots if s.variable == variable), None)
+
+
+class _Normaliser:
+    def __init__(self, draft: Draft) -> None:
+        self.draft = draft
+        self.classes = Classes(draft)
+        self.problems: list[TextProblem] = []
+        self.notes: list[str] = []
+        self.atoms = [_DraftedAtom(filters=list(a.filters)) for a in draft.atoms]
+        self.required: set[Term] = set()
+        self.offset_equalities: list[Equality] = []
+        self.comparisons: list[Comparison] = []
+
+    def run(self) -> ConjunctiveQuery:
+        self._merge()
+        self._stop_on_problems()
+        self._constants()
+        self._stop_on_problems()
+        outside = [c for c in self.draft.comparisons if not (self._anti(c.left) or self._anti(c.right))]
+        left = simplify(outside, self.offset_equalities, self.classes, self._add_filter)
+        self.required |= left.required
+        self.notes += left.notes
+        self.name = self.classes.names()
+        self._taken = set(self.name.values())
+        self._bind()
+        self._derive_offset_equalities()
+        for c in left.comparisons:
+            self._lower(c)
+        self._link_anti_atoms()
+        self._stop_on_problems()
+        return self._finish()
+
+    def _anti(self, term: Term) -> bool:
+        return self.draft.atoms[term.atom].mode == "anti"
+
+    def _add_filter(self, atom: int, scalar: Scalar) -> None:
+        self.atoms[atom].filters.append(scalar)
+
+    def _problem(self, at: int, message: str, hint: str = "") -> None:
+        self.problems.append(TextProblem(at, message, hint))
+
+    def _stop_on_problems(self) -> None:
+        if self.problems:
+            raise QueryProblems(self.problems)
+
+
+    def _merge(self) -> None:
+        for e in self.draft.equalities:
+            self._check_types(e.left, "=", e.right, e.at)
+            if self._anti(e.left) or self._anti(e.right):
+                continue
+            if e.offset:
+                self.offset_equalities.append(e)
+            else:
+                self.classes.union(e.left, e.right)
+        for c in self.draft.comparisons:
+            self._check_types(c.left, c.op, c.right, c.at)
+
+    def _check_types(self, left: Term, op: str, right: Term, at: int) -> None:
+        if widen(left.scalar.type, right.scalar.type) is None:
+            self._problem(
+                at,
+                f"{describe(self.draft, left)} {op} {describe(self.draft, right)}: the two sides have no common type",
+                f"cast one side in SQL, or declare both columns {left.scalar.type} or {right.scalar.type}",
+            )
+
+
+    def _constants(self) -> None:
+        for term, literal, at in self.draft.constants:
+            if self._anti(term):
+                self.atoms[term.atom].filters.append(sql.compare(term.scalar, "=", literal))
+                continue
+            root = self.classes.find(term)
+            known = self.classes.constant.get(root)
+            if known is not None and _differ(known.sql, literal.sql):
+                self._problem(
+                    at,
+                    f"{term.name} = {known.sql} and {term.name} = {literal.sql} can never hold together",
+                    "the query would always be empty; remove one of the two",
+                )
+            self.classes.constant.setdefault(root, literal)
+            self.atoms[term.atom].filters.append(sql.compare(term.scalar, "=", literal))
+
+
+    def _bind(self) -> None:
+        needed = {self.classes.find(a.term) for a in self.draft.aggregates if a.term is not None}
+        for root in self.classes.representatives():
+            constant = self.classes.constant.get(root)
+            for term in self.classes.members(root):
+                atom = self.atoms[term.atom]
+                known = atom.slot(root)
+                if known is not None:
+                    atom.filters.append(sql.compare(known.scalar, "=", term.scalar))
+                elif constant is None or (root in needed and self._own(term)):
+                    atom.slots.append(_Slot(root, term.scalar))
+                if constant is not None:
+                    same = sql.compare(term.scalar, "=", constant)
+                    if same not in atom.filters:
+                        atom.filters.append(same)
+            if constant is not None:
+                self.notes.append(f"{self.name[root]} is always {constant.sql}: a filter, not a variable")
+        position = {(t.atom, t.scalar.sql): i for i, t in enumerate(self.draft.terms)}
+        for i, atom in enumerate(self.atoms):
+            atom.slots.sort(key=lambda slot, i=i: position[i, slot.scalar.sql])  # type: ignore[misc]
+
+    def _own(self, term: Term) -> bool:
+        return any(a.term == term for a in self.draft.aggregates)
+
+    def _derive_offset_equalities(self) -> None:
+        for e in self.offset_equalities:
+            x, y = self.classes.find(e.left), self.classes.find(e.right)
+            both = [a for a in self.atoms if a.slot(x) and a.slot(y)]
+            for atom in both:
+                left, right = atom.slot(x), atom.slot(y)
+                assert left and right
+                atom.filters.append(sql.compare(left.scalar, "=", sql.shift(right.scalar, e.offset)))
+            if both or self._equal_constants(e, x, y):
+                continue
+            offset = e.offset
+            with_x = [a for a in self.atoms if a.slot(x)]
+            with_y = [a for a in self.atoms if a.slot(y)]
+            exact = not (e.left.scalar.type.is_float or e.right.scalar.type.is_float)
+            if exact and len(with_x) < len(with_y):
+                x, y, offset, with_y = y, x, -offset, with_x
+            for atom in with_y:
+                slot = atom.slot(y)
+                assert slot
+                atom.slots.append(_Slot(x, sql.shift(slot.scalar, offset)))
+
+    def _equal_constants(self, e: Equality, x: Term, y: Term) -> bool:
+        """x = y + offset where one side is a constant: a filter on the other."""
+        for root, offset, side in ((y, e.offset, x), (x, -e.offset, y)):
+            literal = self.classes.constant.get(root)
+            if literal is not None:
+                for term in self.classes.members(side):
+                    shifted = sql.compare(term.scalar, "=", sql.shift(literal, offset))
+                    self.atoms[term.atom].filters.append(shifted)
+                return True
+        return False
+
+    def _lower(self, c: DraftComparison) -> None:
+        x, y = self.classes.find(c.left), self.classes.find(c.right)
+        both = [a for a in self.atoms if a.slot(x) and a.slot(y)]
+        for atom in both:
+            left, right = atom.slot(x), atom.slot(y)
+            assert left and right
+            atom.filters.append(sql.compare(left.scalar, c.op, sql.shift(right.scalar, c.offset)))
+        if not both:
+            self.required |= {x, y}
+            made = said(self.name[x], c, self.name[y])
+            if made not in self.comparisons:
+                self.comparisons.append(made)
+
+
+    def _link_anti_atoms(self) -> None:
+        for e in self.draft.equalities:
+            if self._anti(e.left):
+                self._link(e.left, self.classes.find(e.right), -e.offset)
+            elif self._anti(e.right):
+                self._link(e.right, self.classes.find(e.left), e.offset)
+        for c in self.draft.comparisons:
+            if self._anti(c.left) or self._anti(c.right):
+                self._compare_anti(c)
+
+    def _link(self, inner: Term, outer: Term, offset: Decimal) -> None:
+        """Bind outer = inner + offset in the anti atom."""
+        atom = self.atoms[inner.atom]
+        shifted = sql.shift(inner.scalar, offset)
+        constant = self.classes.constant.get(outer)
+        known = atom.slot(outer)
+        if constant is not None:
+            atom.filters.append(sql.compare(shifted, "=", constant))
+        elif known is not None:
+            atom.filters.append(sql.compare(known.scalar, "=", shifted))
+        else:
+            atom.slots.append(_Slot(outer, shifted))
+
+    def _compare_anti(self, c: DraftComparison) -> None:
+        names = []
+        for term in (c.left, c.right):
+            if not self._anti(term):
+                root = self.classes.find(term)
+                constant = self.classes.constant.get(root)
+                if constant is not None:
+                    inner = c.right if term == c.left else c.left
+                    sides = (constant, inner.scalar) if term == c.left else (inner.scalar, constant)
+                    made = sql.compare(sides[0], c.op, sql.shift(sides[1], c.offset))
+                    self.atoms[inner.atom].filters.append(made)
+                    return
+                names.append(self.name[root])
+                continue
+            name = unique_name(f"{self.draft.atoms[term.atom].alias}_{term.name}", self._taken)
+            self.atoms[term.atom].private.append(Binding(name, term.scalar))
+            names.append(name)
+        self.comparisons.append(said(names[0], c, names[1]))
+
+
+    def _types(self) -> dict[Term, Type]:
+        found: dict[Term, list[Type]] = {}
+        for atom in self.atoms:
+            for slot in atom.slots:
+                found.setdefault(slot.variable, []).append(slot.scalar.type)
+        types = {}
+        for root, several in found.items():
+            common = widest(several)
+            if common is None:
+                shown = ", ".join(dict.fromkeys(map(str, several)))
+                self._problem(0, f"{self.name[root]} joins columns of types without a common one: {shown}")
+                self._stop_on_problems()
+            assert common is not None
+            types[root] = common
+        return types
+
+    def _finish(self) -> ConjunctiveQuery:
+        types = self._types()
+        joined = {
+            root: sum(1 for i, a in enumerate(self.atoms) if a.slot(root) and self.draft.atoms[i].mode != "anti")
+            for root in types
+        }
+        atoms = []
+        nullable: dict[str, bool] = {}
+        for drafted, made in zip(self.draft.atoms, self.atoms, strict=True):
+            bindings = []
+            aware = None
+            for slot in made.slots:
+                value = sql.cast(slot.scalar, types[slot.variable])
+                name = self.name[slot.variable]
+                if drafted.null_aware is not None and slot.scalar.sql == drafted.null_aware.scalar.sql:
+                    aware = name
+                elif slot.scalar.nullable and (
+                    joined[slot.variable] > 1 or slot.variable in self.required or drafted.mode == "anti"
+                ):
+                    made.filters.append(sql.not_null(slot.scalar))
+                    value = Scalar(value.sql, value.type, False, value.columns)
+                bindings.append(Binding(name, value))
+                if drafted.mode != "anti":
+                    nullable[name] = value.nullable
+            for b in made.private:
+                if b.scalar.nullable:
+                    made.filters.append(sql.not_null(b.scalar))
+            filters = tuple(dict.fromkeys(made.filters))
+            atoms.append(Atom(drafted.alias, drafted.source, (*bindings, *made.private), filters, drafted.mode, aware))
+        variables = [Variable(self.name[r], t, nullable.get(self.name[r], False)) for r, t in types.items()]
+        variables += [Variable(b.variable, b.scalar.type) for a in self.atoms for b in a.private]
+        return Speaker(self.draft, self.classes, self.name).query(atoms, self.comparisons, variables, self.notes)
+
+
+def _differ(a: str, b: str) -> bool:
+    """Whether two literals are surely different values."""
+    try:
+        return Decimal(a) != Decimal(b)
+    except InvalidOperation:
+        return a != b and a.startswith("'") and b.startswith("'")

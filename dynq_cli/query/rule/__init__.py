@@ -1,0 +1,15 @@
+"""The rule front end: `chain(x, z) :- R(x, y), S(y, z), x < z` → Draft.
+
+    grammar    text → parse tree, with `mistakes` for what cannot be parsed
+    parse      parse tree → `syntax`; what can be understood but not be meant is reported on the way
+    linear     a comparison → `x op constant` or `x op y + offset`, by `constants` and `intervals`
+    atoms      the body's atoms → terms of the draft, and the type of every variable
+    head       the head → output columns, groups and aggregates
+    compile    all of it, for one rule
+
+Every error is a `QueryProblems` with all that is wrong with the text.
+"""
+
+from dynq_cli.query.rule.compile import compile_rule
+
+__all__ = ["compile_rule"]

@@ -1,0 +1,68 @@
+"""One rule → Draft: parse, bind the atoms, add the comparisons, build the head."""
+
+from __future__ import annotations
+
+from dynq_cli.query import scalar as sql
+from dynq_cli.query.draft import Draft
+from dynq_cli.query.problems import QueryProblems, TextProblem
+from dynq_cli.query.rule.atoms import Bindings, bind_atoms
+from dynq_cli.query.rule.head import build_head, unbound
+from dynq_cli.query.rule.linear import WithConstant, reduce
+from dynq_cli.query.rule.parse import parse
+from dynq_cli.query.rule.syntax import Atom, Comparison
+from dynq_cli.spec.model import QuerySpec, Spec
+
+
+def compile_rule(text: str, spec: Spec, query: QuerySpec) -> Draft:
+    """What a rule says over the relations of a spec. Raises QueryProblems with all its problems."""
+    rule, problems = parse(text)
+    draft = Draft(query.name, query.semantics or "set")
+    atoms = [part for part in rule.body if isinstance(part, Atom)]
+    bindings, found = bind_atoms(atoms, spec, draft)
+    problems += found
+    if not atoms:
+        at = min((part.at for part in rule.body), default=0)
+        missing = TextProblem(at, "the body names no relation", "write one, as in R(x, y)")
+        raise QueryProblems(problems or [missing])
+    compared: set[str] = set()
+    for part in rule.body:
+        if isinstance(part, Comparison):
+            problems += _add_comparison(part, bindings, draft)
+            compared |= {v.name for v in (*part.left.variables, *part.right.variables)}
+    problems += build_head(rule.items, bindings, draft, compared)
+    if problems:
+        raise QueryProblems(sorted(problems, key=lambda p: p.offset))
+    return draft
+
+
+def _add_comparison(comparison: Comparison, bindings: Bindings, draft: Draft) -> list[TextProblem]:
+    variables = (*comparison.left.variables, *comparison.right.variables)
+    missing = [v for v in variables if not bindings.knows(v.name)]
+    if missing:
+        return [TextProblem(v.at, *unbound(v.name, bindings)) for v in missing]
+    unclear = any(v.name not in bindings.types for v in variables)
+    if unclear or comparison.left.unreadable or comparison.right.unreadable:
+        return []
+    try:
+        said = reduce(comparison, bindings.types)
+    except QueryProblems as found:
+        return list(found.problems)
+    if isinstance(said, WithConstant):
+        _add_constant(said, comparison.at, bindings, draft)
+        return []
+    left, right = bindings.terms[said.left][0], bindings.terms[said.right][0]
+    if said.op == "=":
+        draft.equal(left, right, comparison.at, said.offset)
+    else:
+        draft.compare(left, said.op, right, comparison.at, said.offset)
+    return []
+
+
+def _add_constant(said: WithConstant, at: int, bindings: Bindings, draft: Draft) -> None:
+    terms = bindings.terms[said.variable]
+    if said.op == "=":
+        draft.equal_constant(terms[0], said.literal, at)
+        return
+    for term in terms:
+        scalar = sql.cast(term.scalar, bindings.types[said.variable])
+        draft.filter(term.atom, sql.compare(scalar, said.op, said.literal))

@@ -1,0 +1,144 @@
+"""Scalar SQL by DuckDB: types of expressions, and the SQL of shifted and cast ones.
+
+This is the only module that touches DuckDB. Expressions reach it only after the front end has
+checked them against its allow-list; the connection is in memory, without access to files,
+extensions or the network.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from dynq_cli.query.normal_form import Scalar
+from dynq_cli.spec.model import Column
+from dynq_cli.spec.types import BOOL, Type, decimal, widen
+
+if TYPE_CHECKING:
+    import duckdb
+
+_TYPES = {
+    "BOOLEAN": "bool",
+    "TINYINT": "int8",
+    "SMALLINT": "int16",
+    "INTEGER": "int32",
+    "BIGINT": "int64",
+    "UTINYINT": "int16",
+    "USMALLINT": "int32",
+    "UINTEGER": "int64",
+    "FLOAT": "float32",
+    "DOUBLE": "float64",
+    "VARCHAR": "string",
+    "BLOB": "binary",
+    "DATE": "date",
+    "TIME": "time",
+    "TIMESTAMP": "timestamp",
+    "TIMESTAMP_S": "timestamp",
+    "TIMESTAMP_MS": "timestamp",
+}
+
+
+class ScalarError(Exception):
+    """DuckDB does not accept the expression; the message is one sentence."""
+
+
+def quote(name: str) -> str:
+    """A column name as SQL.
+
+    >>> quote("o_orderkey")
+    '"o_orderkey"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def column_scalar(column: Column) -> Scalar:
+    return Scalar(quote(column.name), column.type, column.nullable, (column.name,))
+
+
+@lru_cache(maxsize=1)
+def _connection() -> duckdb.DuckDBPyConnection:
+    import duckdb
+
+    return duckdb.connect(
+        ":memory:",
+        config={
+            "enable_external_access": "false",
+            "autoload_known_extensions": "false",
+            "autoinstall_known_extensions": "false",
+            "lock_configuration": "true",
+            "threads": "1",
+        },
+    )
+
+
+def type_of_expression(sql: str, columns: Sequence[Column]) -> Type:
+    """The type DuckDB gives `sql` over `columns`. Raises ScalarError if it gives none of ours."""
+    import duckdb
+
+    inside = ", ".join(f"CAST(NULL AS {c.type.sql}) AS {quote(c.name)}" for c in columns) or "1 AS _"
+    try:
+        described = _connection().sql(f"SELECT ({sql}) AS value FROM (SELECT {inside}) LIMIT 0").types[0]
+    except duckdb.Error as error:
+        first = re.sub(r"^[A-Za-z ]*Error:\s*", "", str(error).split("\n")[0]).strip()
+        raise ScalarError(first) from error
+    found = _from_duckdb(str(described))
+    if found is None:
+        raise ScalarError(f"an expression of type {described} has no counterpart among dynq's types")
+    return found
+
+
+def _from_duckdb(name: str) -> Type | None:
+    exact = re.fullmatch(r"DECIMAL\((\d+),\s*(\d+)\)", name)
+    if exact:
+        return decimal(int(exact[1]), int(exact[2]))
+    if name in ("HUGEINT", "UBIGINT", "UHUGEINT"):
+        return decimal(20 if name == "UBIGINT" else 38, 0)
+    return Type(_TYPES[name]) if name in _TYPES else None
+
+
+def cast(scalar: Scalar, to: Type) -> Scalar:
+    """`scalar` in the wider type `to`; integers of all widths share their codes and stay as they are."""
+    if scalar.type == to or (scalar.type.is_integer and to.is_integer):
+        return Scalar(scalar.sql, to, scalar.nullable, scalar.columns)
+    return Scalar(f"CAST({scalar.sql} AS {to.sql})", to, scalar.nullable, scalar.columns)
+
+
+def shift(scalar: Scalar, offset: Decimal) -> Scalar:
+    """`scalar + offset` in the unit of its type; out of range is NULL, which joins with nothing."""
+    kind = scalar.type
+    if not offset:
+        return scalar
+    if kind.name == "date":
+        return Scalar(f"({scalar.sql} + {int(offset)})", kind, scalar.nullable, scalar.columns)
+    if kind.name == "timestamp":
+        sql = f"({scalar.sql} + to_microseconds({int(offset)}))"
+        return Scalar(sql, kind, scalar.nullable, scalar.columns)
+    if kind.is_integer and offset == offset.to_integral_value():
+        sql = f"TRY_CAST(CAST({scalar.sql} AS HUGEINT) + {int(offset)} AS BIGINT)"
+        return Scalar(sql, Type("int64"), True, scalar.columns)
+    if kind.is_float:
+        return Scalar(f"({scalar.sql} + {offset!s}::DOUBLE)", Type("float64"), scalar.nullable, scalar.columns)
+    exact = widen(kind, _decimal_of(offset))
+    assert exact is not None and kind.is_numeric
+    wide = decimal(min(exact.precision + 1, 38), exact.scale)
+    sql = f"TRY_CAST({scalar.sql} AS {wide.sql}) + TRY_CAST({offset:f} AS {wide.sql})"
+    return Scalar(f"TRY_CAST({sql} AS {wide.sql})", wide, True, scalar.columns)
+
+
+def _decimal_of(value: Decimal) -> Type:
+    _, digits, exponent = value.as_tuple()
+    scale = max(0, -int(exponent))
+    return decimal(max(len(digits) + max(0, int(exponent)), scale, 1), scale)
+
+
+def compare(left: Scalar, op: str, right: Scalar) -> Scalar:
+    """A filter that compares two scalars of one source."""
+    columns = tuple(sorted({*left.columns, *right.columns}))
+    return Scalar(f"{left.sql} {op} {right.sql}", BOOL, left.nullable or right.nullable, columns)
+
+
+def not_null(scalar: Scalar) -> Scalar:
+    return Scalar(f"{scalar.sql} IS NOT NULL", BOOL, False, scalar.columns)

@@ -1,0 +1,39 @@
+"""The SQL front end: DuckDB's dialect, parsed by sqlglot, into the normal form.
+
+text → parse → outside (refusals) → union → select → normal form
+select:  sources (FROM) → items (SELECT list) → where (WHERE, ON) → aggregates → order
+where:   predicates (conjuncts) → links (comparisons of two tables) → build (the draft)
+         subqueries (EXISTS, IN) → join, semi and anti atoms, or views
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dynq_cli.query.normal_form import Query
+from dynq_cli.query.sql import subqueries
+from dynq_cli.query.sql.build import Body
+from dynq_cli.query.sql.context import Context, Ctes
+from dynq_cli.query.sql.outside import refuse_outside
+from dynq_cli.query.sql.parse import parse
+from dynq_cli.query.sql.scope import Scope
+from dynq_cli.query.sql.union import compile_any
+from dynq_cli.spec.model import QuerySpec, Spec
+
+
+class _Passes:
+    def compile_query(self, context: Context, node: exp.Expr, name: str, ctes: Ctes, around: Scope | None) -> Query:
+        return compile_any(context, node, name, ctes, None, around)
+
+    def take_subquery(self, body: Body, scope: Scope, node: exp.Expr, ctes: Ctes) -> None:
+        subqueries.take_subquery(body, scope, node, ctes)
+
+
+def compile_sql(text: str, spec: Spec, query: QuerySpec) -> Query:
+    """The normal form of one SQL text. Raises QueryProblems with everything found wrong in it."""
+    tree, places = parse(text)
+    refuse_outside(tree, places)
+    context = Context(spec, places, passes=_Passes())
+    compiled = compile_any(context, tree, query.name, {}, query.semantics)
+    context.stop_on_problems()
+    return compiled

@@ -1,0 +1,88 @@
+"""One draft in the making, and how pieces of conditions enter it.
+
+`Body` knows which tables are atoms of its draft. A piece that reads other tables is correlated
+with the query around and is kept in `foreign` for `subqueries` to link.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+from sqlglot.optimizer.simplify import simplify
+
+from dynq_cli.query.draft import Draft, Term
+from dynq_cli.query.normal_form import AtomMode
+from dynq_cli.query.sql.context import Context, Table, bare, tables_of
+from dynq_cli.query.sql.links import Link
+from dynq_cli.query.sql.literals import equals_literal
+from dynq_cli.query.sql.predicates import Constant, Filter, Piece, pieces
+from dynq_cli.query.sql.scalars import condition, name_of, scalar
+
+
+@dataclass
+class Body:
+    """`flat`: distinct rows without aggregates, where a positive subquery may become plain joins."""
+
+    context: Context
+    draft: Draft
+    flat: bool
+    atoms: dict[int, int] = field(default_factory=dict)
+    foreign: list[Piece] = field(default_factory=list)
+
+    def add(self, table: Table, mode: AtomMode = "join") -> int:
+        """Make a table an atom."""
+        taken = {a.alias.lower() for a in self.draft.atoms}
+        alias, count = table.alias, 1
+        while alias.lower() in taken:
+            count += 1
+            alias = f"{table.alias}_{count}"
+        self.atoms[table.number] = self.draft.atom(alias, table.source, mode)
+        return self.atoms[table.number]
+
+    def term(self, node: exp.Expr) -> Term:
+        """The term of an expression over one table of this body."""
+        (table,) = tables_of(node)
+        return self.draft.term(self.atoms[table], scalar(self.context, node), name_of(node))
+
+    def pieces(self, node: exp.Expr) -> Iterator[Piece]:
+        return pieces(self.context, node)
+
+    def take(self, piece: Piece) -> None:
+        """Enter a piece, or keep it for the query around."""
+        tables = () if isinstance(piece, Constant) else (piece.table,) if isinstance(piece, Filter) else piece.tables
+        if any(t not in self.atoms for t in tables):
+            self.foreign.append(piece)
+        elif isinstance(piece, Constant):
+            self._constant(piece.node)
+        elif isinstance(piece, Filter):
+            self._filter(piece)
+        else:
+            self.link(piece)
+
+    def link(self, piece: Link) -> None:
+        left, right = self.term(piece.left), self.term(piece.right)
+        if piece.op == "=":
+            self.draft.equal(left, right, piece.at, piece.offset)
+        else:
+            self.draft.compare(left, piece.op, right, piece.at, piece.offset)
+
+    def _filter(self, piece: Filter) -> None:
+        found = equals_literal(self.context, piece.node)
+        if found is not None:
+            column, literal = found
+            self.draft.equal_constant(self.term(column), literal, self.context.at(piece.node))
+        else:
+            self.draft.filter(self.atoms[piece.table], condition(self.context, piece.node))
+
+    def _constant(self, node: exp.Expr) -> None:
+        """A condition without columns: true ones go, false ones empty the query, others stay filters."""
+        made = condition(self.context, node)
+        value = bare(simplify(node.copy(), dialect="duckdb"))
+        if isinstance(value, exp.Boolean) and value.this:
+            return
+        if isinstance(value, exp.Boolean | exp.Null) or not self.draft.atoms:
+            message = f"{made.sql} never holds"
+            raise self.context.refuse(node, message, "the query would always be empty; remove the condition")
+        self.draft.filter(0, made)

@@ -1,0 +1,106 @@
+"""The SELECT list: `*` expanded, names given, columns resolved."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from dynq_cli.query.sql.context import bare, plain_name
+from dynq_cli.query.sql.scope import Scope
+from dynq_cli.query.sql.shape import has_query
+
+
+@dataclass(frozen=True)
+class Item:
+    """One output column: its name, its resolved expression, its place."""
+
+    name: str
+    node: exp.Expr
+    at: int
+
+
+def select_items(scope: Scope, select: exp.Select) -> list[Item]:
+    """Every output column in order. Aliases become visible to what is resolved later."""
+    context = scope.context
+    items: list[Item] = []
+    for node in select.expressions:
+        with context.gather():
+            items += _items(scope, node)
+    context.stop_on_problems()
+    return items
+
+
+def check_names(scope: Scope, items: list[Item]) -> None:
+    """Names of output columns are unique and leave `_…` to dynq. Notes the problems."""
+    context = scope.context
+    seen: set[str] = set()
+    for item in items:
+        with context.gather():
+            if item.name.lower() in seen:
+                message = f"two output columns are called {item.name}"
+                raise context.refuse(_at(item), message, f"give one another name: … AS {item.name}_2")
+            if item.name.startswith("_"):
+                message = f"the output column {item.name} starts with an underscore, which dynq keeps for itself"
+                raise context.refuse(_at(item), message, f"name it with AS {item.name.lstrip('_') or 'x'}")
+            seen.add(item.name.lower())
+
+
+def _at(item: Item) -> exp.Expr:
+    marker = exp.Null()
+    marker.meta["start"] = item.at
+    return marker
+
+
+def _items(scope: Scope, node: exp.Expr) -> list[Item]:
+    context = scope.context
+    at = context.at(node)
+    inner = bare(node)
+    if isinstance(inner, exp.Star):
+        return _star(scope, "", inner, at)
+    if isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star):
+        return _star(scope, inner.table, inner.this, at)
+    value = node.this if isinstance(node, exp.Alias) else node
+    if has_query(value):
+        message = "a subquery in the SELECT list is not supported"
+        raise context.refuse(value, message, "join with a derived table: FROM …, (SELECT … GROUP BY …) AS d WHERE …")
+    resolved = scope.resolve(value)
+    name = node.alias if isinstance(node, exp.Alias) else _default_name(scope, value)
+    if isinstance(node, exp.Alias):
+        scope.aliases.setdefault(name.lower(), resolved)
+    return [Item(name, resolved, at)]
+
+
+def _star(scope: Scope, table: str, star: exp.Star, at: int) -> list[Item]:
+    context = scope.context
+    found = scope.star(table, star)
+    names = {name.lower() for name, _ in found}
+    gone = {node.name.lower(): node for node in star.args.get("except_") or ()}
+    made = {node.alias.lower(): node for node in star.args.get("replace") or ()}
+    for name, node in (gone | made).items():
+        if name not in names:
+            raise context.refuse(node, f"* has no column {name}", "name columns of the tables in FROM")
+    items = []
+    for name, value in found:
+        if name.lower() in gone:
+            continue
+        copy = value.copy()
+        for part in copy.walk():
+            part.meta["start"] = at
+        replaced = made.get(name.lower())
+        items.append(Item(name, copy if replaced is None else scope.resolve(replaced.this), at))
+    return items
+
+
+def _default_name(scope: Scope, node: exp.Expr) -> str:
+    inner = bare(node)
+    if isinstance(inner, exp.Column):
+        for source in scope.sources:
+            if not inner.table or source.alias.lower() == inner.table.lower():
+                for name, _ in source.columns:
+                    if name.lower() == inner.name.lower():
+                        return name
+        return inner.name
+    if isinstance(inner, exp.Count) and (inner.this is None or isinstance(inner.this, exp.Star)):
+        return "count_star"
+    return plain_name(inner.sql(dialect="duckdb", comments=False))

@@ -1,0 +1,245 @@
+"""What is outside the language, found in one walk over the parsed tree before anything is compiled.
+
+Each finding names the construct, its place and what to write instead. A tree without findings
+holds only nodes that the later passes know.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dynq_cli.query.problems import QueryProblems, TextProblem
+from dynq_cli.query.sql.allow import SCALAR_CLASSES, SCALAR_NAMES, SCALAR_TYPES, VOLATILE_NAMES
+from dynq_cli.query.sql.parse import Places
+
+AGGREGATES: dict[type[exp.Expr], str] = {
+    exp.Count: "count",
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.Min: "min",
+    exp.Max: "max",
+}
+
+_STRUCTURE: tuple[type[exp.Expr], ...] = (
+    exp.Select, exp.Union, exp.From, exp.Join, exp.Where, exp.Group, exp.Having, exp.Order, exp.Ordered, exp.With,
+    exp.CTE, exp.Subquery, exp.Table, exp.TableAlias, exp.Distinct, exp.Alias, exp.Star, exp.Exists, exp.Any, exp.All,
+    exp.Filter, *AGGREGATES,
+)  # fmt: skip
+
+_SELECT_PARTS = {"with_", "expressions", "distinct", "from_", "joins", "where", "group", "having", "order"}
+_UNION_PARTS = {"with_", "this", "expression", "distinct", "order"}
+_SUBQUERY_PARTS = {"this", "alias", "joins", "with_", "order"}
+_TABLE_PARTS = {"this", "alias", "joins", "db", "catalog"}
+
+_CLAUSES: dict[str, tuple[tuple[str, ...], str, str]] = {
+    "limit": (("LIMIT",), "LIMIT is not part of a query", "keep the whole result and read pages with `dynq page`"),
+    "offset": (("OFFSET",), "OFFSET is not part of a query", "keep the whole result and read pages with `dynq page`"),
+    "qualify": (("QUALIFY",), "QUALIFY needs window functions, which are not supported", "use GROUP BY and HAVING"),
+    "windows": (("WINDOW",), "window functions are not supported", "use GROUP BY with aggregates"),
+    "sample": (("SAMPLE", "TABLESAMPLE", "USING"), "samples are random", "keep the whole result and use `dynq sample`"),
+    "pivots": (("PIVOT", "UNPIVOT"), "PIVOT and UNPIVOT are not supported", "use SUM(…) FILTER (WHERE …) per column"),
+    "laterals": (("LATERAL",), "LATERAL is not supported", "join with a derived table that does not look outside"),
+    "into": (("INTO",), "SELECT INTO is not a query", "write results with `dynq enum -o FILE`"),
+    "by_name": (("BY",), "UNION BY NAME is not supported", "list the columns in the same order in every SELECT"),
+}
+
+_NODES: dict[type[exp.Expr], tuple[str, str]] = {
+    exp.Window: ("window functions are not supported", "use GROUP BY with aggregates"),
+    exp.Except: ("EXCEPT is not supported", "use NOT EXISTS (SELECT 1 FROM … WHERE …)"),
+    exp.Intersect: ("INTERSECT is not supported", "use EXISTS (SELECT 1 FROM … WHERE …)"),
+    exp.Values: ("VALUES is not a relation", "declare a relation for these rows, or write IN (…)"),
+    exp.Lateral: ("LATERAL is not supported", "join with a derived table that does not look outside"),
+    exp.Unnest: ("UNNEST is not supported: columns hold single values", "declare one row per element"),
+    exp.Explode: ("UNNEST is not supported: columns hold single values", "declare one row per element"),
+    exp.Placeholder: ("parameters are not supported", "write the value into the query"),
+    exp.Parameter: ("parameters are not supported", "write the value into the query"),
+    exp.SessionParameter: ("parameters are not supported", "write the value into the query"),
+    exp.Array: ("lists are not supported: columns hold single values", "declare one column or row per element"),
+    exp.Struct: ("structs are not supported: columns hold single values", "declare one column per field"),
+    exp.Map: ("maps are not supported: columns hold single values", "declare one column or row per entry"),
+    exp.Bracket: ("x[i] is not supported", "use substring(x, i, n) on strings"),
+    exp.Dot: ("fields of structs are not supported", "write a column as name or alias.name"),
+    exp.Lambda: ("lambda functions are not supported", "use plain scalar functions"),
+    exp.Columns: ("COLUMNS(…) is not supported", "list the columns"),
+    exp.AtTimeZone: ("time zones are not supported: timestamps are UTC", "convert before loading"),
+    exp.Collate: ("COLLATE is not supported: strings compare by their bytes", "compare lower(x) instead"),
+    exp.ByteString: ("E'…' strings are not supported", "write a plain string, or chr(10) for a line end"),
+    exp.Pivot: ("PIVOT and UNPIVOT are not supported", "use SUM(…) FILTER (WHERE …) per column"),
+    exp.TableSample: ("samples are random", "keep the whole result and use `dynq sample`"),
+    exp.Order: ("ORDER BY inside an aggregate is not supported", "the aggregates here do not depend on the order"),
+    exp.GroupingSets: ("GROUPING SETS are not supported", "write one query per grouping, or UNION ALL them"),
+    exp.Cube: ("CUBE is not supported", "write one query per grouping, or UNION ALL them"),
+    exp.Rollup: ("ROLLUP is not supported", "write one query per grouping, or UNION ALL them"),
+    exp.IgnoreNulls: ("IGNORE NULLS is not supported", "aggregates here leave NULL out anyway"),
+}
+
+_WORDS: dict[type[exp.Expr], tuple[str, ...]] = {
+    exp.Except: ("EXCEPT",),
+    exp.Intersect: ("INTERSECT",),
+    exp.Lateral: ("LATERAL",),
+    exp.Values: ("VALUES",),
+    exp.Order: ("ORDER",),
+    exp.GroupingSets: ("GROUPING",),
+    exp.Cube: ("CUBE",),
+    exp.Rollup: ("ROLLUP",),
+    exp.Parameter: ("$", "@"),
+    exp.Array: ("[",),
+    exp.Struct: ("{",),
+}
+
+_OUTER_HINT = "use JOIN; for rows without a match write a second query with NOT EXISTS"
+_TYPES_HINT = "cast to one of bool, the integers, float, double, decimal(p,s), varchar, blob, date, time, timestamp"
+_AGGREGATES_HINT = "the aggregates are COUNT, COUNT(DISTINCT …), SUM, AVG, MIN, MAX"
+
+
+class _Walk:
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self.found: list[TextProblem] = []
+
+    def say(self, offset: int, message: str, hint: str) -> None:
+        self.found.append(TextProblem(offset, message, hint))
+
+    def visit(self, node: exp.Expr) -> None:
+        if self._refused(node):
+            return
+        for child in node.iter_expressions():
+            self.visit(child)
+
+    def _refused(self, node: exp.Expr) -> bool:
+        """Report a node that is outside the language; its children are then not looked at."""
+        known = len(self.found)
+        if isinstance(node, exp.Order) and isinstance(node.parent, exp.Query | exp.Subquery):
+            return False
+        if type(node) in _NODES:
+            message, hint = _NODES[type(node)]
+            self.say(self._place(node), message, hint)
+        elif isinstance(node, exp.Select):
+            self._clauses(node, _SELECT_PARTS)
+        elif isinstance(node, exp.Union):
+            self._clauses(node, _UNION_PARTS)
+        elif isinstance(node, exp.Subquery):
+            self._clauses(node, _SUBQUERY_PARTS)
+        elif isinstance(node, exp.Table):
+            self._table(node)
+        elif isinstance(node, exp.Join):
+            self._join(node)
+        elif isinstance(node, exp.With):
+            if node.args.get("recursive"):
+                at = self.places.keyword(node, "RECURSIVE")
+                self.say(at, "recursive queries are not supported", "write the joins of a fixed depth")
+        elif isinstance(node, exp.Distinct):
+            if node.args.get("on"):
+                at = self.places.keyword(node, "DISTINCT")
+                self.say(at, "DISTINCT ON is not supported", "use GROUP BY with MIN or MAX")
+        elif isinstance(node, exp.Group):
+            self._group(node)
+        elif isinstance(node, exp.Anonymous):
+            self._named_function(node, str(node.this).lower())
+        elif isinstance(node, exp.DataType):
+            self._type(node)
+        elif isinstance(node, exp.RegexpLike) and "start" not in node.meta:
+            at = self.places.word_after(node, "~", "!~")
+            self.say(at, "~ means different things in different databases", "use regexp_matches or regexp_full_match")
+        elif isinstance(node, exp.Log) and node.args.get("expression") is not None:
+            self.say(self.places.at(node), "log with a base is not supported", "write ln(x) / ln(base)")
+        elif isinstance(node, exp.Star) and (node.args.get("rename") or node.args.get("ilike")):
+            self.say(self.places.at(node), "* RENAME and * LIKE are not supported", "list the columns")
+        elif type(node) not in _STRUCTURE and type(node) not in SCALAR_CLASSES:
+            self._unknown(node)
+        return len(self.found) > known
+
+    def _place(self, node: exp.Expr) -> int:
+        words = _WORDS.get(type(node), ())
+        if isinstance(node, exp.SetOperation):
+            return self.places.keyword(node.expression, *words)
+        if isinstance(node, exp.Placeholder):
+            return self._placeholder(node)
+        return self.places.keyword(node, *words) if words else self.places.at(node)
+
+    def _placeholder(self, node: exp.Placeholder) -> int:
+        marks = [t.start for t in self.places.tokens if t.text in ("?", "$", ":")]
+        earlier = [p for p in self.found if p.message.startswith("parameters")]
+        return marks[len(earlier)] if len(earlier) < len(marks) else self.places.at(node)
+
+    def _clauses(self, node: exp.Expr, accepted: set[str]) -> None:
+        for name, value in node.args.items():
+            if value in (None, [], False) or name in accepted:
+                continue
+            inside = value[0] if isinstance(value, list) else value
+            words, message, hint = _CLAUSES.get(
+                name, ((name.upper(),), f"{name.strip('_').upper()} is not supported", "leave it out")
+            )
+            part = inside if isinstance(inside, exp.Expr) else node
+            at = self._last_word(part, words)
+            self.say(at, message, hint)
+
+    def _last_word(self, part: exp.Expr, words: tuple[str, ...]) -> int:
+        at = self.places.keyword(part, *words)
+        return at if at != self.places.at(part) else self.places.word_after(part, *words)
+
+    def _table(self, node: exp.Table) -> None:
+        self._clauses(node, _TABLE_PARTS)
+        if not isinstance(node.this, exp.Identifier):
+            name = str(node.this.this if isinstance(node.this, exp.Anonymous) else node.this.key).lower()
+            self.say(self.places.at(node), f"the table function {name} is not a relation", "use relations of the spec")
+        elif node.args.get("db") is not None:
+            at = self.places.at(node)
+            self.say(at, "relations have no schema", f"write {node.name} alone; all relations stand in the spec")
+
+    def _join(self, node: exp.Join) -> None:
+        side, kind, method = ((node.args.get(k) or "").upper() for k in ("side", "kind", "method"))
+        if kind in ("SEMI", "ANTI"):
+            hint = f"write WHERE {'NOT ' * (kind == 'ANTI')}EXISTS (SELECT 1 FROM …)"
+            self.say(self.places.keyword(node, kind), f"{kind} JOIN is not supported", hint)
+        elif side or kind == "OUTER":
+            at = self.places.keyword(node.this, "LEFT", "RIGHT", "FULL", "OUTER")
+            self.say(at, f"{side or 'OUTER'} JOIN is not supported: dynq keeps inner joins", _OUTER_HINT)
+        elif method in ("ASOF", "POSITIONAL"):
+            at = self.places.keyword(node.this, method)
+            self.say(at, f"{method} JOIN is not supported", "join on equalities and comparisons")
+
+    def _group(self, node: exp.Group) -> None:
+        for name, word in (("grouping_sets", "GROUPING"), ("cube", "CUBE"), ("rollup", "ROLLUP"), ("totals", "TOTALS")):
+            if node.args.get(name):
+                at = self._last_word(node.args[name][0] if isinstance(node.args[name], list) else node, (word,))
+                shown = "GROUPING SETS are" if word == "GROUPING" else f"{word} is"
+                self.say(at, f"{shown} not supported", "write one query per grouping, or UNION ALL them")
+
+    def _type(self, node: exp.DataType) -> None:
+        kind = node.this
+        name = kind.name if isinstance(kind, exp.DType) else str(kind)
+        if name not in SCALAR_TYPES and not (name == "INTERVAL" and isinstance(node.parent, exp.Interval)):
+            at = self.places.at(node.parent)
+            self.say(at, f"the type {node.sql(dialect='duckdb')} is not in the language", _TYPES_HINT)
+
+    def _named_function(self, node: exp.Expr, name: str) -> None:
+        if name in VOLATILE_NAMES:
+            hint = "put the value into a column of a relation, and change it by a change log"
+            self.say(self._function_place(node, name), f"{name} gives another value each time it is asked", hint)
+        elif name not in SCALAR_NAMES:
+            hint = "use immutable scalar functions of DuckDB; docs list them"
+            self.say(self.places.at(node), f"the function {name} is not in the language", hint)
+
+    def _function_place(self, node: exp.Expr, name: str) -> int:
+        if "start" in node.meta:
+            return int(node.meta["start"])
+        plain = name.replace("_", "")
+        return next((t.start for t in self.places.tokens if t.text.lower().replace("_", "") == plain), 0)
+
+    def _unknown(self, node: exp.Expr) -> None:
+        if isinstance(node, exp.AggFunc):
+            name = str(node.this).lower() if isinstance(node, exp.AnonymousAggFunc) else node.sql_name().lower()
+            self.say(self.places.at(node), f"the aggregate {name} is not in the language", _AGGREGATES_HINT)
+        elif isinstance(node, exp.Func):
+            self._named_function(node, node.sql_name().lower())
+        else:
+            self.say(self.places.at(node), f"{node.key.upper()} is not in the language", "write it without")
+
+
+def refuse_outside(tree: exp.Expr, places: Places) -> None:
+    """Raise QueryProblems with every construct of the tree that is outside the language."""
+    walk = _Walk(places)
+    walk.visit(tree)
+    if walk.found:
+        raise QueryProblems(walk.found)

@@ -1,0 +1,152 @@
+"""SQL text → one sqlglot tree, with the place of every node in the text.
+
+sqlglot keeps positions on identifiers, literals and function names only. `Places` finds the rest:
+a node stands where its leftmost positioned part stands, and a clause where its keyword is.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from sqlglot import exp
+from sqlglot.dialects.duckdb import DuckDB
+from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
+from sqlglot.tokenizer_core import Token
+
+from dynq_cli.query.problems import QueryProblems, TextProblem, refuse
+
+_DEEPEST = 200
+
+
+class Places:
+    """Offsets in one text, by node and by keyword."""
+
+    def __init__(self, text: str, found: Iterable[Token]) -> None:
+        self.text = text
+        self.tokens = list(found)
+
+    def at(self, node: exp.Expr | None) -> int:
+        """Where `node` starts, or the nearest thing around it that has a place."""
+        while node is not None:
+            starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
+            if starts:
+                return int(min(starts))
+            node = node.parent
+        return 0
+
+    def keyword(self, node: exp.Expr | None, *words: str) -> int:
+        """The last of `words` that stands before `node` starts, else where `node` starts."""
+        here = self.at(node)
+        before = [t.start for t in self.tokens if t.start <= here and t.text.upper() in words]
+        return before[-1] if before else here
+
+    def word_after(self, node: exp.Expr | None, *words: str) -> int:
+        """The first of `words` at or after the start of `node`, else where `node` starts."""
+        here = self.at(node)
+        return next((t.start for t in self.tokens if t.start >= here and t.text.upper() in words), here)
+
+    def says(self, node: exp.Expr, *words: str) -> bool:
+        """Whether one of `words` follows `node` before the next comma, bracket or clause."""
+        ends = [n.meta["end"] for n in node.walk() if "end" in n.meta]
+        for token in self.tokens:
+            if ends and token.start > max(ends):
+                if token.text.upper() in words:
+                    return True
+                if token.text in (",", ")", ";"):
+                    return False
+        return False
+
+
+def parse(text: str) -> tuple[exp.Query, Places]:
+    """The one SELECT or UNION that `text` is. Raises QueryProblems."""
+    dialect = DuckDB()
+    try:
+        found = dialect.tokenize(text)
+        places = Places(text, found)
+        trees = [t for t in dialect.parser(error_level=ErrorLevel.IMMEDIATE).parse(found, text) if t is not None]
+    except ParseError as error:
+        raise QueryProblems(_syntax(text, error)) from None
+    except SqlglotError as error:
+        raise _unreadable(text, error) from None
+    except (RecursionError, ValueError, AttributeError, TypeError, KeyError, IndexError):
+        # The parser gives up on some malformed texts with errors of Python's own.
+        raise refuse(0, "the SQL cannot be read", "write one SELECT in DuckDB's dialect") from None
+    if not trees:
+        raise refuse(0, "the SQL text is empty", "write one SELECT")
+    if len(trees) > 1:
+        second = places.at(trees[1])
+        semicolon = max((t.start for t in found if t.text == ";" and t.start <= second), default=second)
+        raise refuse(semicolon, "there are several statements", "a query is one SELECT; make each a query of its own")
+    tree = trees[0]
+    if _depth(tree) > _DEEPEST:
+        raise refuse(0, "the SQL is nested too deeply", "split the query, or write long lists with IN")
+    while isinstance(tree, exp.Subquery) and not tree.alias and set(_given(tree)) <= {"this"}:
+        tree = tree.this
+    if isinstance(tree, exp.Subquery) and isinstance(tree.this, exp.Query):
+        tree = _outer_clauses_inside(tree)
+    if not isinstance(tree, exp.Select | exp.SetOperation):
+        kind = type(tree).__name__.upper()
+        start = found[0].start if found else 0
+        message = "VALUES is outside the language" if isinstance(tree, exp.Values) else f"{kind} is not a query"
+        raise refuse(start, message, "write a SELECT over the relations of the spec")
+    return tree, places
+
+
+def _outer_clauses_inside(tree: exp.Subquery) -> exp.Expr:
+    """`(SELECT …) ORDER BY x` says what `SELECT … ORDER BY x` says."""
+    inner = tree.this
+    for name in ("order", "limit", "offset", "with_"):
+        if tree.args.get(name) is not None and inner.args.get(name) is None:
+            inner.set(name, tree.args[name])
+    return inner  # type: ignore[no-any-return]
+
+
+def _given(node: exp.Expr) -> list[str]:
+    return [name for name, value in node.args.items() if value not in (None, [], False)]
+
+
+def _depth(tree: exp.Expr) -> int:
+    deepest, level = 0, [tree]
+    while level:
+        deepest += 1
+        level = [child for node in level for child in node.iter_expressions()]
+    return deepest
+
+
+def _syntax(text: str, error: ParseError) -> list[TextProblem]:
+    problems = []
+    for found in error.errors or [{}]:
+        offset = _offset(text, found.get("line"), found.get("col"), str(found.get("highlight") or ""))
+        near = str(found.get("highlight") or "").strip()
+        message = f"the SQL cannot be read at {near!r}" if near else "the SQL ends too early"
+        problems.append(TextProblem(offset, message, _hint(str(found.get("description") or ""))))
+    return problems
+
+
+def _hint(description: str) -> str:
+    missing = re.search(r"Required (?:keyword|argument): '(\w+)' missing for <class '[\w.]*\.(\w+)'>", description)
+    if missing:
+        return f"something is missing here: a part of {missing[2].upper()}"
+    expecting = re.match(r"Expect(?:ing|ed) (.+)", description)
+    return f"expected {expecting[1].rstrip('.')}" if expecting else "write one SELECT in DuckDB's dialect"
+
+
+def _offset(text: str, line: object, column: object, highlight: str) -> int:
+    """sqlglot counts lines from 1 and gives the column of the token's last character."""
+    if not isinstance(line, int) or not isinstance(column, int):
+        return 0
+    lines = text.splitlines(keepends=True)
+    start = sum(len(part) for part in lines[: line - 1])
+    offset = start + column - max(len(highlight), 1)
+    return max(0, min(offset, max(len(text) - 1, 0)))
+
+
+def _unreadable(text: str, error: SqlglotError) -> QueryProblems:
+    first = text.count("'") % 2 and text.rfind("'")
+    if first:
+        return refuse(first, "a string is not closed", "strings stand between single quotes; '' is a quote inside")
+    message = str(error).split("\n")[0]
+    if '"' in text and text.count('"') % 2:
+        return refuse(text.rfind('"'), "a quoted name is not closed", 'names may stand between double quotes: "name"')
+    return refuse(0, "the SQL cannot be split into words", message if message.isascii() else "")

@@ -1,0 +1,203 @@
+"""One SELECT → a conjunctive query."""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dynq_cli.query.draft import Draft, DraftAggregate, Expression, Term
+from dynq_cli.query.normal_form import ConjunctiveQuery
+from dynq_cli.query.normalise import normalise
+from dynq_cli.query.sql.aggregates import Groups, expression
+from dynq_cli.query.sql.build import Body
+from dynq_cli.query.sql.context import Context, Ctes, bare, column_node, key_of, tables_of
+from dynq_cli.query.sql.items import Item, check_names, select_items
+from dynq_cli.query.sql.order import order_keys
+from dynq_cli.query.sql.scope import Scope
+from dynq_cli.query.sql.shape import has_aggregate, has_query, is_aggregating, is_distinct
+from dynq_cli.query.sql.sources import add_from, view_table, with_ctes
+from dynq_cli.query.sql.where import take_condition
+from dynq_cli.spec.model import Semantics
+
+
+def compile_select(
+    context: Context, select: exp.Select, name: str, ctes: Ctes, asked: Semantics | None, around: Scope | None = None
+) -> ConjunctiveQuery:
+    """`asked` overrides the semantics that the SELECT itself has; `around` is in sight only to
+    say of a name that it belongs to the query around."""
+    aggregating = is_aggregating(select)
+    if not aggregating:
+        return _Select(context, select, name, ctes, asked or ("set" if is_distinct(select) else "bag"), around).plain()
+    groups = _Select(context, select, name, ctes, asked or "bag", around)
+    if groups.is_distinct_in_disguise() and asked is None:
+        return _Select(context, select, name, ctes, "set", around).plain()
+    return groups.grouped()
+
+
+class _Select:
+    def __init__(
+        self, context: Context, select: exp.Select, name: str, ctes: Ctes, semantics: Semantics, around: Scope | None
+    ) -> None:
+        self.context = context
+        self.select = select
+        self.name = name
+        self.ctes = with_ctes(select, ctes)
+        self.around = around
+        flat = semantics == "set" and not is_aggregating(select)
+        self.body = Body(context, Draft(name, semantics), flat)
+
+    def is_distinct_in_disguise(self) -> bool:
+        """GROUP BY of exactly the output columns, without aggregates: SELECT DISTINCT."""
+        group, select = self.select.args.get("group"), self.select
+        if group is None or select.args.get("having") is not None or any(map(has_aggregate, select.expressions)):
+            return False
+        keys = {key_of(e) for e in group.expressions}
+        return all(key_of(e.unalias()) in keys for e in select.expressions) and keys <= {
+            key_of(e.unalias()) for e in select.expressions
+        }
+
+    def _from_and_items(self) -> tuple[Scope, list[Item]]:
+        scope = add_from(self.body, self.select, self.ctes, self.around)
+        items = select_items(scope, self.select)
+        check_names(scope, items)
+        condition = self.select.args.get("where")
+        if condition is not None:
+            take_condition(self.body, scope, condition.this, self.ctes)
+        return scope, items
+
+    def plain(self) -> ConjunctiveQuery:
+        # `flat` also holds for GROUP BY that is DISTINCT in disguise.
+        self.body.flat = self.body.draft.semantics == "set"
+        scope, items = self._from_and_items()
+        values: list[Term | Expression | None] = []
+        for item in items:
+            values.append(None)
+            with self.context.gather():
+                values[-1] = value = self._row_value(item.node)
+                self.body.draft.output(item.name, value)
+        self._order(scope, items, list(values))
+        self.context.stop_on_problems()
+        return normalise(self.body.draft)
+
+    def _row_value(self, node: exp.Expr) -> Term | Expression:
+        tables = tables_of(node)
+        if len(tables) == 1:
+            return self.body.term(node)
+        if not tables:
+            return expression(self.body, bare(node), [], node)
+        named = " and ".join(self.context.tables[t].alias for t in tables)
+        message = f"this output column reads columns of {named}"
+        raise self.context.refuse(node, message, "select the columns themselves and compute afterwards")
+
+    def grouped(self) -> ConjunctiveQuery:
+        scope, items = self._from_and_items()
+        self.context.stop_on_problems()
+        terms = self._group_terms(scope, items)
+        self.context.stop_on_problems()
+        draft = self.body.draft
+        draft.group_by = None if terms is None else list(dict.fromkeys(terms.values()))
+        groups = Groups(self.body, terms)
+        # Aggregates that are output columns themselves are called as these are.
+        for item in items:
+            if isinstance(bare(item.node), exp.AggFunc | exp.Filter):
+                with self.context.gather():
+                    groups.aggregate(bare(item.node), item.name)
+        values: list[Term | DraftAggregate | Expression | None] = []
+        for item in items:
+            values.append(None)
+            with self.context.gather():
+                values[-1] = value = groups.value(item.node, item.name)
+                draft.output(item.name, value)
+        having = self.select.args.get("having")
+        if having is not None:
+            with self.context.gather():
+                draft.having = self._having(scope, groups, having.this)
+        self.context.stop_on_problems()
+        selected = {v for v in values if isinstance(v, Term)}
+        if is_distinct(self.select) and any(t not in selected for t in draft.group_by or ()):
+            return self._distinct_of_groups(scope, items)
+        self._order(scope, items, values)
+        self.context.stop_on_problems()
+        return normalise(draft)
+
+    def _group_terms(self, scope: Scope, items: list[Item]) -> dict[str, Term] | None:
+        """Group expressions by text; None for a global aggregate."""
+        group = self.select.args.get("group")
+        if group is None:
+            return None
+        nodes: list[exp.Expr] = []
+        if group.args.get("all"):
+            nodes = [item.node for item in items if not has_aggregate(item.node) and tables_of(item.node)]
+            if not nodes:
+                return None
+        for key in group.expressions:
+            with self.context.gather():
+                nodes.append(self._group_node(scope, items, key))
+        terms: dict[str, Term] = {}
+        for node in nodes:
+            with self.context.gather():
+                terms[key_of(node)] = self._group_term(node)
+        return terms
+
+    def _group_node(self, scope: Scope, items: list[Item], key: exp.Expr) -> exp.Expr:
+        inner = bare(key)
+        if isinstance(inner, exp.Literal) and not inner.is_string:
+            position = int(inner.this) if inner.this.isdigit() else 0
+            if not 1 <= position <= len(items):
+                message = f"GROUP BY {inner.this}: there are {len(items)} output columns"
+                raise self.context.refuse(key, message, "name a column, or the position of an output column")
+            return items[position - 1].node
+        return scope.resolve(inner)
+
+    def _group_term(self, node: exp.Expr) -> Term:
+        tables = tables_of(node)
+        if has_aggregate(node):
+            raise self.context.refuse(node, "GROUP BY cannot hold an aggregate", "group by columns")
+        if len(tables) == 1:
+            return self.body.term(node)
+        if not tables:
+            raise self.context.refuse(node, "GROUP BY a constant", "leave it out, or group by columns")
+        named = " and ".join(self.context.tables[t].alias for t in tables)
+        message = f"this GROUP BY expression reads columns of {named}"
+        raise self.context.refuse(node, message, "group by expressions over one table each")
+
+    def _having(self, scope: Scope, groups: Groups, node: exp.Expr) -> Expression:
+        if has_query(node):
+            message = "a subquery in HAVING is not supported"
+            raise self.context.refuse(node, message, "put the groups into a derived table and join")
+        value = groups.value(scope.resolve(node))
+        if isinstance(value, Expression):
+            if value.type.name != "bool":
+                raise self.context.refuse(node, "HAVING needs a condition", "compare the aggregate with something")
+            return value
+        kind = value.type if isinstance(value, DraftAggregate) else value.scalar.type
+        nullable = value.nullable if isinstance(value, DraftAggregate) else value.scalar.nullable
+        if kind.name != "bool":
+            raise self.context.refuse(node, "HAVING needs a condition", "compare the aggregate with something")
+        return Expression("{0}", (value,), kind, nullable)
+
+    def _distinct_of_groups(self, scope: Scope, items: list[Item]) -> ConjunctiveQuery:
+        """DISTINCT over groups whose columns are not all selected: a distinct projection of a view."""
+        inner = self.context.view_name(self.name, "groups")
+        self.body.draft.name = inner
+        groups = normalise(self.body.draft)
+        outer = Body(self.context, Draft(self.name, "set"), flat=True)
+        table = view_table(outer, groups, inner, "groups")
+        outer.add(table)
+        values = [outer.term(column_node(table, column)) for column in table.columns]
+        for column, value in zip(table.columns, values, strict=True):
+            outer.draft.output(column.name, value)
+        self.body = outer
+        self._order(scope, items, list(values))
+        self.context.stop_on_problems()
+        return normalise(outer.draft)
+
+    def _order(self, scope: Scope, items: list[Item], values: list[Term | DraftAggregate | Expression | None]) -> None:
+        keys = order_keys(self.context, self.select.args.get("order"), [i.name for i in items], scope, items)
+        for index, descending, at in keys:
+            value = values[index]
+            with self.context.gather():
+                if isinstance(value, DraftAggregate) or (isinstance(value, Expression) and value.parts):
+                    message = f"ORDER BY {items[index].name}: only columns of groups can be ordered by, not aggregates"
+                    raise self.context.refuse_at(at, message, "order by columns of the GROUP BY")
+                if isinstance(value, Term):
+                    self.body.draft.order.append((value, descending))

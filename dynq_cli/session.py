@@ -1,0 +1,92 @@
+"""The library behind the commands: the same verbs, for Python.
+
+>>> from dynq_cli.session import explain_text_of
+>>> print(explain_text_of('''
+... version: 1
+... relations: {R: {columns: {x: int64, y: int64}}, S: {columns: {y: int64}}}
+... queries: {q: {rule: "q(x, y) :- R(x, y), S(y)"}}
+... ''').splitlines()[0])
+q: q-hierarchical (view-tree)
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dynq_cli.errors import RejectedError, UsageError
+from dynq_cli.plan.choose import plan_query
+from dynq_cli.plan.draw import draw_dot, draw_mermaid
+from dynq_cli.plan.explain import explain_json, explain_text
+from dynq_cli.plan.plan import AnyPlan, Plan
+from dynq_cli.query.compile import compile_spec
+from dynq_cli.spec.load import load_spec, parse_spec
+from dynq_cli.spec.model import Spec
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """The plans of a spec, to be shown in one of four ways; `query` picks one of them."""
+
+    plans: dict[str, AnyPlan]
+
+    def _chosen(self, query: str | None) -> list[AnyPlan]:
+        if query is None:
+            return list(self.plans.values())
+        if query not in self.plans:
+            raise UsageError(f"no query {query} in the spec; there is {', '.join(self.plans)}")
+        return [self.plans[query]]
+
+    def text(self, query: str | None = None) -> str:
+        return "\n".join(explain_text(p) for p in self._chosen(query))
+
+    def json(self, query: str | None = None) -> dict[str, object]:
+        return {"queries": {p.name: explain_json(p) for p in self._chosen(query)}}
+
+    def mermaid(self, query: str | None = None) -> str:
+        lines = ["flowchart TD"]
+        for title, name, plan in _pictures(self._chosen(query)):
+            lines += [f'  subgraph {name}["{title}"]', *draw_mermaid(plan, plan.tree, f"{name}_"), "  end"]
+        return "\n".join(lines) + "\n"
+
+    def dot(self, query: str | None = None) -> str:
+        lines = ["digraph dynq {", "  node [fontname=Helvetica];", "  edge [fontname=Helvetica];"]
+        for title, name, plan in _pictures(self._chosen(query)):
+            lines += [f'  subgraph cluster_{name} {{ label="{title}";', *draw_dot(plan, plan.tree, f"{name}_"), "  }"]
+        return "\n".join([*lines, "}"]) + "\n"
+
+
+def _pictures(plans: list[AnyPlan]) -> Iterator[tuple[str, str, Plan]]:
+    """Every tree there is to draw: title, an identifier, and the plan."""
+    todo, number = list(plans), 0
+    while todo:
+        plan = todo.pop(0)
+        if isinstance(plan, Plan):
+            yield f"{plan.name}: {plan.classification.name}", f"q{number}", plan
+            number += 1
+            todo[:0] = [view for _, view in plan.views]
+        else:
+            todo[:0] = list(plan.members)
+
+
+def _explained(spec: Spec) -> Explanation:
+    return Explanation({name: plan_query(query, spec) for name, query in compile_spec(spec).items()})
+
+
+def explain_spec(path: str | os.PathLike[str]) -> Explanation:
+    """Plan every query of a spec file. Raises SpecError with all problems at once."""
+    return _explained(load_spec(path))
+
+
+def explain_text_of(text: str, file: str = "spec") -> str:
+    """Plan a spec given as text, and explain it in words."""
+    return _explained(parse_spec(text, file)).text()
+
+
+def check_supported(path: str | os.PathLike[str]) -> None:
+    """Raise RejectedError, with one sentence, if this version cannot keep some query of the spec."""
+    for name, plan in explain_spec(path).plans.items():
+        if plan.refusal:
+            raise RejectedError(f"query {name}: {plan.refusal}")
+    raise RejectedError("this version explains queries but has no engine to keep them yet; nothing was created")

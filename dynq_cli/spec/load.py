@@ -1,0 +1,78 @@
+"""From the YAML file to the frozen model, or to all that is wrong with it.
+
+`load_spec` and `parse_spec` give a `Spec` in which every name is valid and unique, every key
+column exists, every output names a query. They raise SpecError with every problem of the file,
+each with line, column and what to write instead. The texts of queries are not looked into.
+"""
+
+from __future__ import annotations
+
+import os
+
+from dynq_cli.errors import SpecError
+from dynq_cli.spec.model import Output, QuerySpec, Relation, Spec
+from dynq_cli.spec.names import Names
+from dynq_cli.spec.nodes import Node
+from dynq_cli.spec.outputs import read_outputs
+from dynq_cli.spec.queries import read_queries
+from dynq_cli.spec.relations import read_relations
+from dynq_cli.spec.report import Report, Shape
+from dynq_cli.spec.shown import shown
+from dynq_cli.spec.source import Source, read_source, source_of
+from dynq_cli.spec.yaml import read_yaml
+
+VERSION = "1"
+
+_SHAPE = Shape(
+    hint="write `version: 1`, `relations:` and `queries:`, each at the start of a line",
+    required={
+        "version": "write `version: 1` as the first line",
+        "relations": "write `relations:` and below it each relation with its `columns:`",
+        "queries": "write `queries:` and below it each query with `sql:` or `rule:`",
+    },
+    optional=("outputs",),
+    synonyms={"tables": "relations", "sources": "relations", "views": "queries", "results": "outputs"},
+)
+
+
+def load_spec(path: str | os.PathLike[str]) -> Spec:
+    """Read a spec file; UsageError if it cannot be read, SpecError if it is wrong."""
+    return _spec_of(read_source(path))
+
+
+def parse_spec(text: str, file: str) -> Spec:
+    """Read a spec that is in memory; `file` is the name that errors say."""
+    return _spec_of(source_of(text, file))
+
+
+def _spec_of(source: Source) -> Spec:
+    root, problems = read_yaml(source)
+    report = Report(problems)
+    spec = _read_spec(report, root, source) if root else None
+    if spec is None or report.problems:
+        raise SpecError(report.problems)
+    return spec
+
+
+def _read_spec(report: Report, root: Node, source: Source) -> Spec:
+    fields = report.fields(root, "the spec", root.place, _SHAPE) or {}
+    if "version" in fields:
+        _check_version(report, fields["version"].value)
+    names = Names(report)
+    relations: tuple[Relation, ...] = ()
+    if "relations" in fields:
+        relations = read_relations(report, fields["relations"].value, fields["relations"].place, names)
+    queries: tuple[QuerySpec, ...] = ()
+    if "queries" in fields:
+        queries = read_queries(report, fields["queries"].value, fields["queries"].place, names)
+    outputs: tuple[Output, ...] = ()
+    if "outputs" in fields:
+        known = tuple(query.name for query in queries)
+        outputs = read_outputs(report, fields["outputs"].value, fields["outputs"].place, known)
+    return Spec(source.file, relations, queries, outputs)
+
+
+def _check_version(report: Report, node: Node) -> None:
+    text = report.text(node, "`version`", "write `version: 1`")
+    if text is not None and text.value != VERSION:
+        report.add(text.place(), f"there is no version {shown(text.value)} of the spec language", "write `version: 1`")

@@ -1,0 +1,114 @@
+"""What a spec says, frozen: relations, queries as text, outputs.
+
+Nothing here knows SQL or rules; a query is its text, and the text knows where in the file
+each of its characters stands, so that every later error can name line and column.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from typing import Literal
+
+from dynq_cli.errors import Place
+from dynq_cli.spec.types import Type
+
+Changes = Literal["rare", "normal", "often"]
+Semantics = Literal["bag", "set"]
+Language = Literal["sql", "rule"]
+
+
+@dataclass(frozen=True)
+class Text:
+    """A scalar of the file with the place of its characters.
+
+    `anchors` are (offset in value, line, column), ascending by offset: characters between two
+    anchors stand on one line, one column after the other.
+    """
+
+    value: str
+    file: str
+    anchors: tuple[tuple[int, int, int], ...]
+
+    def place(self, offset: int = 0) -> Place:
+        at = bisect_right(self.anchors, (offset, 1 << 60, 0)) - 1
+        start, line, column = self.anchors[max(at, 0)]
+        return Place(self.file, line, column + max(offset - start, 0))
+
+    def __str__(self) -> str:
+        return self.value
+
+
+@dataclass(frozen=True)
+class Column:
+    """A column of a relation, or of a view (which has no place)."""
+
+    name: str
+    type: Type
+    nullable: bool = False
+    place: Place | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Relation:
+    name: str
+    columns: tuple[Column, ...]
+    key: tuple[str, ...] = ()
+    changes: Changes = "normal"
+    place: Place | None = field(default=None, compare=False)
+
+    def column(self, name: str) -> Column | None:
+        return next((c for c in self.columns if c.name == name), None)
+
+
+@dataclass(frozen=True)
+class OrderKey:
+    """One entry of `order_by`: an output column, ascending or descending."""
+
+    column: str
+    descending: bool = False
+    place: Place | None = field(default=None, compare=False)
+
+    def __str__(self) -> str:
+        return f"{self.column} desc" if self.descending else self.column
+
+
+@dataclass(frozen=True)
+class QuerySpec:
+    """A query as written: one SQL text, or one or more rules."""
+
+    name: str
+    language: Language
+    texts: tuple[Text, ...]
+    semantics: Semantics | None = None
+    order_by: tuple[OrderKey, ...] = ()
+    max_view_rows: int | None = None
+    place: Place | None = field(default=None, compare=False)
+
+
+OutputKind = Literal["count", "enum", "diff"]
+
+
+@dataclass(frozen=True)
+class Output:
+    """One file that `dynq run` writes."""
+
+    query: str
+    kind: OutputKind
+    path: str
+    mark: str | None = None
+    place: Place | None = field(default=None, compare=False)
+
+
+@dataclass(frozen=True)
+class Spec:
+    file: str
+    relations: tuple[Relation, ...]
+    queries: tuple[QuerySpec, ...]
+    outputs: tuple[Output, ...] = ()
+
+    def relation(self, name: str) -> Relation | None:
+        return next((r for r in self.relations if r.name == name), None)
+
+    def query(self, name: str) -> QuerySpec | None:
+        return next((q for q in self.queries if q.name == name), None)

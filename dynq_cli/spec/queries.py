@@ -1,0 +1,142 @@
+"""The `queries:` of a spec: each a SQL text or rules, with what is said about its result."""
+
+from __future__ import annotations
+
+import re
+from typing import cast
+
+from dynq_cli.errors import Place
+from dynq_cli.spec.model import Language, OrderKey, QuerySpec, Semantics, Text
+from dynq_cli.spec.names import Names
+from dynq_cli.spec.nodes import MapNode, Node, Scalar
+from dynq_cli.spec.report import Field, Report, Shape
+from dynq_cli.spec.shown import shown
+
+MAX_VIEW_ROWS = (1 << 63) - 1
+
+_QUERY_HINT = "write `sql:` or `rule:` with the text of the query, indented below its name"
+_SHAPE = Shape(
+    hint=_QUERY_HINT,
+    required={},
+    optional=("sql", "rule", "semantics", "order_by", "max_view_rows"),
+    synonyms={
+        "query": "sql",
+        "select": "sql",
+        "rules": "rule",
+        "datalog": "rule",
+        "order": "order_by",
+        "sort": "order_by",
+        "sort_by": "order_by",
+        "max_rows": "max_view_rows",
+    },
+)
+_QUERIES_HINT = "write each query as `name:` with `sql:` or `rule:` indented below"
+_SQL_HINT = "write one SELECT, as in `sql: SELECT a FROM t`, or indented below `sql: >`"
+_RULE_HINT = 'write a rule, as in `rule: "Q(x) :- R(x, y)"`, or a list of rules with one head'
+_ORDER_HINT = "write `order_by: [a, b desc]` with columns of the result"
+_ROWS_HINT = "write a whole number above 0, as in `max_view_rows: 5000000`"
+_ORDER_KEY = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)(?:\s+(asc|desc))?\s*", re.IGNORECASE)
+_MEANT_ORDER = re.compile(r"\s*(-?)\s*([A-Za-z_][A-Za-z0-9_]*)\s*(.*)")
+_WHOLE_NUMBER = re.compile("[0-9]+(?:_[0-9]+)*")
+
+
+def read_queries(report: Report, node: Node, place: Place, names: Names) -> tuple[QuerySpec, ...]:
+    queries = report.map(node, "`queries`", place, _QUERIES_HINT)
+    if queries is None:
+        return ()
+    found = []
+    for key, value in queries.entries:
+        names.give(key, "query")
+        found.append(_read_query(report, key, value))
+    return tuple(found)
+
+
+def _read_query(report: Report, key: Scalar, node: Node) -> QuerySpec:
+    owner = f"query {shown(key.value)}"
+    fields = report.fields(node, owner, key.place, _SHAPE)
+    if fields is None:
+        return QuerySpec(key.value, "sql", (), place=key.place)
+    language, texts = _read_texts(report, fields, owner, key.place)
+    semantics: str | None = None
+    if "semantics" in fields:
+        semantics = report.choice(fields["semantics"].value, f"`semantics` of {owner}", ("bag", "set"))
+    order: tuple[OrderKey, ...] = ()
+    if "order_by" in fields:
+        order = _read_order(report, fields["order_by"].value, f"`order_by` of {owner}")
+    rows: int | None = None
+    if "max_view_rows" in fields:
+        rows = _read_rows(report, fields["max_view_rows"].value, f"`max_view_rows` of {owner}")
+    return QuerySpec(key.value, language, texts, cast("Semantics | None", semantics), order, rows, key.place)
+
+
+def _read_texts(
+    report: Report, fields: dict[str, Field], owner: str, place: Place
+) -> tuple[Language, tuple[Text, ...]]:
+    if "sql" in fields and "rule" in fields:
+        later = max(fields["sql"].place, fields["rule"].place)
+        report.add(later, f"{owner} has both `sql` and `rule`", "keep one of them, or make two queries")
+    if "sql" in fields:
+        text = _read_text(report, fields["sql"].value, f"`sql` of {owner}", _SQL_HINT)
+        return "sql", (text,) if text else ()
+    if "rule" in fields:
+        node = fields["rule"].value
+        items = (node,) if isinstance(node, MapNode) else report.items(node, f"`rule` of {owner}", _RULE_HINT)
+        rules = [_read_text(report, item, f"a rule of {owner}", _RULE_HINT) for item in items]
+        return "rule", tuple(rule for rule in rules if rule)
+    report.add(place, f"{owner} has neither `sql` nor `rule`", _QUERY_HINT)
+    return "sql", ()
+
+
+def _read_text(report: Report, node: Node, owner: str, hint: str) -> Text | None:
+    if isinstance(node, MapNode):
+        advice = "a text that has a colon followed by a space, or begins with `{`, needs quotes around it"
+        report.add(node.place, f"{owner} has to be a text, but YAML reads a map here", advice)
+        return None
+    return report.text(node, owner, hint)
+
+
+def _read_order(report: Report, node: Node, owner: str) -> tuple[OrderKey, ...]:
+    keys: dict[str, OrderKey] = {}
+    for item in report.items(node, owner, _ORDER_HINT):
+        if isinstance(item, MapNode) and len(item.entries) == 1:
+            column, direction = item.entries[0]
+            meant = f"{column.value} {direction.value}" if isinstance(direction, Scalar) else column.value
+            message = f"{owner} has a map where a column is expected"
+            report.add(item.place, message, f"write {shown(meant)}, without a colon")
+            continue
+        text = report.text(item, f"a column in {owner}", _ORDER_HINT)
+        if text is None:
+            continue
+        found = _ORDER_KEY.fullmatch(text.value)
+        if not found:
+            message = f"{shown(text.value)} in {owner} is not a column, or a column with `asc` or `desc`"
+            report.add(text.place(), message, _order_hint(text))
+        elif found[1].lower() in keys:
+            report.add(text.place(), f"{shown(found[1])} is twice in {owner}", "name each column once")
+        else:
+            descending = (found[2] or "").lower() == "desc"
+            keys[found[1].lower()] = OrderKey(found[1], descending, text.place())
+    return tuple(keys.values())
+
+
+def _order_hint(text: Text) -> str:
+    parts = [part.strip() for part in text.value.split(",")]
+    if len(parts) > 1 and all(_ORDER_KEY.fullmatch(part) for part in parts):
+        return f"write a list: {shown('order_by: [' + ', '.join(parts) + ']')}"
+    meant = _MEANT_ORDER.match(text.value)
+    if not meant:
+        return "write `column`, `column asc` or `column desc`"
+    descending = meant[1] or meant[3].lower().startswith("desc")
+    return f"write {shown(meant[2] + (' desc' if descending else ''))}"
+
+
+def _read_rows(report: Report, node: Node, owner: str) -> int | None:
+    text = report.text(node, owner, _ROWS_HINT)
+    if text is None:
+        return None
+    digits = text.value.strip()
+    rows = int(digits) if _WHOLE_NUMBER.fullmatch(digits) and len(digits) < 40 else 0
+    if not 0 < rows <= MAX_VIEW_ROWS:
+        report.add(text.place(), f"{owner} cannot be {shown(text.value)}", _ROWS_HINT)
+        return None
+    return rows
