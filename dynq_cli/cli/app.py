@@ -62,7 +62,6 @@ def main(args: Sequence[str] | None = None) -> int:
         _fail_usage(error)
         return error.exit_code
     except output.ReaderGoneError:
-        output.silence_stdout()
         return 0
     except (KeyboardInterrupt, typer.Abort):
         return EXIT_INTERRUPTED

@@ -42,7 +42,11 @@ def result(text: str) -> None:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         sys.stdout.flush()
     except BrokenPipeError:
+        silence_stdout()
         raise ReaderGoneError from None
+    except OSError as error:
+        silence_stdout()
+        raise DynqError(f"cannot write to stdout: {error.strerror or error}") from error
 
 
 def deliver(text: str, target: str | None) -> None:

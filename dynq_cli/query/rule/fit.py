@@ -124,7 +124,7 @@ def _example(type_: Type, constant: Constant) -> str:
     if type_.is_numeric:
         inside = str(value) if constant.kind == "string" else ""
         plain = inside.lstrip("-").replace(".", "", 1)
-        return inside if plain.isascii() and plain.isdigit() else "a number without quotes, as in 15"
+        return inside if plain.isascii() and plain.isdigit() else "a number, as in 15"
     if type_.name == "string":
         return f"'{constant.text}'" if constant.kind == "number" else "a string in quotes, as in 'abc'"
     if type_.name == "bool":

@@ -79,7 +79,7 @@ def reduce(comparison: Comparison, types: Mapping[str, Type]) -> WithConstant | 
     if plus:
         return _one(at, plus[0], op, constants, types[plus[0]])
     turned = [_Signed(-c.sign, c.constant) for c in constants]
-    return _one(at, minus[0], op, turned, types[minus[0]])
+    return _one(at, minus[0], _TURNED[op], turned, types[minus[0]])
 
 
 def _check_order(at: int, name: str, op: str, type_: Type) -> None:
@@ -124,17 +124,17 @@ def _two(
     where = constants[0].constant.at
     if not common.is_numeric:
         return WithVariable(left, op, right, Decimal(_days_or_microseconds(right, common, constants)))
-    offset, floating = _numbers(right, common, constants)
+    offset, floating = _numbers(right, types[right], constants)
     if common.is_float:
         return WithVariable(left, op, right, offset)
     if floating:
-        raise refuse(where, f"{right} is {common}, and a number with an exponent is a float", "write all digits")
+        raise refuse(where, f"{right} is {types[right]}, and a number with an exponent is a float", "write all digits")
     snapped = snap(op, offset, common.scale)
     if snapped is None:
         truth = "never holds" if op == "=" else "always holds"
         message = f"{left} {op} {right} {_shown_offset(offset)} {truth}: both are {common}"
         raise refuse(where, message, "correct the constant, or compare with < or >")
-    check_range(right, common, snapped[1], where)
+    check_range(f"{left} - {right}", common, snapped[1], where)
     return WithVariable(left, snapped[0], right, snapped[1])
 
 

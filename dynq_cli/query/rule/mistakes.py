@@ -16,7 +16,7 @@ from dynq_cli.spec.shown import shown
 SHAPE = "a rule looks like: q(x, z) :- R(x, y), S(y, z), x < z"
 
 _TOKEN = re.compile(r"'(?:[^']|'')*'|[A-Za-z_]\w*|[0-9][\w.]*\b|:-|[<>=!]+|--|//|/\*|\S")
-_SQL_START = re.compile(r"\s*(?:select|with|from|insert|update|delete|create)\b(?!\s*\()", re.IGNORECASE)
+_SQL_START = re.compile(r"(?:\s|--[^\n]*\n)*(select|with|from|insert|update|delete|create)\b(?!\s*\()", re.IGNORECASE)
 _PREDICATES = {"is", "in", "like", "ilike", "between", "similar", "case"}
 _CLAUSES = {"from", "where", "join", "on", "group", "having", "order", "limit", "union", "select"}
 _COMMENTS = {"#", "%", "--", "//", "/*"}
@@ -27,8 +27,9 @@ def before_parsing(text: str) -> TextProblem | None:
     start = len(text) - len(text.lstrip())
     if start == len(text):
         return TextProblem(0, "the rule is empty", SHAPE)
-    if _SQL_START.match(text):
-        return TextProblem(start, "this is SQL, not a rule", "write sql: instead of rule:")
+    query = _SQL_START.match(text)
+    if query is not None:
+        return TextProblem(query.start(1), "this is SQL, not a rule", "write sql: instead of rule:")
     return None
 
 
@@ -188,12 +189,16 @@ def _commas(stop: _Stop) -> TextProblem | None:
 def _words(stop: _Stop) -> TextProblem | None:
     if stop.earlier.lower() == "interval" and stop.word:
         return TextProblem(
-            stop.offset, "the unit of an interval stands inside its quotes", "write it as in interval '1h 30m'"
+            stop.offset, "the unit of an interval is written inside its quotes", "write it as in interval '1h 30m'"
         )
     if stop.before.lower() == "interval" and (stop.after[:1].isdigit() or stop.word):
-        return TextProblem(stop.offset, "an interval stands in quotes", "write it as in interval '1h 30m'")
+        return TextProblem(
+            stop.offset, "the length of an interval is written in quotes", "write it as in interval '1h 30m'"
+        )
     if stop.before.lower() in ("date", "time", "timestamp") and stop.after[:1].isdigit():
-        return TextProblem(stop.offset, f"a {stop.before.lower()} stands in quotes", "write it as in date '2020-01-31'")
+        return TextProblem(
+            stop.offset, f"a {stop.before.lower()} is written in quotes", "write it as in date '2020-01-31'"
+        )
     if not stop.word or not stop.ends_value:
         return None
     if stop.word == "as":
@@ -216,7 +221,7 @@ def _words(stop: _Stop) -> TextProblem | None:
 def _symbols(stop: _Stop) -> TextProblem | None:
     if stop.after in _COMMENTS:
         return TextProblem(stop.offset, "a rule has no comments", "write comments in the YAML around it, with #")
-    if stop.after in ("[", "]", "{", "}"):
+    if stop.after in ("[", "]", "{", "}") and stop.before:
         return TextProblem(stop.offset, f"{stop.after} is no bracket of rules", "write arguments in ( and )")
     if stop.after == ":-" and not stop.before:
         return TextProblem(stop.offset, "no head stands before :-", SHAPE)

@@ -11,6 +11,7 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dynq_cli.query.normal_form import Query
+from dynq_cli.query.problems import refuse
 from dynq_cli.query.sql import subqueries
 from dynq_cli.query.sql.build import Body
 from dynq_cli.query.sql.context import Context, Ctes
@@ -32,8 +33,11 @@ class _Passes:
 def compile_sql(text: str, spec: Spec, query: QuerySpec) -> Query:
     """The normal form of one SQL text. Raises QueryProblems with everything found wrong in it."""
     tree, places = parse(text)
-    refuse_outside(tree, places)
-    context = Context(spec, places, passes=_Passes())
-    compiled = compile_any(context, tree, query.name, {}, query.semantics)
+    try:
+        refuse_outside(tree, places)
+        context = Context(spec, places, passes=_Passes())
+        compiled = compile_any(context, tree, query.name, {}, query.semantics)
+    except RecursionError:
+        raise refuse(0, "the SQL is nested too deeply", "split the query, or write long lists with IN") from None
     context.stop_on_problems()
     return compiled

@@ -41,10 +41,11 @@ class Body:
         self.atoms[table.number] = self.draft.atom(alias, table.source, mode)
         return self.atoms[table.number]
 
-    def term(self, node: exp.Expr) -> Term:
-        """The term of an expression over one table of this body."""
+    def term(self, node: exp.Expr, name: str = "") -> Term:
+        """The term of an expression over one table; `name` is for one that is more than a column."""
         (table,) = tables_of(node)
-        return self.draft.term(self.atoms[table], scalar(self.context, node), name_of(node))
+        made = name_of(node) if not name or isinstance(bare(node), exp.Column) else name
+        return self.draft.term(self.atoms[table], scalar(self.context, node), made)
 
     def pieces(self, node: exp.Expr) -> Iterator[Piece]:
         return pieces(self.context, node)

@@ -21,13 +21,13 @@ class Item:
 
 
 def select_items(scope: Scope, select: exp.Select) -> list[Item]:
-    """Every output column in order. Aliases become visible to what is resolved later."""
+    """Every output column in order, but those with a problem, which are noted. Aliases become
+    visible to what is resolved later."""
     context = scope.context
     items: list[Item] = []
     for node in select.expressions:
         with context.gather():
             items += _items(scope, node)
-    context.stop_on_problems()
     return items
 
 
@@ -35,21 +35,19 @@ def check_names(scope: Scope, items: list[Item]) -> None:
     """Names of output columns are unique and leave `_…` to dynq. Notes the problems."""
     context = scope.context
     seen: set[str] = set()
+    twice: dict[int, list[str]] = {}
     for item in items:
-        with context.gather():
-            if item.name.lower() in seen:
-                message = f"two output columns are called {item.name}"
-                raise context.refuse(_at(item), message, f"give one another name: … AS {item.name}_2")
-            if item.name.startswith("_"):
-                message = f"the output column {item.name} starts with an underscore, which dynq keeps for itself"
-                raise context.refuse(_at(item), message, f"name it with AS {item.name.lstrip('_') or 'x'}")
-            seen.add(item.name.lower())
-
-
-def _at(item: Item) -> exp.Expr:
-    marker = exp.Null()
-    marker.meta["start"] = item.at
-    return marker
+        if item.name.lower() in seen:
+            twice.setdefault(item.at, []).append(item.name)
+        seen.add(item.name.lower())
+        if item.name.startswith("_"):
+            message = f"the output column {item.name} starts with an underscore, which dynq keeps for itself"
+            hint = f"name it with AS {item.name.lstrip('_') or 'x'}"
+            context.problems += context.refuse_at(item.at, message, hint).problems
+    for at, names in twice.items():
+        message = f"two output columns are called {' and two '.join(names[:4])}{' and so on' * (len(names) > 4)}"
+        hint = f"list the columns and name one of each pair: … AS {names[0]}_2"
+        context.problems += context.refuse_at(at, message, hint).problems
 
 
 def _items(scope: Scope, node: exp.Expr) -> list[Item]:

@@ -31,6 +31,13 @@ _UNION_PARTS = {"with_", "this", "expression", "distinct", "order"}
 _SUBQUERY_PARTS = {"this", "alias", "joins", "with_", "order"}
 _TABLE_PARTS = {"this", "alias", "joins", "db", "catalog"}
 
+_PARTS: dict[type[exp.Expr], set[str]] = {
+    exp.Select: _SELECT_PARTS,
+    exp.Union: _UNION_PARTS,
+    exp.Subquery: _SUBQUERY_PARTS,
+    exp.Join: {"this", "on"},
+}
+
 _CLAUSES: dict[str, tuple[tuple[str, ...], str, str]] = {
     "limit": (("LIMIT",), "LIMIT is not part of a query", "keep the whole result and read pages with `dynq page`"),
     "offset": (("OFFSET",), "OFFSET is not part of a query", "keep the whole result and read pages with `dynq page`"),
@@ -78,8 +85,8 @@ _WORDS: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.Intersect: ("INTERSECT",),
     exp.Lateral: ("LATERAL",),
     exp.Values: ("VALUES",),
-    exp.Order: ("ORDER",),
-    exp.GroupingSets: ("GROUPING",),
+    exp.Order: ("ORDER BY",),
+    exp.GroupingSets: ("GROUPING SETS",),
     exp.Cube: ("CUBE",),
     exp.Rollup: ("ROLLUP",),
     exp.Parameter: ("$", "@"),
@@ -101,13 +108,14 @@ class _Walk:
         self.found.append(TextProblem(offset, message, hint))
 
     def visit(self, node: exp.Expr) -> None:
-        if self._refused(node):
-            return
+        refused = self._refused(node)
+        parts = _PARTS.get(type(node))
         for child in node.iter_expressions():
-            self.visit(child)
+            if (parts is not None and child.arg_key in parts) or not refused:
+                self.visit(child)
 
     def _refused(self, node: exp.Expr) -> bool:
-        """Report a node that is outside the language; its children are then not looked at."""
+        """Report a node that is outside the language; then only the parts it may have are looked at."""
         known = len(self.found)
         if isinstance(node, exp.Order) and isinstance(node.parent, exp.Query | exp.Subquery):
             return False
@@ -116,10 +124,9 @@ class _Walk:
             self.say(self._place(node), message, hint)
         elif isinstance(node, exp.Select):
             self._clauses(node, _SELECT_PARTS)
-        elif isinstance(node, exp.Union):
-            self._clauses(node, _UNION_PARTS)
-        elif isinstance(node, exp.Subquery):
-            self._clauses(node, _SUBQUERY_PARTS)
+            self._empty_clauses(node)
+        elif isinstance(node, exp.Union | exp.Subquery):
+            self._clauses(node, _PARTS[type(node)])
         elif isinstance(node, exp.Table):
             self._table(node)
         elif isinstance(node, exp.Join):
@@ -174,6 +181,12 @@ class _Walk:
             at = self._last_word(part, words)
             self.say(at, message, hint)
 
+    def _empty_clauses(self, node: exp.Select) -> None:
+        group = node.args.get("group")
+        if group is not None and not any(group.args.values()):
+            at = self.places.word_after(node, "GROUP BY")
+            self.say(at, "GROUP BY names nothing", "name the columns to group by")
+
     def _last_word(self, part: exp.Expr, words: tuple[str, ...]) -> int:
         at = self.places.keyword(part, *words)
         return at if at != self.places.at(part) else self.places.word_after(part, *words)
@@ -181,8 +194,8 @@ class _Walk:
     def _table(self, node: exp.Table) -> None:
         self._clauses(node, _TABLE_PARTS)
         if not isinstance(node.this, exp.Identifier):
-            name = str(node.this.this if isinstance(node.this, exp.Anonymous) else node.this.key).lower()
-            self.say(self.places.at(node), f"the table function {name} is not a relation", "use relations of the spec")
+            name, at = self.places.written(node.this)
+            self.say(at, f"the table function {name} is not a relation", "use relations of the spec")
         elif node.args.get("db") is not None:
             at = self.places.at(node)
             self.say(at, "relations have no schema", f"write {node.name} alone; all relations stand in the spec")
@@ -193,17 +206,22 @@ class _Walk:
             hint = f"write WHERE {'NOT ' * (kind == 'ANTI')}EXISTS (SELECT 1 FROM …)"
             self.say(self.places.keyword(node, kind), f"{kind} JOIN is not supported", hint)
         elif side or kind == "OUTER":
-            at = self.places.keyword(node.this, "LEFT", "RIGHT", "FULL", "OUTER")
+            at = self.places.keyword(node.this, side or "OUTER")
             self.say(at, f"{side or 'OUTER'} JOIN is not supported: dynq keeps inner joins", _OUTER_HINT)
         elif method in ("ASOF", "POSITIONAL"):
             at = self.places.keyword(node.this, method)
             self.say(at, f"{method} JOIN is not supported", "join on equalities and comparisons")
 
     def _group(self, node: exp.Group) -> None:
-        for name, word in (("grouping_sets", "GROUPING"), ("cube", "CUBE"), ("rollup", "ROLLUP"), ("totals", "TOTALS")):
+        for name, word in (
+            ("grouping_sets", "GROUPING SETS"),
+            ("cube", "CUBE"),
+            ("rollup", "ROLLUP"),
+            ("totals", "TOTALS"),
+        ):
             if node.args.get(name):
                 at = self._last_word(node.args[name][0] if isinstance(node.args[name], list) else node, (word,))
-                shown = "GROUPING SETS are" if word == "GROUPING" else f"{word} is"
+                shown = f"{word} {'are' if word.endswith('S') else 'is'}"
                 self.say(at, f"{shown} not supported", "write one query per grouping, or UNION ALL them")
 
     def _type(self, node: exp.DataType) -> None:
@@ -216,10 +234,13 @@ class _Walk:
     def _named_function(self, node: exp.Expr, name: str) -> None:
         if name in VOLATILE_NAMES:
             hint = "put the value into a column of a relation, and change it by a change log"
-            self.say(self._function_place(node, name), f"{name} gives another value each time it is asked", hint)
+            at = self._function_place(node, name)
+            written = next((t.text for t in self.places.tokens if t.start == at), name)
+            self.say(at, f"{written} gives another value each time it is asked", hint)
         elif name not in SCALAR_NAMES:
-            hint = "use immutable scalar functions of DuckDB; docs list them"
-            self.say(self.places.at(node), f"the function {name} is not in the language", hint)
+            hint = "use immutable scalar functions of DuckDB, such as lower, substring, date_trunc, round, coalesce"
+            written, at = self.places.written(node)
+            self.say(at, f"the function {written} is not in the language", hint)
 
     def _function_place(self, node: exp.Expr, name: str) -> int:
         if "start" in node.meta:
@@ -229,8 +250,8 @@ class _Walk:
 
     def _unknown(self, node: exp.Expr) -> None:
         if isinstance(node, exp.AggFunc):
-            name = str(node.this).lower() if isinstance(node, exp.AnonymousAggFunc) else node.sql_name().lower()
-            self.say(self.places.at(node), f"the aggregate {name} is not in the language", _AGGREGATES_HINT)
+            name, at = self.places.written(node)
+            self.say(at, f"the aggregate {name} is not in the language", _AGGREGATES_HINT)
         elif isinstance(node, exp.Func):
             self._named_function(node, node.sql_name().lower())
         else:

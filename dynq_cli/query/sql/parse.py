@@ -6,6 +6,7 @@ a node stands where its leftmost positioned part stands, and a clause where its 
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterable
 
@@ -16,7 +17,8 @@ from sqlglot.tokenizer_core import Token
 
 from dynq_cli.query.problems import QueryProblems, TextProblem, refuse
 
-_DEEPEST = 200
+# What sqlglot would log (statements it does not know) is refused here with a message of its own.
+logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
 
 
 class Places:
@@ -28,6 +30,12 @@ class Places:
 
     def at(self, node: exp.Expr | None) -> int:
         """Where `node` starts, or the nearest thing around it that has a place."""
+        if isinstance(node, exp.Subquery) and isinstance(node.this, exp.Query):
+            return self.at(node.this)
+        if isinstance(node, exp.Select) and node.expressions:
+            return self.keyword(node.expressions[0], "SELECT")
+        if isinstance(node, exp.Exists):
+            return self.keyword(node.this, "EXISTS")
         while node is not None:
             starts = [n.meta["start"] for n in node.walk() if "start" in n.meta]
             if starts:
@@ -40,6 +48,14 @@ class Places:
         here = self.at(node)
         before = [t.start for t in self.tokens if t.start <= here and t.text.upper() in words]
         return before[-1] if before else here
+
+    def written(self, node: exp.Expr) -> tuple[str, int]:
+        """The name of a function as the text has it, and its place."""
+        here = self.at(node)
+        index = next((i for i, t in enumerate(self.tokens) if t.start == here), 0)
+        if "start" not in node.meta and index > 1 and self.tokens[index - 1].text == "(":
+            index -= 2
+        return (self.tokens[index].text, self.tokens[index].start) if self.tokens else ("", 0)
 
     def word_after(self, node: exp.Expr | None, *words: str) -> int:
         """The first of `words` at or after the start of `node`, else where `node` starts."""
@@ -66,11 +82,11 @@ def parse(text: str) -> tuple[exp.Query, Places]:
         places = Places(text, found)
         trees = [t for t in dialect.parser(error_level=ErrorLevel.IMMEDIATE).parse(found, text) if t is not None]
     except ParseError as error:
-        raise QueryProblems(_syntax(text, error)) from None
+        raise QueryProblems(_syntax(places, error)) from None
     except SqlglotError as error:
         raise _unreadable(text, error) from None
-    except (RecursionError, ValueError, AttributeError, TypeError, KeyError, IndexError):
-        # The parser gives up on some malformed texts with errors of Python's own.
+    except Exception:
+        # On some malformed texts the parser fails with errors of Python's own, of any kind.
         raise refuse(0, "the SQL cannot be read", "write one SELECT in DuckDB's dialect") from None
     if not trees:
         raise refuse(0, "the SQL text is empty", "write one SELECT")
@@ -79,8 +95,6 @@ def parse(text: str) -> tuple[exp.Query, Places]:
         semicolon = max((t.start for t in found if t.text == ";" and t.start <= second), default=second)
         raise refuse(semicolon, "there are several statements", "a query is one SELECT; make each a query of its own")
     tree = trees[0]
-    if _depth(tree) > _DEEPEST:
-        raise refuse(0, "the SQL is nested too deeply", "split the query, or write long lists with IN")
     while isinstance(tree, exp.Subquery) and not tree.alias and set(_given(tree)) <= {"this"}:
         tree = tree.this
     if isinstance(tree, exp.Subquery) and isinstance(tree.this, exp.Query):
@@ -90,7 +104,17 @@ def parse(text: str) -> tuple[exp.Query, Places]:
         start = found[0].start if found else 0
         message = "VALUES is outside the language" if isinstance(tree, exp.Values) else f"{kind} is not a query"
         raise refuse(start, message, "write a SELECT over the relations of the spec")
+    _place_truth_values(tree, places)
     return tree, places
+
+
+def _place_truth_values(tree: exp.Expr, places: Places) -> None:
+    """TRUE and FALSE have no place in sqlglot; where the text has one for each, it is theirs."""
+    nodes = list(tree.find_all(exp.Boolean, bfs=False))
+    found = [t.start for t in places.tokens if t.text.upper() in ("TRUE", "FALSE")]
+    if len(nodes) == len(found):
+        for node, start in zip(nodes, found, strict=True):
+            node.meta["start"] = start
 
 
 def _outer_clauses_inside(tree: exp.Subquery) -> exp.Expr:
@@ -106,20 +130,17 @@ def _given(node: exp.Expr) -> list[str]:
     return [name for name, value in node.args.items() if value not in (None, [], False)]
 
 
-def _depth(tree: exp.Expr) -> int:
-    deepest, level = 0, [tree]
-    while level:
-        deepest += 1
-        level = [child for node in level for child in node.iter_expressions()]
-    return deepest
-
-
-def _syntax(text: str, error: ParseError) -> list[TextProblem]:
+def _syntax(places: Places, error: ParseError) -> list[TextProblem]:
+    first = places.tokens[0]
+    if first.text.upper() not in ("SELECT", "WITH", "FROM", "("):
+        return [TextProblem(first.start, f"a query begins with SELECT, not with {first.text!r}", "write one SELECT")]
     problems = []
     for found in error.errors or [{}]:
-        offset = _offset(text, found.get("line"), found.get("col"), str(found.get("highlight") or ""))
         near = str(found.get("highlight") or "").strip()
+        offset = _offset(places.text, found.get("line"), found.get("col"), near)
         message = f"the SQL cannot be read at {near!r}" if near else "the SQL ends too early"
+        if offset >= places.tokens[-1].start:
+            message = f"something is missing after {places.tokens[-1].text!r}"
         problems.append(TextProblem(offset, message, _hint(str(found.get("description") or ""))))
     return problems
 
@@ -127,8 +148,8 @@ def _syntax(text: str, error: ParseError) -> list[TextProblem]:
 def _hint(description: str) -> str:
     missing = re.search(r"Required (?:keyword|argument): '(\w+)' missing for <class '[\w.]*\.(\w+)'>", description)
     if missing:
-        return f"something is missing here: a part of {missing[2].upper()}"
-    expecting = re.match(r"Expect(?:ing|ed) (.+)", description)
+        return f"complete the {missing[2].upper()}"
+    expecting = re.match(r"Expect(?:ing|ed) (.+?)(?: but got.*)?$", description)
     return f"expected {expecting[1].rstrip('.')}" if expecting else "write one SELECT in DuckDB's dialect"
 
 

@@ -92,6 +92,9 @@ def _row_equality(context: Context, node: exp.EQ) -> Iterator[Piece]:
     left, right = bare(node.left), bare(node.right)
     if not isinstance(right, exp.Tuple) or len(left.expressions) != len(right.expressions):
         raise context.refuse(node, "the two rows have different numbers of values", "give both the same number")
+    if any(context.column(c).nullable for c in node.find_all(exp.Column)):
+        message = "DuckDB lets NULL equal NULL when it compares rows, and NULL never joins here"
+        raise context.refuse(node, message, "compare the columns one by one: a.x = b.x AND a.y = b.y")
     for a, b in zip(left.expressions, right.expressions, strict=True):
         yield from pieces(context, exp.EQ(this=a.copy(), expression=b.copy()))
 

@@ -9,11 +9,13 @@ from __future__ import annotations
 from functools import lru_cache
 
 from sqlglot import exp
+from sqlglot.errors import ErrorLevel
 
 from dynq_cli.query.normal_form import Scalar
 from dynq_cli.query.scalar import ScalarError, column_scalar, type_of_expression
 from dynq_cli.query.sql.allow import may_be_null
 from dynq_cli.query.sql.context import Context, bare, plain_name
+from dynq_cli.query.sql.strings import check_strings
 from dynq_cli.spec.model import Column
 from dynq_cli.spec.types import BOOL, Type
 
@@ -34,7 +36,7 @@ def text_of(node: exp.Expr) -> str:
     copy = node.copy()
     for column in copy.find_all(exp.Column):
         column.set("table", None)
-    return copy.sql(dialect="duckdb", comments=False)
+    return copy.sql(dialect="duckdb", comments=False, unsupported_level=ErrorLevel.IGNORE)
 
 
 @lru_cache(maxsize=4096)
@@ -73,6 +75,7 @@ def condition(context: Context, node: exp.Expr) -> Scalar:
 
 
 def _scalar(context: Context, node: exp.Expr, at: exp.Expr) -> Scalar:
+    check_strings(context, node)
     columns = {c.name: context.column(c) for c in node.find_all(exp.Column)}
     names = tuple(sorted(columns))
     sql = text_of(node)

@@ -72,16 +72,16 @@ class _Select:
         for item in items:
             values.append(None)
             with self.context.gather():
-                values[-1] = value = self._row_value(item.node)
+                values[-1] = value = self._row_value(item)
                 self.body.draft.output(item.name, value)
         self._order(scope, items, list(values))
         self.context.stop_on_problems()
         return normalise(self.body.draft)
 
-    def _row_value(self, node: exp.Expr) -> Term | Expression:
-        tables = tables_of(node)
+    def _row_value(self, item: Item) -> Term | Expression:
+        node, tables = item.node, tables_of(item.node)
         if len(tables) == 1:
-            return self.body.term(node)
+            return self.body.term(node, item.name)
         if not tables:
             return expression(self.body, bare(node), [], node)
         named = " and ".join(self.context.tables[t].alias for t in tables)
@@ -90,7 +90,6 @@ class _Select:
 
     def grouped(self) -> ConjunctiveQuery:
         scope, items = self._from_and_items()
-        self.context.stop_on_problems()
         terms = self._group_terms(scope, items)
         self.context.stop_on_problems()
         draft = self.body.draft
@@ -132,10 +131,11 @@ class _Select:
         for key in group.expressions:
             with self.context.gather():
                 nodes.append(self._group_node(scope, items, key))
+        named = {key_of(item.node): item.name for item in items}
         terms: dict[str, Term] = {}
         for node in nodes:
             with self.context.gather():
-                terms[key_of(node)] = self._group_term(node)
+                terms[key_of(node)] = self._group_term(node, named.get(key_of(node), ""))
         return terms
 
     def _group_node(self, scope: Scope, items: list[Item], key: exp.Expr) -> exp.Expr:
@@ -148,12 +148,12 @@ class _Select:
             return items[position - 1].node
         return scope.resolve(inner)
 
-    def _group_term(self, node: exp.Expr) -> Term:
+    def _group_term(self, node: exp.Expr, name: str) -> Term:
         tables = tables_of(node)
         if has_aggregate(node):
             raise self.context.refuse(node, "GROUP BY cannot hold an aggregate", "group by columns")
         if len(tables) == 1:
-            return self.body.term(node)
+            return self.body.term(node, name)
         if not tables:
             raise self.context.refuse(node, "GROUP BY a constant", "leave it out, or group by columns")
         named = " and ".join(self.context.tables[t].alias for t in tables)
@@ -192,6 +192,8 @@ class _Select:
         return normalise(outer.draft)
 
     def _order(self, scope: Scope, items: list[Item], values: list[Term | DraftAggregate | Expression | None]) -> None:
+        if self.context.problems:
+            return
         keys = order_keys(self.context, self.select.args.get("order"), [i.name for i in items], scope, items)
         for index, descending, at in keys:
             value = values[index]

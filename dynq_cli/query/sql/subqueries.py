@@ -118,7 +118,8 @@ def _pairs(body: Body, found: _Subquery, inner: list[exp.Expr]) -> list[exp.Expr
 
 
 def _columns(scope: Scope, select: exp.Select, found: _Subquery) -> list[exp.Expr]:
-    return [item.node for item in select_items(scope, select)] if found.by_value else []
+    items = select_items(scope, select)
+    return [item.node for item in items] if found.by_value else []
 
 
 def _inlined(body: Body, scope: Scope, found: _Subquery, select: exp.Select, ctes: Ctes) -> None:

@@ -1,0 +1,54 @@
+# Every target makes its own virtual environment once and reuses it; `make help` lists the targets.
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.PHONY: help install demo test lint docs bench clean
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+SOURCES := dynq_cli tests benchmarks $(wildcard sample_data/*.py)
+PYTEST_ARGS ?=
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(STAMP): pyproject.toml
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev]'
+	@touch $@
+
+install: $(STAMP) ## the `dynq` command and the development tools, in .venv
+	@echo "dynq is installed: $(BIN)/dynq --help"
+
+demo: $(STAMP) ## what this version does on specs/ and sample_data/
+	@echo "This version reads specs and explains queries; it keeps no results up to date yet."
+	@for spec in specs/*.yaml; do \
+	  printf '\n$$ dynq explain %s\n' "$$spec"; $(BIN)/dynq explain "$$spec"; \
+	done
+	@printf '\n$$ dynq infer sample_data/shop/day-0\n'; $(BIN)/dynq infer sample_data/shop/day-0
+
+lint: $(STAMP) ## ruff and mypy --strict
+	@$(BIN)/ruff check $(SOURCES)
+	@$(BIN)/ruff format --check --quiet $(SOURCES) >/dev/null || \
+	  { echo "some files are not formatted: run $(BIN)/ruff format $(SOURCES)"; exit 1; }
+	@$(BIN)/mypy
+
+test: $(STAMP) ## lint, then all tests; ends with where the time went
+	@begin=$$(date +%s%N); \
+	$(MAKE) --no-print-directory lint; linted=$$(date +%s%N); \
+	status=0; $(BIN)/pytest --durations=15 $(PYTEST_ARGS) || status=$$?; tested=$$(date +%s%N); \
+	printf 'time: lint %d ms, tests %d ms\n' \
+	  $$(( (linted - begin) / 1000000 )) $$(( (tested - linted) / 1000000 )); \
+	exit $$status
+
+docs: $(STAMP) ## regenerate docs/cli.md from the commands' own help
+	@$(BIN)/python -m dynq_cli.cli.reference -o docs/cli.md
+
+bench: $(STAMP) ## how quick the front end is, as ratios; writes benchmarks/RESULTS.md
+	@$(BIN)/python benchmarks/run.py
+
+clean: ## remove everything these targets made
+	@rm -rf $(VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,213 @@
+"""Values without a fixed width to ids: dense from 0, in the order in which values first appear.
+
+    decode(intern(values)) = values        intern(values)[i] = intern(values)[j]  ⟺  values[i] = values[j]
+
+Ids depend on nothing but the history of interned values: not on the process, on how values were cut into
+batches, nor on values that came and were rolled back. Equality is equality of bytes. Everything lives
+in flat arrays that can be written to disk and mapped back copy-on-write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.types as pt
+
+from dynq_cli.engine.kernels.codes import NULL
+from dynq_cli.engine.kernels.intern import (
+    Bytes,
+    Flags,
+    Flat,
+    Int64s,
+    drop_largest,
+    fill_slots,
+    gather_bytes,
+    gather_offsets,
+    intern_rows,
+    look_up_rows,
+)
+from dynq_cli.errors import RejectedError
+
+MAX_VALUES = 2**31 - 2
+_SMALLEST = 16
+_LARGE = 1 << 24
+_MAX_ARROW_BYTES = 2**31 - 1
+
+
+class Dictionary:
+    """One set of values with their ids."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._flat = Flat(
+            data=np.zeros(_SMALLEST * 8, np.uint8),
+            offsets=np.zeros(_SMALLEST + 1, np.int64),
+            hashes=np.zeros(_SMALLEST, np.uint64),
+            slots=np.full(_SMALLEST * 2, -1, np.int32),
+        )
+
+    def __len__(self) -> int:
+        return self._count
+
+    @property
+    def flat(self) -> Flat:
+        """The arrays, for kernels; growth replaces them, so they hold until the next new value."""
+        return self._flat
+
+    def intern(self, values: pa.Array) -> Int64s:
+        """The id of each value, new values getting the next ones; NULL where there is no value.
+
+        Amortised O(bytes). Takes string and binary arrays, large ones and views too.
+        """
+        offsets, data, valid = flat_values(values)
+        return self._intern(offsets, data, valid)
+
+    def lookup(self, values: pa.Array) -> Int64s:
+        """The id of each value, UNKNOWN for values that have none; O(bytes)."""
+        offsets, data, valid = flat_values(values)
+        ids = np.empty(len(values), np.int64)
+        look_up_rows(self._flat, offsets, data, valid, ids)
+        return ids
+
+    def decode(self, ids: npt.NDArray[np.int64], kind: pa.DataType) -> pa.Array:
+        """The values of ids as an array of `kind`, string or binary; O(bytes)."""
+        ids = np.ascontiguousarray(ids, np.int64).view()
+        ids.flags.writeable = False
+        offsets = np.empty(len(ids) + 1, np.int64)
+        gather_offsets(self._flat, ids, offsets)
+        if offsets[-1] > _MAX_ARROW_BYTES:
+            raise RejectedError(f"{offsets[-1]} bytes of text do not fit one Arrow array: read fewer rows at a time")
+        data = np.empty(offsets[-1], np.uint8)
+        gather_bytes(self._flat, ids, offsets, data)
+        buffers = [validity(ids != NULL), pa.py_buffer(offsets.astype(np.int32)), pa.py_buffer(data)]
+        return pa.Array.from_buffers(kind, len(ids), buffers)
+
+    def since(self, count: int) -> tuple[Bytes, Int64s]:
+        """The values of the ids from `count` on: their bytes, and where each begins and the last ends."""
+        offsets = self._flat.offsets[count : self._count + 1]
+        return self._flat.data[offsets[0] : offsets[-1]].copy(), offsets - offsets[0]
+
+    def extend(self, data: Bytes, offsets: Int64s) -> None:
+        """Append values that `since` returned; ValueError if they cannot have come from there."""
+        if len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != len(data) or (np.diff(offsets) < 0).any():
+            raise ValueError("the offsets of the new values do not fit their bytes")
+        before = self._count
+        data = data.view()
+        data.flags.writeable = False
+        self._intern(np.array(offsets, np.int64), data, _NO_FLAGS)
+        if self._count - before != len(offsets) - 1:
+            self.truncate(before)
+            raise ValueError("a value that should be new is in the dictionary already")
+
+    def truncate(self, count: int) -> None:
+        """Forget the ids from `count` on; O(forgotten)."""
+        if count < self._count:
+            drop_largest(self._flat, self._count, count)
+            self._count = count
+
+    def reserve(self, count: int, size: int) -> None:
+        """Make room for `count` values of `size` bytes in all."""
+        if count > MAX_VALUES:
+            raise RejectedError(f"a state holds at most {MAX_VALUES} different values of one text type")
+        flat = self._flat
+        if size > len(flat.data):
+            flat = flat._replace(data=_grown(flat.data, size, 0))
+        if count > len(flat.hashes):
+            hashes = _grown(flat.hashes, count, 0)
+            flat = flat._replace(hashes=hashes, offsets=_grown(flat.offsets, len(hashes) + 1, 0, exactly=True))
+        if 2 * count > len(flat.slots):
+            slots = np.full(1 << (2 * count - 1).bit_length(), -1, np.int32)
+            fill_slots(slots, flat.hashes, self._count)
+            flat = flat._replace(slots=slots)
+        self._flat = flat
+
+    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+        """Everything, to be kept on disk, with a quarter of free room so that growth after opening is rare."""
+        count = self._count + self._count // 4 + _SMALLEST
+        size = int(self._flat.offsets[self._count]) * 5 // 4 + _SMALLEST * 8
+        self.reserve(min(count, MAX_VALUES), size)
+        flat = self._flat
+        return {
+            "count": np.array([self._count], np.int64),
+            "data": flat.data[:size],
+            "offsets": flat.offsets[: count + 1],
+            "hashes": flat.hashes[:count],
+            "slots": flat.slots,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[np.generic]]) -> Dictionary:
+        """The dictionary that `arrays` came from; arrays that cannot be written to are copied."""
+        made = cls()
+        made._count = int(arrays["count"][0])
+        made._flat = Flat(*(np.require(np.asarray(arrays[name]), requirements="CAW") for name in Flat._fields))
+        return made
+
+    def _intern(self, offsets: Int64s, data: Bytes, valid: Flags) -> Int64s:
+        rows = len(offsets) - 1
+        ids = np.empty(rows, np.int64)
+        row = 0
+        while True:
+            row, self._count = intern_rows(self._flat, self._count, offsets, data, valid, row, ids)
+            if row == rows:
+                return ids
+            used = int(self._flat.offsets[self._count])
+            self.reserve(self._count + 1, used + int(offsets[row + 1] - offsets[row]))
+
+    def _check(self) -> None:
+        """Assert every invariant; O(bytes)."""
+        data, offsets, hashes, slots = self._flat
+        count = self._count
+        assert len(slots) & (len(slots) - 1) == 0 and 2 * count <= len(slots), (count, len(slots))
+        assert len(offsets) > count and len(hashes) >= count, (count, len(offsets), len(hashes))
+        assert offsets[0] == 0 and offsets[count] <= len(data) and (np.diff(offsets[: count + 1]) >= 0).all()
+        assert np.array_equal(np.sort(slots[slots >= 0]), np.arange(count)), "every id is in one slot"
+        ids = np.empty(count, np.int64)
+        readonly = data.view()
+        readonly.flags.writeable = False
+        look_up_rows(self._flat, offsets[: count + 1], readonly, _NO_FLAGS, ids)
+        assert np.array_equal(ids, np.arange(count)), "every value leads to its own id"
+
+
+_NO_FLAGS: Flags = np.empty(0, np.bool_)
+
+
+def _grown(
+    old: npt.NDArray[np.generic], needed: int, fill: int, exactly: bool = False
+) -> npt.NDArray[np.generic]:
+    """A copy with room for `needed` items: twice the room, half as much again where that is a lot."""
+    usual = len(old) * 2 if old.nbytes < _LARGE else len(old) * 3 // 2
+    new = np.full(needed if exactly else max(needed, usual), fill, old.dtype)
+    new[: len(old)] = old
+    return new
+
+
+def flat_values(values: pa.Array) -> tuple[Int64s, Bytes, Flags]:
+    """The offsets, the bytes and (unless all are values) which rows are values, without copying the bytes."""
+    if pt.is_string_view(values.type) or pt.is_binary_view(values.type):
+        values = values.cast(pa.large_string() if pt.is_string_view(values.type) else pa.large_binary())
+    wide = pt.is_large_string(values.type) or pt.is_large_binary(values.type)
+    _, places, content = values.buffers()
+    if len(values) == 0:
+        offsets = np.zeros(1, np.int64)
+    else:
+        kind = np.dtype(np.int64 if wide else np.int32)
+        offsets = np.frombuffer(places, kind, len(values) + 1, values.offset * kind.itemsize).astype(np.int64)
+    data = np.frombuffer(content or b"", np.uint8)
+    data.flags.writeable = False
+    return offsets, data, valid_rows(values)
+
+
+def valid_rows(values: pa.Array) -> Flags:
+    """Which rows are values; empty if all are."""
+    if values.null_count == 0:
+        return _NO_FLAGS
+    return np.array(values.is_valid().to_numpy(zero_copy_only=False))
+
+
+def validity(valid: Flags) -> pa.Buffer | None:
+    """Arrow's bitmap for rows that are values; None if all are."""
+    return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))

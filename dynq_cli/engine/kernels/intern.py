@@ -1,0 +1,183 @@
+"""Values in flat bytes to dense ids: an open-addressing hash over the bytes themselves.
+
+Invariants of a table with `count` values:
+
+- value i is `data[offsets[i]:offsets[i + 1]]`, and `hashes[i]` is its hash;
+- a slot is -1 or an id < count, every id is in one slot, and no slot between an id's home
+  (hash modulo the number of slots, a power of two) and its slot is empty;
+- values are pairwise different, at most half of the slots are taken.
+
+Ids enter the slots in ascending order, so that of two ids on one probe path the smaller comes first:
+the largest ids can leave without tombstones.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.codes import NULL, UNKNOWN
+
+Bytes = npt.NDArray[np.uint8]
+Int32s = npt.NDArray[np.int32]
+Int64s = npt.NDArray[np.int64]
+Hashes = npt.NDArray[np.uint64]
+Flags = npt.NDArray[np.bool_]
+
+_SEED = np.uint64(0x9E3779B97F4A7C15)
+_ROUND = np.uint64(0x9FB21C651E98DF25)
+_MIX_A = np.uint64(0xFF51AFD7ED558CCD)
+_MIX_B = np.uint64(0xC4CEB9FE1A85EC53)
+_SHIFT = np.uint64(32)
+_MIX_SHIFT = np.uint64(33)
+
+
+class Flat(NamedTuple):
+    """The arrays of a dictionary; each may be longer than what is used of it."""
+
+    data: Bytes
+    offsets: Int64s
+    hashes: Hashes
+    slots: Int32s
+
+
+@kernel
+def word(data: Bytes, start: int, length: int) -> np.uint64:
+    """Up to eight bytes from `start`, the first one lowest; missing bytes are zero."""
+    found = np.uint64(0)
+    for i in range(length):
+        found |= np.uint64(data[start + i]) << np.uint64(8 * i)
+    return found
+
+
+@kernel
+def hash_bytes(data: Bytes, start: int, end: int) -> np.uint64:
+    """A hash of the bytes and their number that never changes: it is kept on disk."""
+    mixed = _SEED ^ (np.uint64(end - start) * _ROUND)
+    at = start
+    while at + 8 <= end:
+        mixed = (mixed ^ word(data, at, 8)) * _ROUND
+        mixed ^= mixed >> _SHIFT
+        at += 8
+    if at < end:
+        mixed = (mixed ^ word(data, at, end - at)) * _ROUND
+    mixed ^= mixed >> _MIX_SHIFT
+    mixed *= _MIX_A
+    mixed ^= mixed >> _MIX_SHIFT
+    mixed *= _MIX_B
+    return mixed ^ (mixed >> _MIX_SHIFT)
+
+
+@kernel
+def same_bytes(left: Bytes, at: int, right: Bytes, start: int, length: int) -> bool:
+    whole = length - length % 8
+    for i in range(0, whole, 8):
+        if word(left, at + i, 8) != word(right, start + i, 8):
+            return False
+    return word(left, at + whole, length - whole) == word(right, start + whole, length - whole)
+
+
+@kernel
+def find_slot(table: Flat, data: Bytes, start: int, end: int, hashed: np.uint64) -> int:
+    """The slot of a value, or the empty slot where it belongs."""
+    mask = len(table.slots) - 1
+    slot = np.int64(hashed & np.uint64(mask))
+    while True:
+        known = table.slots[slot]
+        if known < 0:
+            return slot
+        if table.hashes[known] == hashed:
+            at = table.offsets[known]
+            if table.offsets[known + 1] - at == end - start and same_bytes(table.data, at, data, start, end - start):
+                return slot
+        slot = (slot + 1) & mask
+
+
+@kernel
+def intern_rows(
+    table: Flat, count: int, offsets: Int64s, data: Bytes, valid: Flags, first: int, ids: Int64s
+) -> tuple[int, int]:
+    """Give every row from `first` on its id, new values the next ones; `valid` is empty where no row is NULL.
+
+    Stops before the first row that needs more room than the table has. Returns that row (else the
+    number of rows) and the number of values then.
+    """
+    for row in range(first, len(ids)):
+        if len(valid) and not valid[row]:
+            ids[row] = NULL
+            continue
+        start, end = offsets[row], offsets[row + 1]
+        hashed = hash_bytes(data, start, end)
+        slot = find_slot(table, data, start, end, hashed)
+        known = table.slots[slot]
+        if known < 0:
+            used = table.offsets[count]
+            is_full = 2 * (count + 1) > len(table.slots) or count >= len(table.hashes)
+            if is_full or used + end - start > len(table.data):
+                return row, count
+            table.data[used : used + end - start] = data[start:end]
+            table.offsets[count + 1] = used + end - start
+            table.hashes[count] = hashed
+            table.slots[slot] = count
+            known = count
+            count += 1
+        ids[row] = known
+    return len(ids), count
+
+
+@kernel
+def look_up_rows(table: Flat, offsets: Int64s, data: Bytes, valid: Flags, ids: Int64s) -> None:
+    """Like `intern_rows`, but a value that is not there is UNKNOWN."""
+    for row in range(len(ids)):
+        if len(valid) and not valid[row]:
+            ids[row] = NULL
+            continue
+        start, end = offsets[row], offsets[row + 1]
+        known = table.slots[find_slot(table, data, start, end, hash_bytes(data, start, end))]
+        ids[row] = known if known >= 0 else UNKNOWN
+
+
+@kernel
+def fill_slots(slots: Int32s, hashes: Hashes, count: int) -> None:
+    """Put the ids below `count` into slots that are all empty."""
+    mask = len(slots) - 1
+    for known in range(count):
+        slot = np.int64(hashes[known] & np.uint64(mask))
+        while slots[slot] >= 0:
+            slot = (slot + 1) & mask
+        slots[slot] = known
+
+
+@kernel
+def drop_largest(table: Flat, count: int, kept: int) -> None:
+    """Empty the slots of the ids from `kept` to `count`."""
+    mask = len(table.slots) - 1
+    for known in range(count - 1, kept - 1, -1):
+        slot = np.int64(table.hashes[known] & np.uint64(mask))
+        while table.slots[slot] != known:
+            slot = (slot + 1) & mask
+        table.slots[slot] = -1
+
+
+@kernel
+def gather_offsets(table: Flat, ids: Int64s, offsets: Int64s) -> None:
+    """Where each id's value begins and ends once they lie one after the other; NULL is empty."""
+    offsets[0] = 0
+    for row in range(len(ids)):
+        known = ids[row]
+        length = table.offsets[known + 1] - table.offsets[known] if known >= 0 else 0
+        offsets[row + 1] = offsets[row] + length
+
+
+@kernel
+def gather_bytes(table: Flat, ids: Int64s, offsets: Int64s, data: Bytes) -> None:
+    """Copy each id's value to its place."""
+    for row in range(len(ids)):
+        if ids[row] >= 0:
+            at = table.offsets[ids[row]]
+            length = offsets[row + 1] - offsets[row]
+            for i in range(length):
+                data[offsets[row] + i] = table.data[at + i]

@@ -1,0 +1,157 @@
+"""The normal form back as SQL: what a query means, said so that DuckDB can evaluate it.
+
+Nothing here is clever. An atom is a subselect of its bindings, a shared variable is an equality, a
+semi atom is EXISTS. It shares no code with the front ends, so it can judge them.
+"""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+from dynq_cli.query.normal_form import Aggregate, Atom, Comparison, ConjunctiveQuery, Query, UnionQuery
+
+
+def as_sql(query: Query) -> str:
+    """One SELECT with the meaning of `query`, its order aside."""
+    if isinstance(query, UnionQuery):
+        word = " UNION ALL " if query.semantics == "bag" else " UNION "
+        return "SELECT * FROM (" + word.join(f"(SELECT * FROM ({as_sql(m)}))" for m in query.members) + ")"
+    return _conjunctive(query)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
+def _conjunctive(query: ConjunctiveQuery) -> str:
+    views = ", ".join(f"{_quoted(v.name)} AS ({_view(v.query)})" for v in query.views)
+    body = _body(query)
+    inner = _grouped(query, body) if query.grouped else _plain(query, body)
+    columns = ", ".join(
+        f"{c.source if c.kind == 'expression' else _quoted(c.source)} AS {_quoted(c.name)}" for c in query.columns
+    )
+    having = f" WHERE {query.having.sql}" if query.having else ""
+    text = f"SELECT {columns or '1 AS one'} FROM ({inner}) AS result{having}"
+    return f"WITH {views} {text}" if views else text
+
+
+def _view(query: Query) -> str:
+    return as_sql(query)
+
+
+def _plain(query: ConjunctiveQuery, body: str) -> str:
+    head = ", ".join(f"{_where_bound(query, v)} AS {_quoted(v)}" for v in query.head) or "1 AS one"
+    return f"SELECT {'DISTINCT ' if query.semantics == 'set' else ''}{head} {body}"
+
+
+def _grouped(query: ConjunctiveQuery, body: str) -> str:
+    assert query.semantics == "bag", "aggregates over distinct bindings have no short form in SQL"
+    head = [f"{_where_bound(query, v)} AS {_quoted(v)}" for v in query.head]
+    values = [f"{_aggregate(query, a)} AS {_quoted(a.name)}" for a in query.aggregates]
+    keys = ", ".join(_where_bound(query, v) for v in query.head)
+    tail = f" GROUP BY {keys}" if keys else "" if query.one_row else " HAVING COUNT(*) > 0"
+    return f"SELECT {', '.join([*head, *values]) or 'COUNT(*) AS n'} {body}{tail}"
+
+
+def _alias(index: int) -> str:
+    return f"a{index}"
+
+
+def _factor_name(aggregate: int, monomial: int, factor: int) -> str:
+    return f"factor_{aggregate}_{monomial}_{factor}"
+
+
+def _subselect(query: ConjunctiveQuery, index: int) -> str:
+    atom = query.atoms[index]
+    columns = [f"{b.scalar.sql} AS {_quoted(b.variable)}" for b in atom.bindings]
+    for i, a in enumerate(query.aggregates):
+        for j, m in enumerate(a.monomials):
+            for k, f in enumerate(m.factors):
+                if f.atom == index:
+                    columns.append(f"{f.scalar.sql} AS {_factor_name(i, j, k)}")
+    where = " AND ".join(f"({f.sql})" for f in atom.filters) or "TRUE"
+    return f"(SELECT {', '.join(columns) or '1 AS one'} FROM {_quoted(atom.source)} WHERE {where}) AS {_alias(index)}"
+
+
+def _joins(query: ConjunctiveQuery) -> list[tuple[int, Atom]]:
+    return [(i, a) for i, a in enumerate(query.atoms) if a.mode == "join"]
+
+
+def _where_bound(query: ConjunctiveQuery, variable: str) -> str:
+    index = next(i for i, a in _joins(query) if variable in a.variables)
+    return f"{_alias(index)}.{_quoted(variable)}"
+
+
+def _in_joins(query: ConjunctiveQuery, variable: str) -> bool:
+    return any(variable in a.variables for _, a in _joins(query))
+
+
+def _body(query: ConjunctiveQuery) -> str:
+    tables = ", ".join(_subselect(query, i) for i, _ in _joins(query))
+    conditions = []
+    for i, atom in _joins(query):
+        for b in atom.bindings:
+            first = _where_bound(query, b.variable)
+            here = f"{_alias(i)}.{_quoted(b.variable)}"
+            if first != here:
+                conditions.append(f"{first} = {here}")
+    for c in query.comparisons:
+        if _in_joins(query, c.left) and _in_joins(query, c.right):
+            conditions.append(_comparison(c, _where_bound(query, c.left), _where_bound(query, c.right)))
+    for i, atom in enumerate(query.atoms):
+        if atom.mode != "join":
+            conditions.append(_exists(query, i))
+    return f"FROM {tables} WHERE {' AND '.join(conditions) or 'TRUE'}"
+
+
+def _exists(query: ConjunctiveQuery, index: int) -> str:
+    atom = query.atoms[index]
+    conditions = []
+    for b in atom.bindings:
+        here = f"{_alias(index)}.{_quoted(b.variable)}"
+        if _in_joins(query, b.variable):
+            there = _where_bound(query, b.variable)
+            if atom.null_aware == b.variable:
+                conditions.append(f"({here} = {there} OR {here} IS NULL OR {there} IS NULL)")
+            else:
+                conditions.append(f"{here} = {there}")
+    for c in query.comparisons:
+        sides = []
+        for v in (c.left, c.right):
+            if _in_joins(query, v):
+                sides.append(_where_bound(query, v))
+            elif v in atom.variables:
+                sides.append(f"{_alias(index)}.{_quoted(v)}")
+        if len(sides) == 2 and not (_in_joins(query, c.left) and _in_joins(query, c.right)):
+            conditions.append(_comparison(c, *sides))
+    inner = f"EXISTS (SELECT 1 FROM {_subselect(query, index)} WHERE {' AND '.join(conditions) or 'TRUE'})"
+    return inner if atom.mode == "semi" else f"NOT {inner}"
+
+
+def _comparison(c: Comparison, left: str, right: str) -> str:
+    if c.offset and c.temporal == "timestamp":
+        right = f"{right} + to_microseconds({int(c.offset)})"
+    elif c.offset:
+        right = f"{right} + ({int(c.offset) if c.temporal else c.offset})"
+    return f"{left} {c.op} {right}"
+
+
+def _aggregate(query: ConjunctiveQuery, a: Aggregate) -> str:
+    if a.function in ("min", "max", "count_distinct"):
+        assert a.variable is not None
+        where = _where_bound(query, a.variable)
+        return f"COUNT(DISTINCT {where})" if a.function == "count_distinct" else f"{a.function.upper()}({where})"
+    index = query.aggregates.index(a)
+    names = [
+        [f"{_alias(f.atom)}.{_factor_name(index, j, k)}" for k, f in enumerate(m.factors)]
+        for j, m in enumerate(a.monomials)
+    ]
+    if a.function == "count":
+        present = " AND ".join(f"{n} IS NOT NULL" for group in names for n in group)
+        return f"COUNT(CASE WHEN {present} THEN 1 END)" if present else "COUNT(*)"
+    products = [" * ".join([_number(m.coefficient), *group]) for m, group in zip(a.monomials, names, strict=True)]
+    return f"CAST({a.function.upper()}({' + '.join(products)}) AS {a.type.sql})"
+
+
+def _number(value: Decimal) -> str:
+    return f"({value:f})"

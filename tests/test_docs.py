@@ -1,0 +1,112 @@
+"""The documentation says what the program does: a command, option or example that is missing or stale fails here."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from typer.core import TyperGroup
+
+from dynq_cli.cli.app import group
+from dynq_cli.cli.reference import reference
+from dynq_cli.session import explain_spec
+from dynq_cli.spec.load import parse_spec
+
+ROOT = Path(__file__).parent.parent
+README = ROOT / "README.md"
+PAGES = [
+    *sorted(ROOT.glob("*.md")),
+    *sorted((ROOT / "docs").rglob("*.md")),
+    *sorted((ROOT / "benchmarks").glob("*.md")),
+]
+
+
+def blocks(page: str, language: str) -> list[str]:
+    return re.findall(rf"^```{language}\n(.*?)^```$", page, re.DOTALL | re.MULTILINE)
+
+
+def anchors(page: str) -> set[str]:
+    titles = re.findall(r"^#+ (.+)$", page, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def broken_links(page: Path, text: str) -> Iterator[str]:
+    """Relative links of a page that lead nowhere; links inside code are no links."""
+    prose = re.sub(r"^```.*?^```$|`[^`\n]*`", "", text, flags=re.DOTALL | re.MULTILINE)
+    for link in re.findall(r"\]\(([^)\s]+)\)", prose):
+        if re.match(r"[a-z]+:", link):
+            continue
+        path, _, anchor = link.partition("#")
+        target = (page.parent / path).resolve() if path else page
+        if not target.exists() or (anchor and anchor not in anchors(target.read_text("utf-8"))):
+            yield link
+
+
+def undocumented(tree: TyperGroup, page: str) -> list[str]:
+    """Commands without a section and options that their section does not name."""
+    found = []
+    for name, command in [("", tree), *tree.commands.items()]:
+        title = f"dynq {name}".rstrip()
+        section = re.search(rf"^## {title}\n(.*?)(?=^## |\Z)", page, re.DOTALL | re.MULTILINE)
+        if section is None:
+            found.append(title)
+            continue
+        for parameter in command.params:
+            names = parameter.opts if parameter.param_type_name == "option" else [parameter.metavar or ""]
+            found.extend(f"{title} {option}" for option in names if not re.search(rf"{option}\b", section[1]))
+    return found
+
+
+def missing_in_table(tree: TyperGroup, readme: str) -> list[str]:
+    rows = [line for line in readme.splitlines() if line.startswith("| `dynq ")]
+    return [name for name in tree.commands if not any(re.match(rf"\| `dynq {name}\b", row) for row in rows)]
+
+
+def test_every_command_and_option_is_documented() -> None:
+    assert undocumented(group(), (ROOT / "docs" / "cli.md").read_text("utf-8")) == []
+
+
+def test_the_reference_is_up_to_date() -> None:
+    assert (ROOT / "docs" / "cli.md").read_text("utf-8") == reference(), "run `make docs`"
+
+
+def test_the_readme_has_every_command_in_its_table() -> None:
+    assert missing_in_table(group(), README.read_text("utf-8")) == []
+
+
+def test_what_is_not_documented_is_found() -> None:
+    page = reference()
+    assert undocumented(group(), page.replace("--format", "--form")) == ["dynq explain --format"]
+    assert undocumented(group(), page.replace("## dynq infer\n", "")) == ["dynq infer"]
+    assert missing_in_table(group(), "| `dynq explain SPEC` | x |\n| `dynq inferno` | y |") == ["infer", "init"]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_relative_links_lead_somewhere(page: Path) -> None:
+    assert list(broken_links(page, page.read_text("utf-8"))) == []
+
+
+def test_a_broken_link_is_found() -> None:
+    text = "# Top\n[a](README.md) [b](gone.md) [c](#top) [d](#gone) [e](https://example.org) `[f](gone.md)`\n"
+    assert list(broken_links(ROOT / "README.md", text.replace("#top", "#dynq"))) == ["gone.md", "#gone"]
+
+
+def test_the_readmes_spec_is_explained_as_the_readme_shows(tmp_path: Path) -> None:
+    readme = README.read_text("utf-8")
+    (spec,) = blocks(readme, "yaml")
+    (shown,) = blocks(readme, "text")
+    (tmp_path / "first.yaml").write_text(spec, "utf-8")
+    printed = explain_spec(tmp_path / "first.yaml").text("large_orders").rstrip("\n") + "\n"
+    if os.environ.get("DYNQ_UPDATE_GOLDEN"):
+        README.write_text(readme.replace(f"```text\n{shown}```", f"```text\n{printed}```"), "utf-8")
+        return
+    assert shown == printed
+
+
+@pytest.mark.parametrize("page", [README, *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name)
+def test_every_spec_in_the_pages_loads(page: Path) -> None:
+    for block in blocks(page.read_text("utf-8"), "yaml"):
+        parse_spec(block, page.name)

@@ -1,0 +1,155 @@
+"""Imports point one way only, libraries stay in their place, and one module prints."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from importlib.util import resolve_name
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parent.parent / "dynq_cli"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+
+# A layer imports from itself and from layers of a lower rank; layers of one rank do not know each other.
+RANK = {
+    "errors": 0,
+    "spec": 1,
+    "query": 2,
+    "plan": 3,
+    "engine": 4,
+    "storage": 5,
+    "io": 5,
+    "session": 6,
+    "spark": 6,
+    "cli": 7,
+    "__main__": 8,
+    "": 8,
+}
+HOME = {
+    "typer": "dynq_cli.cli",
+    "sqlglot": "dynq_cli.query.sql",
+    "lark": "dynq_cli.query.rule",
+    "duckdb": "dynq_cli.query.scalar",
+    "pyspark": "dynq_cli.spark",
+    "numba": "dynq_cli.engine.kernels",
+    "yaml": "dynq_cli.spec",
+}
+PRINTER = "dynq_cli.cli.output"
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def layer(module: str) -> str:
+    return [*module.split("."), ""][1]
+
+
+def within(module: str, home: str) -> bool:
+    return module == home or module.startswith(f"{home}.")
+
+
+def imported(module: str, tree: ast.AST, is_package: bool) -> Iterator[tuple[int, str]]:
+    """Every module that an import statement names, with its line; relative names made absolute."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from ((node.lineno, alias.name) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            around = module if is_package else module.rpartition(".")[0]
+            base = resolve_name("." * node.level + (node.module or ""), around)
+            if base == "dynq_cli":
+                yield from ((node.lineno, f"dynq_cli.{alias.name}") for alias in node.names)
+            else:
+                yield node.lineno, base
+
+
+def violations(module: str, source: str, is_package: bool = False) -> list[str]:
+    """What is wrong with the imports and the printing of a module, one sentence each."""
+    tree = ast.parse(source)
+    found = []
+    for line, name in imported(module, tree, is_package):
+        if within(name, "dynq_cli"):
+            target = layer(name)
+            if target not in RANK:
+                if name != "dynq_cli.__version__":
+                    found.append(f"{module}:{line} imports {name}, which is in no layer")
+            elif target != layer(module) and RANK[target] >= RANK[layer(module)]:
+                found.append(f"{module}:{line} imports {name}, which is not below it")
+        home = HOME.get(name.split(".")[0])
+        if home is not None and not within(module, home):
+            found.append(f"{module}:{line} imports {name}, which belongs to {home}")
+    if module != PRINTER:
+        found.extend(f"{module}:{line} prints, which only {PRINTER} does" for line in printing(tree))
+    return found
+
+
+def printing(tree: ast.AST) -> Iterator[int]:
+    for node in ast.walk(tree):
+        match node:
+            case ast.Call(func=ast.Name(id="print")):
+                yield node.lineno
+            case ast.Attribute(value=ast.Name(id="sys"), attr="stdout" | "stderr"):
+                yield node.lineno
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_imports_point_downwards_and_libraries_stay_home(path: Path) -> None:
+    assert violations(module_name(path), path.read_text("utf-8"), path.name == "__init__.py") == []
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_every_module_states_its_promise_and_is_one_idea_long(path: Path) -> None:
+    source = path.read_text("utf-8")
+    assert ast.get_docstring(ast.parse(source)), "a module begins with what it guarantees"
+    assert len(source.splitlines()) <= 500, "a file past 500 lines has two ideas in it"
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("dynq_cli.spec.load", "from dynq_cli.query.compile import compile_spec"),
+        ("dynq_cli.spec.load", "def f():\n    import dynq_cli.plan.search"),
+        ("dynq_cli.query.sql.parse", "from dynq_cli import session"),
+        ("dynq_cli.query.sql.parse", "from ...plan import search"),
+        ("dynq_cli.plan.search", "from ..engine import table"),
+        ("dynq_cli.storage.wal", "from dynq_cli.io.pieces import Piece"),
+        ("dynq_cli.session", "from dynq_cli.cli import output"),
+        ("dynq_cli.errors", "from .spec import model"),
+        ("dynq_cli.spec.load", "from dynq_cli.helpers import misc"),
+        ("dynq_cli.session", "import typer"),
+        ("dynq_cli.query.normal_form", "import sqlglot.expressions as exp"),
+        ("dynq_cli.query.scalars", "import duckdb"),
+        ("dynq_cli.engine.table", "from numba import njit"),
+        ("dynq_cli.io.pieces", "if True:\n    from yaml import safe_load"),
+        ("dynq_cli.plan.search", "print('here')"),
+        ("dynq_cli.cli.app", "import sys\nsys.stderr.write('oh')"),
+    ],
+)
+def test_a_wrong_import_or_print_is_found(module: str, source: str) -> None:
+    assert len(violations(module, source)) == 1
+
+
+def test_a_relative_import_in_a_package_is_resolved_from_the_package() -> None:
+    assert violations("dynq_cli.plan", "from .engine import table", is_package=True) == []
+    assert len(violations("dynq_cli.plan", "from ..engine import table", is_package=True)) == 1
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        (
+            "dynq_cli.cli.app",
+            "import typer\nfrom dynq_cli import __version__\nfrom dynq_cli.session import explain_spec",
+        ),
+        ("dynq_cli.query.sql.parse", "import sqlglot\nfrom dynq_cli.spec.model import Spec\nfrom . import lower"),
+        ("dynq_cli.query.scalar", "import duckdb"),
+        ("dynq_cli.engine.kernels.table", "from numba import njit"),
+        ("dynq_cli.io.facts", "from dynq_cli.io.keys import KeyFinder\nfrom dynq_cli.errors import DynqError"),
+        ("dynq_cli.cli.output", "print('result')"),
+    ],
+)
+def test_a_right_import_passes(module: str, source: str) -> None:
+    assert violations(module, source) == []
