@@ -1,7 +1,7 @@
 """One error base, one class per layer.
 
 Every error a user can meet is a `DynqError`: a stable `code`, the process exit code that
-CONTRACT-level documentation promises, and a message that names the place and the next step.
+the documentation promises, and a message that names the place and the next step.
 Only `dynq_cli.cli` turns one into text on stderr and an exit code.
 """
 
@@ -64,6 +64,13 @@ class RejectedError(DynqError):
 
     code = "rejected"
     exit_code = EXIT_REJECTED
+
+
+class NoStateError(DynqError):
+    """A directory that holds no state this version can read."""
+
+    code = "no-state"
+    exit_code = EXIT_NO_STATE
 
 
 class SpecError(RejectedError):

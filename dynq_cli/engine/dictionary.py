@@ -10,6 +10,7 @@ in flat arrays that can be written to disk and mapped back copy-on-write.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +31,9 @@ from dynq_cli.engine.kernels.intern import (
     look_up_rows,
 )
 from dynq_cli.errors import RejectedError
+from dynq_cli.spec.types import Type
+
+Item = TypeVar("Item", bound=np.generic)
 
 MAX_VALUES = 2**31 - 2
 _SMALLEST = 16
@@ -114,17 +118,17 @@ class Dictionary:
             raise RejectedError(f"a state holds at most {MAX_VALUES} different values of one text type")
         flat = self._flat
         if size > len(flat.data):
-            flat = flat._replace(data=_grown(flat.data, size, 0))
-        if count > len(flat.hashes):
-            hashes = _grown(flat.hashes, count, 0)
-            flat = flat._replace(hashes=hashes, offsets=_grown(flat.offsets, len(hashes) + 1, 0, exactly=True))
+            flat = flat._replace(data=_with_room(flat.data, _more(flat.data, size)))
+        if count > min(len(flat.hashes), len(flat.offsets) - 1):
+            room = _more(flat.hashes, count)
+            flat = flat._replace(hashes=_with_room(flat.hashes, room), offsets=_with_room(flat.offsets, room + 1))
         if 2 * count > len(flat.slots):
             slots = np.full(1 << (2 * count - 1).bit_length(), -1, np.int32)
             fill_slots(slots, flat.hashes, self._count)
             flat = flat._replace(slots=slots)
         self._flat = flat
 
-    def arrays(self) -> dict[str, npt.NDArray[np.generic]]:
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """Everything, to be kept on disk, with a quarter of free room so that growth after opening is rare."""
         count = self._count + self._count // 4 + _SMALLEST
         size = int(self._flat.offsets[self._count]) * 5 // 4 + _SMALLEST * 8
@@ -139,11 +143,16 @@ class Dictionary:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[np.generic]]) -> Dictionary:
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Dictionary:
         """The dictionary that `arrays` came from; arrays that cannot be written to are copied."""
         made = cls()
         made._count = int(arrays["count"][0])
-        made._flat = Flat(*(np.require(np.asarray(arrays[name]), requirements="CAW") for name in Flat._fields))
+        made._flat = Flat(
+            data=_writable(arrays["data"], np.uint8),
+            offsets=_writable(arrays["offsets"], np.int64),
+            hashes=_writable(arrays["hashes"], np.uint64),
+            slots=_writable(arrays["slots"], np.int32),
+        )
         return made
 
     def _intern(self, offsets: Int64s, data: Bytes, valid: Flags) -> Int64s:
@@ -172,17 +181,81 @@ class Dictionary:
         assert np.array_equal(ids, np.arange(count)), "every value leads to its own id"
 
 
+class Dictionaries:
+    """The dictionaries of a state, one per kind of value: columns that meet in a join share theirs."""
+
+    def __init__(self) -> None:
+        self.strings = Dictionary()
+        self.binaries = Dictionary()
+        self.decimals = Dictionary()
+
+    def of(self, kind: Type) -> Dictionary:
+        """The dictionary of strings, of binary values, or of decimals that are too wide for an int64."""
+        return self._by_name()[kind.name]
+
+    def counts(self) -> dict[str, int]:
+        """How many values each has: what `since` and `truncate` take."""
+        return {name: len(dictionary) for name, dictionary in self._by_name().items()}
+
+    def since(self, counts: Mapping[str, int]) -> dict[str, tuple[Bytes, Int64s]]:
+        """What came after `counts`, for a log; dictionaries without new values are left out."""
+        return {
+            name: dictionary.since(counts[name])
+            for name, dictionary in self._by_name().items()
+            if len(dictionary) > counts[name]
+        }
+
+    def extend(self, values: Mapping[str, tuple[Bytes, Int64s]]) -> None:
+        """Append what `since` returned."""
+        for name, (data, offsets) in values.items():
+            self._by_name()[name].extend(data, offsets)
+
+    def truncate(self, counts: Mapping[str, int]) -> None:
+        """Forget what came after `counts`."""
+        for name, dictionary in self._by_name().items():
+            dictionary.truncate(counts[name])
+
+    def arrays(self) -> dict[str, npt.NDArray[Any]]:
+        """The arrays of all, named `string.data` and so on."""
+        return {
+            f"{name}.{part}": array
+            for name, dictionary in self._by_name().items()
+            for part, array in dictionary.arrays().items()
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Dictionaries:
+        made = cls()
+        for attribute, name in (("strings", "string"), ("binaries", "binary"), ("decimals", "decimal")):
+            parts = {key.removeprefix(f"{name}."): array for key, array in arrays.items() if key.startswith(f"{name}.")}
+            setattr(made, attribute, Dictionary.from_arrays(parts))
+        return made
+
+    def _by_name(self) -> dict[str, Dictionary]:
+        return {"string": self.strings, "binary": self.binaries, "decimal": self.decimals}
+
+    def _check(self) -> None:
+        for dictionary in self._by_name().values():
+            dictionary._check()
+
+
 _NO_FLAGS: Flags = np.empty(0, np.bool_)
 
 
-def _grown(
-    old: npt.NDArray[np.generic], needed: int, fill: int, exactly: bool = False
-) -> npt.NDArray[np.generic]:
-    """A copy with room for `needed` items: twice the room, half as much again where that is a lot."""
-    usual = len(old) * 2 if old.nbytes < _LARGE else len(old) * 3 // 2
-    new = np.full(needed if exactly else max(needed, usual), fill, old.dtype)
+def _writable(array: npt.NDArray[Any], dtype: type[Item]) -> npt.NDArray[Item]:
+    """The array itself where kernels can write to it, else a copy."""
+    return np.require(np.asarray(array), dtype, ["C", "A", "W"])
+
+
+def _with_room(old: npt.NDArray[Item], room: int) -> npt.NDArray[Item]:
+    new = np.zeros(room, old.dtype)
     new[: len(old)] = old
     return new
+
+
+def _more(old: npt.NDArray[Item], needed: int) -> int:
+    """Twice the room, half as much again where that is a lot: growth is amortised O(1) per item."""
+    return max(needed, len(old) * 2 if old.nbytes < _LARGE else len(old) * 3 // 2)
 
 
 def flat_values(values: pa.Array) -> tuple[Int64s, Bytes, Flags]:

@@ -65,6 +65,11 @@ class _Chooser:
         shape = self._joined() if joined else self._atoms()
         head, shape = self._free_connex_head(shape)
         projected = head != frozenset(self.query.head)
+        if projected:
+            added = ", ".join(sorted(head - frozenset(self.query.head)))
+            self.notes.append(
+                f"kept with {added} added to the head; the result asked for is its projection, kept as a table"
+            )
         tree, order, refusal = self._tree(shape, head, projected)
         kept = Kept(self.query, tree, self.weights, bool(order), projected)
         updates = updates_of(kept)
@@ -111,9 +116,6 @@ class _Chooser:
             if tree is not None and (best is None or cost_of(tree, self.weights) < best[0]):
                 best = (cost_of(tree, self.weights), added, wider)
         assert best is not None, "the full head of an acyclic query is free-connex"
-        self.notes.append(
-            f"kept with {', '.join(best[1])} added to the head; the result asked for is its projection, kept as a table"
-        )
         return best[2].graph.free, best[2]
 
     def _search(self, shape: _Shape, order: Sequence[str] = ()) -> Node | None:
@@ -186,7 +188,7 @@ class _Chooser:
     def _ivm_epsilon(self, degree: int) -> Plan:
         leaves = self._atoms().leaves
         tree = Node((), leaves, kind="join", output=True)
-        cost = [UpdateCost(str(a), "O(n^0.5)", "touches at most √n light or heavy partners") for a in self.query.atoms]
+        cost = [UpdateCost(a.brief, "O(n^0.5)", "touches at most √n light or heavy partners") for a in self.query.atoms]
         return Plan(
             query=self.query,
             classification=classify(self.graph),
@@ -206,7 +208,7 @@ def _strategy(joined: bool, projected: bool) -> Strategy:
 
 
 def _why_joined(query: ConjunctiveQuery, group: Sequence[int], node: Node, merged: Merged) -> str:
-    atoms = " and ".join(str(query.atoms[i]) for i in group)
+    atoms = " and ".join(query.atoms[i].brief for i in group)
     by = f" where {', '.join(map(str, node.joined_by))}" if node.joined_by else ""
     many = len(group) > 2
     kind = "group" if many else "pair"

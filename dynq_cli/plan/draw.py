@@ -13,7 +13,7 @@ LEGEND = "● in the output set   ═ guard of its parent   ─ not a guard"
 def label(plan: Plan, node: Node) -> str:
     """A leaf by its atom, an inner node by its variables."""
     if node.atom is not None:
-        return str(plan.query.atoms[node.atom])
+        return plan.query.atoms[node.atom].brief
     inside = ", ".join(node.variables)
     return f"⋈ [{inside}]" if node.kind == "join" else f"[{inside}]"
 

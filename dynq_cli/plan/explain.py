@@ -69,7 +69,7 @@ def _union(plan: UnionPlan) -> Iterator[str]:
 def _entry(key: str, text: str) -> Iterator[str]:
     """`key   text`, wrapped under itself."""
     first, rest = f"  {key:<{KEY}}", " " * (KEY + 2)
-    whole = re.sub(r" (<=?|!=|\+|-|=|:-) ", "\0\\1\0", text)
+    whole = re.sub(r" (<=?|!=|\+|-|=|:-) ", "\0\\1\0", text).replace("log n", "log\0n")
     for line in textwrap.wrap(whole, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False):
         yield line.replace("\0", " ")
 

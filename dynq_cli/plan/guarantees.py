@@ -51,7 +51,7 @@ def updates_of(kept: Kept) -> tuple[UpdateCost, ...]:
 
 def _climb(kept: Kept, node: Node, path: list[tuple[Node, Node]], found: dict[int, UpdateCost]) -> None:
     if node.atom is not None:
-        found[node.atom] = _cost_along(kept, str(kept.query.atoms[node.atom]), path)
+        found[node.atom] = _cost_along(kept, kept.query.atoms[node.atom].brief, path)
     for child in node.children:
         _climb(kept, child, [(node, child), *path], found)
 
@@ -82,7 +82,7 @@ def _cost_along(kept: Kept, name: str, path: list[tuple[Node, Node]]) -> UpdateC
 
 
 def _names(kept: Kept, node: Node) -> str:
-    return ", ".join(str(kept.query.atoms[i]) for i in node.atoms)
+    return ", ".join(kept.query.atoms[i].brief for i in node.atoms)
 
 
 def _has_extremum(kept: Kept) -> bool:

@@ -92,7 +92,7 @@ class Search:
         if self._over() or self._visited(PASS_1, state, parts):
             return
         if first_pass_done(self.graph, state):
-            frontier = {n: self._frontier(edge, parts[n]) for n, edge in state.edges}
+            frontier = {n: self._frontier(n, edge, parts[n]) for n, edge in state.edges}
             if self.finish is None:
                 self._second_pass(state, frontier)
             else:
@@ -108,7 +108,8 @@ class Search:
             return
         if second_pass_done(state):
             tree = parts[state.edges[0][0]].tree
-            self._offer(tree if not tree.variables else Node((), (tree,), output=True))
+            is_root = not tree.variables and tree.kind != "atom"
+            self._offer(tree if is_root else Node((), (tree,), output=True))
             return
         for drop in self._promising(state, parts, NOTHING, first_pass=False):
             self._second_pass(apply_drop(state, drop), self._joined(state, parts, drop, PASS_2))
@@ -121,9 +122,10 @@ class Search:
     def _ordered(self, edge: Edge) -> tuple[str, ...]:
         return tuple(sorted(edge, key=lambda v: self.rank[v]))
 
-    def _frontier(self, edge: Edge, part: Part) -> Part:
+    def _frontier(self, number: int, edge: Edge, part: Part) -> Part:
+        """The part as the output set sees it; a tested atom is not in it, since it adds no rows."""
         if part.tree.vars == edge:
-            return Part(replace(part.tree, output=True), FRONTIER)
+            return Part(replace(part.tree, output=not self.graph.is_tested(number)), FRONTIER)
         return Part(Node(self._ordered(edge), (part.tree,), output=True), FRONTIER)
 
     def _promising(self, state: State, parts: Parts, output: Edge, first_pass: bool) -> list[Drop]:

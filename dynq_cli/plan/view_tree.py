@@ -90,9 +90,16 @@ class Node:
         return tuple(v for v in self.variables if v in child.vars)
 
     def _check(
-        self, atoms: tuple[frozenset[str], ...], comparisons: tuple[Comparison, ...], head: frozenset[str]
+        self,
+        atoms: tuple[frozenset[str], ...],
+        comparisons: tuple[Comparison, ...],
+        head: frozenset[str],
+        tested: frozenset[int] = frozenset(),
     ) -> None:
-        """Assert every condition of a generalised join tree and of its output set."""
+        """Assert every condition of a generalised join tree and of its output set.
+
+        `tested` are the semi and anti atoms: they are leaves outside the output set, whatever their siblings.
+        """
         leaves = [n for n in self.walk() if n.kind == "atom"]
         assert sorted(n.atom for n in leaves if n.atom is not None) == list(range(len(atoms))), "an atom per leaf"
         for n in leaves:
@@ -105,7 +112,7 @@ class Node:
                 assert n.vars <= frozenset().union(*(c.vars for c in n.children)), f"variables from nowhere: {n!r}"
         self._check_connected()
         self._check_comparisons(atoms, comparisons)
-        self._check_output(head)
+        self._check_output(head, tested)
 
     def _check_connected(self) -> None:
         """The nodes that have a variable form a connected part of the tree."""
@@ -126,11 +133,13 @@ class Node:
             )
             assert local or c in placed, f"{c} is nowhere in the tree"
 
-    def _check_output(self, head: frozenset[str]) -> None:
+    def _check_output(self, head: frozenset[str], tested: frozenset[int]) -> None:
         assert self.output, "the root is in the output set"
         for parent, child in self.edges():
             assert parent.output or not child.output, "the output set is connected"
         for n in self.walk():
+            assert not (n.output and n.atom in tested), "a tested atom adds no rows"
             if n.output and any(c.output for c in n.children):
-                assert all(c.output for c in n.children), "the output set is closed under siblings"
+                siblings = [c for c in n.children if c.atom not in tested]
+                assert all(c.output for c in siblings), "the output set is closed under siblings"
         assert frozenset().union(*(n.vars for n in self.walk() if n.output)) == head, "the output set has the head"

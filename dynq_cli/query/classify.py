@@ -129,7 +129,7 @@ def _no_free_connex(graph: Hypergraph) -> str:
         verb = "is" if len(path) == 3 else "are"
         return f"the head has {path[0]} and {path[-1]}, which are linked only through {inside}, which {verb} not in it"
     left = reduce(graph, start(graph), graph.free, first_pass=True)
-    stuck = [graph.label(n) for n, edge in left.edges if not edge <= graph.free or graph.is_tested(n)]
+    stuck = [graph.label(n) for n, edge in left.edges if not edge <= graph.free]
     hidden = sorted(NOTHING.union(*(edge for _, edge in left.edges)) - graph.free)
     return f"{', '.join(hidden)} cannot be projected away: {_listed(stuck)} cannot be folded into another atom"
 

@@ -16,13 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 
 from dynq_cli.spec.types import Type
 
 # A bound on x − y: its value, and 0 if it may be reached or −1 if not; tuples order by tightness.
 Bound = tuple[Decimal, int]
 ZERO: Bound = (Decimal(0), 0)
+# Decimals have up to 38 digits, and so may offsets; the default context would round at 28.
+_EXACT = Context(prec=120)
 
 
 @dataclass(frozen=True)
@@ -46,14 +48,15 @@ def bound_of(op: str, offset: Decimal, step: Decimal | None) -> Bound:
     """The tightest bound on left − right that `op offset` states."""
     if step is None:
         return (offset, -1 if op == "<" else 0)
-    steps = offset / step
-    if op == "<":
-        return ((steps.to_integral_value(ROUND_CEILING) - 1) * step, 0)
-    return (steps.to_integral_value(ROUND_FLOOR) * step, 0)
+    with localcontext(_EXACT):
+        steps = offset / step
+        if op == "<":
+            return ((steps.to_integral_value(ROUND_CEILING) - 1) * step, 0)
+        return (steps.to_integral_value(ROUND_FLOOR) * step, 0)
 
 
 def _add(a: Bound, b: Bound) -> Bound:
-    return (a[0] + b[0], a[1] or b[1])
+    return (_EXACT.add(a[0], b[0]), a[1] or b[1])
 
 
 class Closure:

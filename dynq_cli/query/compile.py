@@ -75,7 +75,7 @@ def _check_heads(place: Place, first: ConjunctiveQuery, other: ConjunctiveQuery)
         return [
             Problem(
                 place,
-                f"this rule's head has {len(other.columns)} columns, the first rule's has {len(first.columns)}",
+                f"this rule's head has {_columns(len(other.columns))}, the first rule's has {len(first.columns)}",
                 "the rules of one query are united: give all heads the same columns",
             )
         ]
@@ -88,6 +88,10 @@ def _check_heads(place: Place, first: ConjunctiveQuery, other: ConjunctiveQuery)
         for a, b in zip(first.columns, other.columns, strict=True)
         if widen(a.type, b.type) is None
     ]
+
+
+def _columns(n: int) -> str:
+    return f"{n} column" if n == 1 else f"{n} columns"
 
 
 def union_columns(members: list[tuple[OutputColumn, ...]]) -> tuple[OutputColumn, ...]:

@@ -53,5 +53,5 @@ def hypergraph_of(query: ConjunctiveQuery) -> Hypergraph:
         query.comparisons,
         frozenset(query.head),
         tuple(a.mode != "join" for a in query.atoms),
-        tuple(str(a) for a in query.atoms),
+        tuple(a.brief for a in query.atoms),
     )

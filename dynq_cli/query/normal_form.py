@@ -26,6 +26,8 @@ from typing import Literal
 from dynq_cli.spec.model import Column, Semantics
 from dynq_cli.spec.types import Type
 
+MOST_SHOWN = 5
+
 AtomMode = Literal["join", "semi", "anti"]
 Temporal = Literal["", "date", "timestamp"]
 CompareOp = Literal["<", "<=", "!="]
@@ -82,10 +84,19 @@ class Atom:
     def binding(self, variable: str) -> Binding | None:
         return next((b for b in self.bindings if b.variable == variable), None)
 
-    def __str__(self) -> str:
+    def _shown(self, variables: list[str]) -> str:
         name = self.source if self.alias == self.source else f"{self.source} {self.alias}"
-        text = f"{name}({', '.join(b.variable for b in self.bindings)})"
-        return {"join": "", "semi": "exists ", "anti": "not exists "}[self.mode] + text
+        said = {"join": "", "semi": "exists ", "anti": "not exists "}[self.mode]
+        return f"{said}{name}({', '.join(variables)})"
+
+    def __str__(self) -> str:
+        return self._shown([b.variable for b in self.bindings])
+
+    @property
+    def brief(self) -> str:
+        """The atom with its first variables only, to be recognised by."""
+        names = [b.variable for b in self.bindings]
+        return self._shown(names if len(names) <= MOST_SHOWN else [*names[: MOST_SHOWN - 1], "…"])
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ drops only edges that still have a variable outside it: the query is free-connex
 every edge lies in the head. Pass 2 has no output: the query is acyclic if one empty edge and no
 comparison is left. Step A goes as far as it can before every step B.
 
-A tested edge (of a semi or anti atom) is never a target and always goes in pass 1: it is looked
-up below another edge, and contributes no rows.
+A tested edge (of a semi or anti atom) is never a target: it is looked up below another edge, and
+contributes no rows.
 """
 
 from __future__ import annotations
@@ -63,7 +63,7 @@ def step_a(state: State, output: Edge) -> State:
 def drops(graph: Hypergraph, state: State, output: Edge, first_pass: bool) -> Iterator[Drop]:
     """Every step B that is possible now."""
     for e, edge in state.edges:
-        if first_pass and edge <= output and not graph.is_tested(e):
+        if first_pass and edge <= output:
             continue
         others = NOTHING.union(*(x for n, x in state.edges if n != e))
         shared = edge & (others | output)
@@ -94,8 +94,8 @@ def reduce(graph: Hypergraph, state: State, output: Edge, first_pass: bool) -> S
 
 
 def first_pass_done(graph: Hypergraph, state: State) -> bool:
-    """Whether every edge lies in the head and no tested edge is left."""
-    return all(edge <= graph.free and not graph.is_tested(n) for n, edge in state.edges)
+    """Whether every edge lies in the head."""
+    return all(edge <= graph.free for _, edge in state.edges)
 
 
 def second_pass_done(state: State) -> bool:

@@ -112,10 +112,9 @@ def shift(scalar: Scalar, offset: Decimal) -> Scalar:
     if not offset:
         return scalar
     if kind.name == "date":
-        return Scalar(f"({scalar.sql} + {int(offset)})", kind, scalar.nullable, scalar.columns)
+        return Scalar(f"TRY({scalar.sql} + {int(offset)})", kind, True, scalar.columns)
     if kind.name == "timestamp":
-        sql = f"({scalar.sql} + to_microseconds({int(offset)}))"
-        return Scalar(sql, kind, scalar.nullable, scalar.columns)
+        return Scalar(f"TRY({scalar.sql} + to_microseconds({int(offset)}))", kind, True, scalar.columns)
     if kind.is_integer and offset == offset.to_integral_value():
         sql = f"TRY_CAST(CAST({scalar.sql} AS HUGEINT) + {int(offset)} AS BIGINT)"
         return Scalar(sql, Type("int64"), True, scalar.columns)

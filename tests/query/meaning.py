@@ -14,17 +14,22 @@ from dynq_cli.spec.model import Column, QuerySpec, Relation, Semantics, Spec, Te
 from dynq_cli.spec.types import parse_type
 
 _RELATIONS = {
-    "r": {"a": "int64", "b": "int64?", "c": "string", "d": "date", "t": "timestamp", "f": "float64?", "m": "decimal(10,2)", "k": "bool?"},
-    "s": {"a": "int64", "b": "int32?", "c": "string?", "d": "date?", "t": "timestamp?", "f": "float64", "m": "decimal(12,3)?"},
-    "u": {"a": "int64", "x": "int64?", "y": "int64"},
-    "w": {"x": "int64", "y": "int64"},
-}  # fmt: skip
+    "r": "a int64, b int64?, c string, d date, t timestamp, f float64?, m decimal(10;2), k bool?",
+    "s": "a int64, b int32?, c string?, d date?, t timestamp?, f float64, m decimal(12;3)?",
+    "u": "a int64, x int64?, y int64",
+    "w": "x int64, y int64",
+}
+
+
+def _columns(text: str) -> dict[str, str]:
+    pairs = (column.split(maxsplit=1) for column in text.split(", "))
+    return {name: kind.replace(";", ",") for name, kind in pairs}
 
 
 def make_spec() -> Spec:
     relations = []
     for name, columns in _RELATIONS.items():
-        made = tuple(Column(c, *parse_type(t)) for c, t in columns.items())
+        made = tuple(Column(c, *parse_type(t)) for c, t in _columns(columns).items())
         relations.append(Relation(name, made))
     return Spec("spec.yaml", tuple(relations), ())
 
@@ -58,7 +63,8 @@ def database(seed: int) -> duckdb.DuckDBPyConnection:
     """Tables of up to nine rows; small domains, so that joins meet and rows repeat."""
     chance = random.Random(seed)
     connection = duckdb.connect(":memory:", config={"threads": "1"})
-    for name, columns in _RELATIONS.items():
+    for name, text in _RELATIONS.items():
+        columns = _columns(text)
         typed = ", ".join(f'"{c}" {parse_type(t)[0].sql}' for c, t in columns.items())
         connection.execute(f'CREATE TABLE "{name}" ({typed})')
         rows = [[_value(chance, t) for t in columns.values()] for _ in range(chance.choice([0, 3, 6, 9]))]

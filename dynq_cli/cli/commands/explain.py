@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dynq_cli.cli import options, output
-from dynq_cli.errors import EXIT_NO_STATE, DynqError, UsageError
+from dynq_cli.errors import NoStateError, UsageError
 
 if TYPE_CHECKING:
     from dynq_cli.session import Explanation
@@ -33,13 +33,6 @@ _BY_EXTENSION = {
     ".pdf": "pdf",
 }
 _IMAGES = ("svg", "png", "pdf")
-
-
-class NoStateError(DynqError):
-    """A directory that holds no state this version can read."""
-
-    code = "no-state"
-    exit_code = EXIT_NO_STATE
 
 
 def explain(

@@ -45,11 +45,22 @@ class Flat(NamedTuple):
 
 
 @kernel
-def word(data: Bytes, start: int, length: int) -> np.uint64:
-    """Up to eight bytes from `start`, the first one lowest; missing bytes are zero."""
+def word(data: Bytes, start: int) -> np.uint64:
+    """Eight bytes from `start`, the first one lowest."""
+    # An unsigned index spares numba's test for negative ones; the eight loads then become one.
+    at = np.uint64(start)
     found = np.uint64(0)
-    for i in range(length):
-        found |= np.uint64(data[start + i]) << np.uint64(8 * i)
+    for i in range(np.uint64(8)):
+        found |= np.uint64(data[at + i]) << (np.uint64(8) * i)
+    return found
+
+
+@kernel
+def tail(data: Bytes, start: int, end: int) -> np.uint64:
+    """Fewer than eight bytes."""
+    found = np.uint64(0)
+    for i in range(np.uint64(start), np.uint64(end)):
+        found = found << np.uint64(8) | np.uint64(data[i])
     return found
 
 
@@ -59,11 +70,10 @@ def hash_bytes(data: Bytes, start: int, end: int) -> np.uint64:
     mixed = _SEED ^ (np.uint64(end - start) * _ROUND)
     at = start
     while at + 8 <= end:
-        mixed = (mixed ^ word(data, at, 8)) * _ROUND
+        mixed = (mixed ^ word(data, at)) * _ROUND
         mixed ^= mixed >> _SHIFT
         at += 8
-    if at < end:
-        mixed = (mixed ^ word(data, at, end - at)) * _ROUND
+    mixed = (mixed ^ tail(data, at, end)) * _ROUND
     mixed ^= mixed >> _MIX_SHIFT
     mixed *= _MIX_A
     mixed ^= mixed >> _MIX_SHIFT
@@ -73,27 +83,37 @@ def hash_bytes(data: Bytes, start: int, end: int) -> np.uint64:
 
 @kernel
 def same_bytes(left: Bytes, at: int, right: Bytes, start: int, length: int) -> bool:
-    whole = length - length % 8
-    for i in range(0, whole, 8):
-        if word(left, at + i, 8) != word(right, start + i, 8):
+    i = 0
+    while i + 8 <= length:
+        if word(left, at + i) != word(right, start + i):
             return False
-    return word(left, at + whole, length - whole) == word(right, start + whole, length - whole)
+        i += 8
+    return bool(tail(left, at + i, at + length) == tail(right, start + i, start + length))
 
 
 @kernel
-def find_slot(table: Flat, data: Bytes, start: int, end: int, hashed: np.uint64) -> int:
+def find_slot(
+    known_data: Bytes,
+    known_offsets: Int64s,
+    hashes: Hashes,
+    slots: Int32s,
+    data: Bytes,
+    start: int,
+    end: int,
+    hashed: np.uint64,
+) -> int:
     """The slot of a value, or the empty slot where it belongs."""
-    mask = len(table.slots) - 1
-    slot = np.int64(hashed & np.uint64(mask))
-    while True:
-        known = table.slots[slot]
-        if known < 0:
-            return slot
-        if table.hashes[known] == hashed:
-            at = table.offsets[known]
-            if table.offsets[known + 1] - at == end - start and same_bytes(table.data, at, data, start, end - start):
-                return slot
-        slot = (slot + 1) & mask
+    mask = np.uint64(len(slots) - 1)
+    slot = hashed & mask
+    while slots[slot] >= 0:
+        known = slots[slot]
+        if hashes[known] == hashed:
+            at = known_offsets[known]
+            length = known_offsets[known + 1] - at
+            if length == end - start and same_bytes(known_data, at, data, start, length):
+                break
+        slot = (slot + np.uint64(1)) & mask
+    return int(slot)
 
 
 @kernel
@@ -105,23 +125,26 @@ def intern_rows(
     Stops before the first row that needs more room than the table has. Returns that row (else the
     number of rows) and the number of values then.
     """
+    # Taking an array out of the tuple counts a reference: done per row it would cost more than the rest.
+    known_data, known_offsets, hashes, slots = table
     for row in range(first, len(ids)):
         if len(valid) and not valid[row]:
             ids[row] = NULL
             continue
         start, end = offsets[row], offsets[row + 1]
         hashed = hash_bytes(data, start, end)
-        slot = find_slot(table, data, start, end, hashed)
-        known = table.slots[slot]
+        slot = find_slot(known_data, known_offsets, hashes, slots, data, start, end, hashed)
+        known = int(slots[slot])
         if known < 0:
-            used = table.offsets[count]
-            is_full = 2 * (count + 1) > len(table.slots) or count >= len(table.hashes)
-            if is_full or used + end - start > len(table.data):
+            used = known_offsets[count]
+            is_full = 2 * (count + 1) > len(slots) or count >= len(hashes)
+            if is_full or used + end - start > len(known_data):
                 return row, count
-            table.data[used : used + end - start] = data[start:end]
-            table.offsets[count + 1] = used + end - start
-            table.hashes[count] = hashed
-            table.slots[slot] = count
+            for i in range(end - start):
+                known_data[used + i] = data[start + i]
+            known_offsets[count + 1] = used + end - start
+            hashes[count] = hashed
+            slots[slot] = count
             known = count
             count += 1
         ids[row] = known
@@ -131,12 +154,14 @@ def intern_rows(
 @kernel
 def look_up_rows(table: Flat, offsets: Int64s, data: Bytes, valid: Flags, ids: Int64s) -> None:
     """Like `intern_rows`, but a value that is not there is UNKNOWN."""
+    known_data, known_offsets, hashes, slots = table
     for row in range(len(ids)):
         if len(valid) and not valid[row]:
             ids[row] = NULL
             continue
         start, end = offsets[row], offsets[row + 1]
-        known = table.slots[find_slot(table, data, start, end, hash_bytes(data, start, end))]
+        hashed = hash_bytes(data, start, end)
+        known = slots[find_slot(known_data, known_offsets, hashes, slots, data, start, end, hashed)]
         ids[row] = known if known >= 0 else UNKNOWN
 
 
@@ -154,30 +179,33 @@ def fill_slots(slots: Int32s, hashes: Hashes, count: int) -> None:
 @kernel
 def drop_largest(table: Flat, count: int, kept: int) -> None:
     """Empty the slots of the ids from `kept` to `count`."""
-    mask = len(table.slots) - 1
+    _, _, hashes, slots = table
+    mask = len(slots) - 1
     for known in range(count - 1, kept - 1, -1):
-        slot = np.int64(table.hashes[known] & np.uint64(mask))
-        while table.slots[slot] != known:
+        slot = np.int64(hashes[known] & np.uint64(mask))
+        while slots[slot] != known:
             slot = (slot + 1) & mask
-        table.slots[slot] = -1
+        slots[slot] = -1
 
 
 @kernel
 def gather_offsets(table: Flat, ids: Int64s, offsets: Int64s) -> None:
     """Where each id's value begins and ends once they lie one after the other; NULL is empty."""
+    known_offsets = table.offsets
     offsets[0] = 0
     for row in range(len(ids)):
         known = ids[row]
-        length = table.offsets[known + 1] - table.offsets[known] if known >= 0 else 0
+        length = known_offsets[known + 1] - known_offsets[known] if known >= 0 else 0
         offsets[row + 1] = offsets[row] + length
 
 
 @kernel
 def gather_bytes(table: Flat, ids: Int64s, offsets: Int64s, data: Bytes) -> None:
     """Copy each id's value to its place."""
+    known_data, known_offsets, _, _ = table
     for row in range(len(ids)):
         if ids[row] >= 0:
-            at = table.offsets[ids[row]]
-            length = offsets[row + 1] - offsets[row]
-            for i in range(length):
-                data[offsets[row] + i] = table.data[at + i]
+            at = known_offsets[ids[row]]
+            for i in range(offsets[row], offsets[row + 1]):
+                data[i] = known_data[at]
+                at += 1

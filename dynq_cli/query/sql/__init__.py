@@ -1,6 +1,6 @@
 """The SQL front end: DuckDB's dialect, parsed by sqlglot, into the normal form.
 
-text → parse → outside (refusals) → union → select → normal form
+text → parse → outside (refusals) → union → select → normal form → duckdb_opinion
 select:  sources (FROM) → items (SELECT list) → where (WHERE, ON) → aggregates → order
 where:   predicates (conjuncts) → links (comparisons of two tables) → build (the draft)
          subqueries (EXISTS, IN) → join, semi and anti atoms, or views
@@ -15,6 +15,7 @@ from dynq_cli.query.problems import refuse
 from dynq_cli.query.sql import subqueries
 from dynq_cli.query.sql.build import Body
 from dynq_cli.query.sql.context import Context, Ctes
+from dynq_cli.query.sql.duckdb_opinion import is_syntax, objection, refused
 from dynq_cli.query.sql.outside import refuse_outside
 from dynq_cli.query.sql.parse import parse
 from dynq_cli.query.sql.scope import Scope
@@ -35,9 +36,14 @@ def compile_sql(text: str, spec: Spec, query: QuerySpec) -> Query:
     tree, places = parse(text)
     try:
         refuse_outside(tree, places)
+        said = objection(text, spec)
+        if is_syntax(said):
+            raise refused(said, places, spec)
         context = Context(spec, places, passes=_Passes())
         compiled = compile_any(context, tree, query.name, {}, query.semantics)
     except RecursionError:
         raise refuse(0, "the SQL is nested too deeply", "split the query, or write long lists with IN") from None
     context.stop_on_problems()
+    if said:
+        raise refused(said, places, spec)
     return compiled

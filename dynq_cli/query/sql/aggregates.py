@@ -5,7 +5,7 @@ The same call is one aggregate however often it is written.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
@@ -68,15 +68,21 @@ class Groups:
     def aggregate(self, node: exp.Expr, name: str = "") -> DraftAggregate:
         key = key_of(node)
         if key not in self.known:
-            made = self._made(node, self._unique(name or plain_name(text_of(node))))
+            made = self._made(node, name or plain_name(text_of(node)))
+            made = replace(made, name=self._unique(made.name))
             same = next((k for k in self.known.values() if _meaning(k) == _meaning(made)), None)
             self.known[key] = same or made
             self.names.add(self.known[key].name.lower())
         return self.known[key]
 
     def _unique(self, name: str) -> str:
+        """A name that is no other aggregate's and no variable's: HAVING is said in both."""
+        tables = [self.body.context.tables[number] for number in self.body.atoms]
+        taken = self.names | {c.name.lower() for t in tables for c in t.columns}
+        taken |= {f"{t.alias}_{c.name}".lower() for t in tables for c in t.columns}
+        taken |= {term.name.lower() for term in self.body.draft.terms}
         made, count = name, 1
-        while made.lower() in self.names:
+        while made.lower() in taken:
             count += 1
             made = f"{name}_{count}"
         return made
@@ -91,7 +97,7 @@ class Groups:
         argument = call.this
         if isinstance(argument, exp.Distinct):
             return self._distinct(call, function, argument, condition, name)
-        if function != "count" and call.expressions:
+        if function != "count" and (call.expressions or argument is None):
             raise context.refuse(call, f"{function.upper()} takes one argument here", f"write {function.upper()}(x)")
         if any(isinstance(n, exp.AggFunc) for n in argument.walk()) if argument is not None else False:
             raise context.refuse(argument, "an aggregate of an aggregate", "aggregate a derived table with GROUP BY")

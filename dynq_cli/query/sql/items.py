@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from dynq_cli.query.problems import refuse
 from dynq_cli.query.sql.context import bare, plain_name
 from dynq_cli.query.sql.scope import Scope
 from dynq_cli.query.sql.shape import has_query
@@ -32,22 +33,27 @@ def select_items(scope: Scope, select: exp.Select) -> list[Item]:
 
 
 def check_names(scope: Scope, items: list[Item]) -> None:
-    """Names of output columns are unique and leave `_…` to dynq. Notes the problems."""
-    context = scope.context
+    """Names of output columns leave `_…` to dynq and are unique. Notes the problems."""
+    for item in items:
+        if item.name.startswith("_"):
+            message = f"the output column {item.name} starts with an underscore, which dynq keeps for itself"
+            hint = f"name it with AS {item.name.lstrip('_') or 'x'}"
+            scope.context.problems += refuse(item.at, message, hint).problems
+    check_unique(scope, items)
+
+
+def check_unique(scope: Scope, items: list[Item]) -> None:
+    """No two columns have one name; the pairs of one `*` are one problem."""
     seen: set[str] = set()
     twice: dict[int, list[str]] = {}
     for item in items:
         if item.name.lower() in seen:
             twice.setdefault(item.at, []).append(item.name)
         seen.add(item.name.lower())
-        if item.name.startswith("_"):
-            message = f"the output column {item.name} starts with an underscore, which dynq keeps for itself"
-            hint = f"name it with AS {item.name.lstrip('_') or 'x'}"
-            context.problems += context.refuse_at(item.at, message, hint).problems
     for at, names in twice.items():
         message = f"two output columns are called {' and two '.join(names[:4])}{' and so on' * (len(names) > 4)}"
         hint = f"list the columns and name one of each pair: … AS {names[0]}_2"
-        context.problems += context.refuse_at(at, message, hint).problems
+        scope.context.problems += refuse(at, message, hint).problems
 
 
 def _items(scope: Scope, node: exp.Expr) -> list[Item]:

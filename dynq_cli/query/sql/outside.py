@@ -150,11 +150,20 @@ class _Walk:
             self.say(at, "~ means different things in different databases", "use regexp_matches or regexp_full_match")
         elif isinstance(node, exp.Log) and node.args.get("expression") is not None:
             self.say(self.places.at(node), "log with a base is not supported", "write ln(x) / ln(base)")
-        elif isinstance(node, exp.Star) and (node.args.get("rename") or node.args.get("ilike")):
-            self.say(self.places.at(node), "* RENAME and * LIKE are not supported", "list the columns")
+        elif isinstance(node, exp.Star):
+            self._star(node)
         elif type(node) not in _STRUCTURE and type(node) not in SCALAR_CLASSES:
             self._unknown(node)
         return len(self.found) > known
+
+    def _star(self, node: exp.Star) -> None:
+        around = node.parent
+        if isinstance(around, exp.Column):
+            around = around.parent
+        if node.args.get("rename") or node.args.get("ilike"):
+            self.say(self.places.at(node), "* RENAME and * LIKE are not supported", "list the columns")
+        elif not isinstance(around, exp.Select | exp.Count):
+            self.say(self.places.at(node), "* stands alone in a SELECT list, or in COUNT(*)", "list the columns")
 
     def _place(self, node: exp.Expr) -> int:
         words = _WORDS.get(type(node), ())
@@ -213,12 +222,8 @@ class _Walk:
             self.say(at, f"{method} JOIN is not supported", "join on equalities and comparisons")
 
     def _group(self, node: exp.Group) -> None:
-        for name, word in (
-            ("grouping_sets", "GROUPING SETS"),
-            ("cube", "CUBE"),
-            ("rollup", "ROLLUP"),
-            ("totals", "TOTALS"),
-        ):
+        for word in ("GROUPING SETS", "CUBE", "ROLLUP", "TOTALS"):
+            name = word.lower().replace(" ", "_")
             if node.args.get(name):
                 at = self._last_word(node.args[name][0] if isinstance(node.args[name], list) else node, (word,))
                 shown = f"{word} {'are' if word.endswith('S') else 'is'}"

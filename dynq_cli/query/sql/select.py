@@ -149,6 +149,8 @@ class _Select:
         return scope.resolve(inner)
 
     def _group_term(self, node: exp.Expr, name: str) -> Term:
+        if has_query(node):
+            raise self.context.refuse(node, "GROUP BY cannot hold a subquery", "group by columns")
         tables = tables_of(node)
         if has_aggregate(node):
             raise self.context.refuse(node, "GROUP BY cannot hold an aggregate", "group by columns")

@@ -13,7 +13,7 @@ from sqlglot import exp
 from dynq_cli.query.normal_form import Query, View
 from dynq_cli.query.sql.build import Body
 from dynq_cli.query.sql.context import Cte, Ctes, Table, column_node
-from dynq_cli.query.sql.items import check_names, select_items
+from dynq_cli.query.sql.items import check_unique, select_items
 from dynq_cli.query.sql.scope import Scope, Source
 from dynq_cli.query.sql.shape import is_aggregating, is_distinct, unwrapped
 from dynq_cli.query.sql.where import take_condition
@@ -92,7 +92,10 @@ def _source(body: Body, node: exp.Expr, ctes: Ctes) -> Source:
     if isinstance(node, exp.Subquery):
         name = node.alias or f"t{len(context.tables) + 1}"
         return _derived(body, node, unwrapped(node), name, names, with_ctes(node, ctes))
-    assert isinstance(node, exp.Table)
+    if not isinstance(node, exp.Table):
+        raise context.refuse(
+            node, "FROM names relations and derived tables", "put a SELECT in brackets: (SELECT …) AS q"
+        )
     name = node.alias or node.name
     cte = ctes.get(node.name.lower())
     if cte is not None:
@@ -135,7 +138,7 @@ def _derived(body: Body, node: exp.Expr, query: exp.Expr, alias: str, names: tup
         inside = with_ctes(query, ctes)
         scope = add_from(body, query, inside)
         items = select_items(scope, query)
-        check_names(scope, items)
+        check_unique(scope, items)
         condition = query.args.get("where")
         if condition is not None:
             take_condition(body, scope, condition.this, inside)

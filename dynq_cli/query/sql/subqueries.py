@@ -147,11 +147,11 @@ def _correlated(body: Body, scope: Scope, found: _Subquery, select: exp.Select, 
     links += _foreign_links(body, sub, found)
     if len(sub.draft.atoms) == 1:
         _adopt(body, sub, found.mode)
-        _attach(body, found, links, aware, next(iter(sub.atoms)))
+        _attach(body, links, aware, next(iter(sub.atoms)))
     else:
         table, links = _as_view(body, sub, links, alias)
         body.add(table, found.mode)
-        _attach(body, found, links, aware, table.number)
+        _attach(body, links, aware, table.number)
 
 
 def _value_links(body: Body, sub: Body, found: _Subquery, columns: list[exp.Expr]) -> tuple[list[Link], bool]:
@@ -232,11 +232,23 @@ def _as_view(body: Body, sub: Body, links: list[Link], alias: str) -> tuple[Tabl
     return table, moved
 
 
-def _attach(body: Body, found: _Subquery, links: list[Link], aware: bool, table: int) -> None:
+def _attach(body: Body, links: list[Link], aware: bool, table: int) -> None:
     for i, link in enumerate(links):
-        body.take(link)
         if aware and i == 0:
-            body.draft.atoms[body.atoms[table]].null_aware = body.term(link.right)
+            _null_aware(body, link, table)
+        else:
+            body.take(link)
+
+
+def _null_aware(body: Body, link: Link, table: int) -> None:
+    """The equality of a NOT IN. Its outer side is a term of its own, which no other equality can
+    merge with another variable: where the two are NULL counts."""
+    column = body.term(link.right)
+    plain = scalar(body.context, link.left)
+    own = replace(plain, sql=f"({plain.sql})")
+    outer = body.draft.term(body.atoms[tables_of(link.left)[0]], own, name_of(link.left))
+    body.draft.equal(outer, column, link.at)
+    body.draft.atoms[body.atoms[table]].null_aware = column
 
 
 def _over_view(body: Body, scope: Scope, found: _Subquery, ctes: Ctes) -> None:
@@ -245,14 +257,15 @@ def _over_view(body: Body, scope: Scope, found: _Subquery, ctes: Ctes) -> None:
     closed = Scope(context, scope, closed_because="a subquery with aggregates, GROUP BY or UNION")
     table = add_view(body, found.query, f"exists{len(context.view_names) + 1}", ctes, closed)
     columns: list[exp.Expr] = [column_node(table, c, context.at(found.node)) for c in table.columns]
-    index = body.add(table, found.mode)
+    body.add(table, found.mode)
     nullable = any(scalar(context, side).nullable for side in (*found.outer, *columns[: len(found.outer)]))
     if not found.positive and found.by_value and nullable:
         if len(found.outer) > 1:
             message = "NOT IN over rows with columns that may be NULL is not supported"
             raise context.refuse(found.node, message, "write NOT EXISTS over a derived table")
-        if len(columns) == 1 == len(tables_of(found.outer[0])):
-            body.draft.atoms[index].null_aware = body.term(columns[0])
+        for pair in _pairs(body, found, columns):
+            _null_aware(body, _equality(context, found, pair), table.number)
+        return
     for pair in _pairs(body, found, columns):
         if found.positive:
             for piece in body.pieces(pair):

@@ -1,0 +1,140 @@
+"""Every value of every type as one int64, so that the engine knows a single kind of number.
+
+    decode(encode(values)) = values       encode(v) = encode(w)  ⟺  v = w
+    encode(v) < encode(w)  ⟺  v < w       except for ids, which `labels` orders
+
+bool, integers, date (days), time and timestamp (microseconds) and decimals of up to 18 digits (without their
+point) stand for themselves. A float keeps its bits, those of negative ones inverted: 0.0 and -0.0 are
+one value, and so is every NaN, the greatest. Strings, binary and wider decimals are ids of a dictionary.
+NULL is the smallest int64, which no value may be.
+
+Two columns that meet in a join or comparison must be encoded as one type, the widened one.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dynq_cli.engine.dictionary import Dictionaries, valid_rows, validity
+from dynq_cli.engine.kernels.codes import NULL, UNKNOWN
+from dynq_cli.engine.lossless import CodeError, arrow_type, fixed_width, lossless
+from dynq_cli.spec.types import Type
+
+__all__ = ["NULL", "UNKNOWN", "CodeError", "arrow_type", "decode", "encode", "needs_labels"]
+
+Codes = npt.NDArray[np.int64]
+
+_NARROW_DIGITS = 18
+_ALL_BUT_SIGN = np.int64(2**63 - 1)
+_NAN = np.array([np.nan]).view(np.int64)[0] & _ALL_BUT_SIGN
+_DTYPES = {"int8": np.int8, "int16": np.int16, "int32": np.int32, "date": np.int32, "float32": np.float32}
+
+
+def needs_labels(kind: Type) -> bool:
+    """Whether codes of a type are ids, whose order is not that of the values."""
+    return kind.name in ("string", "binary") or _is_wide(kind)
+
+
+def encode(array: pa.Array | pa.ChunkedArray, kind: Type, dictionaries: Dictionaries, *, intern: bool = True) -> Codes:
+    """The code of each row, in an array that must not be written to: it may be Arrow's own memory.
+
+    O(bytes); an int64 column in one piece without NULL is not copied. With `intern=False` values that
+    no dictionary holds are UNKNOWN instead of new. Raises `CodeError` for a value that the type does not hold;
+    values of earlier pieces may have been interned by then.
+    """
+    pieces = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
+    coded: list[Codes] = []
+    for piece in pieces:
+        try:
+            coded.append(_encode(piece, kind, dictionaries, intern))
+        except CodeError as error:
+            raise CodeError(sum(map(len, coded)) + error.row, error.reason) from None
+    codes = coded[0] if len(coded) == 1 else np.concatenate([np.empty(0, np.int64), *coded])
+    codes = np.require(codes, requirements=["C", "A"]).view()
+    codes.flags.writeable = False
+    return codes
+
+
+def _encode(array: pa.Array, kind: Type, dictionaries: Dictionaries, intern: bool) -> Codes:
+    values = lossless(array, kind)
+    if needs_labels(kind):
+        dictionary = dictionaries.of(kind)
+        entries = _sortable(values) if _is_wide(kind) else values
+        return dictionary.intern(entries) if intern else dictionary.lookup(entries)
+    if kind.is_float:
+        codes = _encode_floats(values.cast(pa.float64()))
+    elif kind.name == "decimal":
+        codes = fixed_width(values, np.int64, lanes=2)[::2]
+    elif kind.name in ("time", "timestamp"):
+        codes = fixed_width(values, np.int64)
+    else:
+        numbers = values.view(pa.int32()) if kind.name == "date" else values
+        codes = fixed_width(numbers.cast(pa.int64()), np.int64)
+    valid = valid_rows(values)
+    taken = codes == NULL if kind.name in ("int64", "timestamp") else valid[:0]
+    if len(valid):
+        taken = taken & valid if len(taken) else taken
+        codes = np.where(valid, codes, NULL)
+    if taken.any():
+        raise CodeError(int(taken.argmax()), f"the smallest {kind} stands for NULL and cannot be stored")
+    return codes
+
+
+def decode(codes: Codes, kind: Type, dictionaries: Dictionaries) -> pa.Array:
+    """The values of codes as an array of `arrow_type(kind)`; O(bytes), int64 without NULL is not copied."""
+    if kind.name in ("string", "binary"):
+        return dictionaries.of(kind).decode(codes, arrow_type(kind))
+    codes = np.ascontiguousarray(codes, np.int64)
+    valid = codes != NULL
+    bitmap = validity(valid)
+    if bitmap is not None:
+        codes = np.where(valid, codes, 0)
+    content: npt.NDArray[Any]
+    if kind.name == "bool":
+        content = np.packbits(codes != 0, bitorder="little")
+    elif kind.is_float:
+        bits = np.where(codes < 0, codes ^ _ALL_BUT_SIGN, codes)
+        content = bits.view(np.float64).astype(_DTYPES.get(kind.name, np.float64), copy=False)
+    elif _is_wide(kind):
+        content = _from_sortable(dictionaries, codes, kind)
+    elif kind.name == "decimal":
+        content = np.stack([codes, codes >> 63], axis=1)
+    else:
+        content = codes.astype(_DTYPES.get(kind.name, np.int64), copy=False)
+    return pa.Array.from_buffers(arrow_type(kind), len(codes), [bitmap, pa.py_buffer(content)])
+
+
+def _is_wide(kind: Type) -> bool:
+    return kind.name == "decimal" and kind.precision > _NARROW_DIGITS
+
+
+def _encode_floats(values: pa.Array) -> Codes:
+    # Adding zero turns -0.0 into 0.0 and leaves every other value alone.
+    numbers = fixed_width(values, np.float64) + 0.0
+    bits = numbers.view(np.int64)
+    ordered: Codes = np.where(bits < 0, bits ^ _ALL_BUT_SIGN, bits)
+    ordered[np.isnan(numbers)] = _NAN
+    return ordered
+
+
+def _sortable(values: pa.Array) -> pa.Array:
+    """Wide decimals as sixteen bytes each whose byte order is the order of the numbers."""
+    flipped = fixed_width(values, np.uint8, lanes=16).reshape(-1, 16)[:, ::-1].copy()
+    flipped[:, 0] ^= 0x80
+    offsets = np.arange(len(values) + 1, dtype=np.int64) * 16
+    bitmap = validity(np.asarray(pc.is_valid(values))) if values.null_count else None
+    return pa.Array.from_buffers(pa.large_binary(), len(values), [bitmap, pa.py_buffer(offsets), pa.py_buffer(flipped)])
+
+
+def _from_sortable(dictionaries: Dictionaries, ids: Codes, kind: Type) -> npt.NDArray[np.uint8]:
+    dictionary = dictionaries.of(kind)
+    if len(dictionary) == 0:
+        return np.zeros((len(ids), 16), np.uint8)
+    numbers = dictionary.flat.data[: 16 * len(dictionary)].reshape(-1, 16)[ids]
+    numbers[:, 0] ^= 0x80
+    return np.ascontiguousarray(numbers[:, ::-1])

@@ -1,0 +1,276 @@
+"""Plans → tables, nodes and columns: the shape of the arena for a spec.
+
+Per relation a base table, its key columns first. Per query its tree: a leaf uses the base rows
+themselves if it binds columns that tell them apart, else a table of its own; an inner node has a
+table keyed by its variables; a child that is no guard has a table of groups, keyed by what it
+shares with its parent. Nodes stand children before parents, tree after tree.
+
+The layout is a function of the plans alone.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynq_cli.engine.arena import Column
+from dynq_cli.engine.kernels import fields as f
+from dynq_cli.plan.plan import Plan
+from dynq_cli.plan.view_tree import Node
+from dynq_cli.query.normal_form import Atom, Scalar
+from dynq_cli.query.scalar import quote
+from dynq_cli.spec.model import Relation
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """An atom's leaf: its node, and what has to be evaluated for rows that come."""
+
+    query: str
+    node: int
+    atom: Atom
+    filter: int
+
+
+@dataclass
+class BaseLayout:
+    """`order` are the relation's columns as the base table has them: the key first."""
+
+    relation: Relation
+    table: int
+    order: tuple[str, ...]
+    leaves: list[Leaf] = field(default_factory=list)
+    computed: list[Scalar] = field(default_factory=list)
+    filters: list[tuple[Scalar, ...]] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an output variable is read: a level of the enumeration, a position in its key."""
+
+    level: int
+    position: int
+
+
+@dataclass(frozen=True)
+class TreeLayout:
+    """`levels` are the nodes of the output set without the root, parents first."""
+
+    plan: Plan
+    first: int
+    stop: int
+    root: int
+    levels: tuple[int, ...]
+    frontier: tuple[bool, ...]
+    places: dict[str, Place]
+
+
+@dataclass
+class Layout:
+    tables: NDArray[np.int64]
+    nodes: NDArray[np.int64]
+    lists: NDArray[np.int64]
+    columns: list[Column]
+    bases: dict[str, BaseLayout]
+    trees: dict[str, TreeLayout]
+    variables: list[tuple[str, ...]]
+    leaf_paths: dict[int, tuple[int, ...]]
+
+    @property
+    def base_tables(self) -> frozenset[int]:
+        return frozenset(b.table for b in self.bases.values())
+
+    @property
+    def widest(self) -> int:
+        """The longest key there is."""
+        return max([len(b.order) for b in self.bases.values()] + [len(v) for v in self.variables] + [1])
+
+    def position(self, node: int, variable: str) -> int:
+        """Where a variable of a node stands in the codes of its table."""
+        at = self.variables[node].index(variable)
+        if int(self.nodes[node, f.N_TABLE]) in self.base_tables:
+            return int(self.lists[self.nodes[node, f.N_SOURCE] + at])
+        return at
+
+
+def layout_of(relations: list[Relation], plans: dict[str, Plan]) -> Layout:
+    return _Builder(relations, plans).build()
+
+
+class _Builder:
+    def __init__(self, relations: list[Relation], plans: dict[str, Plan]) -> None:
+        self.relations = relations
+        self.plans = plans
+        self.tables: list[list[int]] = []
+        self.nodes: list[list[int]] = []
+        self.lists: list[int] = []
+        self.columns: list[Column] = []
+        self.bases: dict[str, BaseLayout] = {}
+        self.variables: list[tuple[str, ...]] = []
+        self.leaf_tables: dict[int, int] = {}
+
+    def build(self) -> Layout:
+        for relation in self.relations:
+            names = tuple(c.name for c in relation.columns)
+            order = (*relation.key, *(n for n in names if n not in relation.key))
+            table = self._table(len(order), len(relation.key) or len(order))
+            self._column(table, False, table, f.T_MULT, 1, True)
+            self.bases[relation.name] = BaseLayout(relation, table, order)
+        trees = {name: self._tree(name, plan) for name, plan in self.plans.items()}
+        return Layout(
+            np.array(self.tables, np.int64).reshape(-1, f.T_FIELDS),
+            np.array(self.nodes, np.int64).reshape(-1, f.N_FIELDS),
+            np.array([*self.lists, 0], np.int64),
+            self.columns,
+            self.bases,
+            trees,
+            self.variables,
+            {leaf.node: self._path(leaf.node) for base in self.bases.values() for leaf in base.leaves},
+        )
+
+    def _table(self, arity: int, hashed: int) -> int:
+        row = [-1] * f.T_FIELDS
+        row[f.T_ARITY], row[f.T_HASHED] = arity, hashed
+        row[f.T_CAPACITY] = row[f.T_USED] = row[f.T_LIVE] = row[f.T_MASK] = 0
+        self.tables.append(row)
+        table = len(self.tables) - 1
+        self._column(table, False, table, f.T_KEYS, arity, True)
+        self._column(table, False, table, f.T_MARK, 1, False)
+        return table
+
+    def _column(self, table: int, in_nodes: bool, owner: int, field_: int, lanes: int, wide: bool) -> None:
+        self.columns.append(Column(table, in_nodes, owner, field_, lanes, wide))
+
+    def _list(self, numbers: list[int]) -> int:
+        self.lists += numbers
+        return len(self.lists) - len(numbers)
+
+    def _tree(self, name: str, plan: Plan) -> TreeLayout:
+        first = len(self.nodes)
+        columns = 1 if plan.query.semantics == "set" else 2
+        root = self._node(name, plan, plan.tree, columns)
+        levels, frontier, places = self._levels(plan, root)
+        return TreeLayout(plan, first, len(self.nodes), root, levels, frontier, places)
+
+    def _node(self, name: str, plan: Plan, node: Node, columns: int) -> int:
+        children = [self._node(name, plan, child, columns) for child in node.children]
+        row = [-1] * f.N_FIELDS
+        self.nodes.append(row)
+        self.variables.append(node.variables)
+        number = len(self.nodes) - 1
+        lane_pairs = columns if node.output else 1
+        below = not node.output or not any(c.output for c in node.children)
+        row[f.N_OUTPUT] = int(node.output)
+        row[f.N_FRONTIER] = int(node.output and below)
+        row[f.N_CLAMP] = int(plan.query.semantics == "set" and below)
+        row[f.N_WIDTH] = 2 * lane_pairs
+        row[f.N_CHILDREN], row[f.N_DEGREE] = self._list(children), len(children)
+        if node.atom is not None:
+            self._leaf(name, plan.query.atoms[node.atom], number, node.variables)
+        else:
+            table = self._table(len(node.variables), len(node.variables))
+            row[f.N_TABLE] = table
+            self._column(table, False, table, f.T_REFS, 1, False)
+            self._column(table, True, number, f.N_VALUE, row[f.N_WIDTH], True)
+        for child, below_it in zip(children, node.children, strict=True):
+            self._edge(number, node, child, below_it)
+        return number
+
+    def _leaf(self, query: str, atom: Atom, number: int, variables: tuple[str, ...]) -> None:
+        base = self.bases[atom.source]
+        row = self.nodes[number]
+        scalars = {b.variable: b.scalar for b in atom.bindings}
+        position = {quote(c): i for i, c in enumerate(base.order)}
+        sources = []
+        for v in variables:
+            if scalars[v].sql in position:
+                sources.append(position[scalars[v].sql])
+            else:
+                if scalars[v] not in base.computed:
+                    base.computed.append(scalars[v])
+                sources.append(-base.computed.index(scalars[v]) - 1)
+        identifying = range(len(base.relation.key) or len(base.order))
+        if atom.filters:
+            if atom.filters not in base.filters:
+                base.filters.append(atom.filters)
+            row[f.N_FILTER] = base.filters.index(atom.filters)
+        shared = min(sources, default=-1) >= 0 and set(identifying) <= set(sources)
+        row[f.N_SOURCE] = self._list(sources)
+        if shared:
+            row[f.N_TABLE] = base.table
+        else:
+            table = self._table(len(variables), len(variables))
+            row[f.N_TABLE] = table
+            self._column(table, False, table, f.T_MULT, 1, True)
+            self._column(table, False, table, f.T_REFS, 1, False)
+        if not shared or atom.filters:
+            self._column(base.table, True, number, f.N_LEAF_ROW, 1, False)
+        base.leaves.append(Leaf(query, number, atom, row[f.N_FILTER]))
+        self.leaf_tables[number] = base.table
+
+    def _edge(self, parent: int, node: Node, child: int, below: Node) -> None:
+        row = self.nodes[child]
+        table, above = row[f.N_TABLE], self.nodes[parent][f.N_TABLE]
+        shared = [v for v in node.variables if v in below.vars]
+        row[f.N_PARENT] = parent
+        row[f.N_GUARD] = int(below.guards(node))
+        row[f.N_KEY] = len(shared)
+        row[f.N_PROJECT] = self._list([self._position(child, v) for v in shared])
+        if row[f.N_GUARD]:
+            group = above
+        else:
+            group = self._table(len(shared), len(shared))
+            row[f.N_VPROJECT] = self._list([node.variables.index(v) for v in shared])
+            self._column(group, False, group, f.T_REFS, 1, False)
+            self._column(group, True, child, f.N_VHEAD, 1, False)
+            for each in (f.N_VGID, f.N_VNEXT, f.N_VPREV):
+                self._column(above, True, child, each, 1, False)
+        row[f.N_GROUP] = group
+        self._column(table, True, child, f.N_GID, 1, False)
+        self._column(group, True, child, f.N_SUM, row[f.N_WIDTH], True)
+        if row[f.N_OUTPUT]:
+            self._column(table, True, child, f.N_NEXT, 1, False)
+            self._column(table, True, child, f.N_PREV, 1, False)
+            self._column(group, True, child, f.N_HEAD, 1, False)
+
+    def _position(self, node: int, variable: str) -> int:
+        """Where a variable stands in the codes of the node's table."""
+        at = self.variables[node].index(variable)
+        if self.nodes[node][f.N_TABLE] == self.leaf_tables.get(node):
+            return self.lists[self.nodes[node][f.N_SOURCE] + at]
+        return at
+
+    def _levels(self, plan: Plan, root: int) -> tuple[tuple[int, ...], tuple[bool, ...], dict[str, Place]]:
+        """The output set below the root in preorder, and where each head variable is read first."""
+        levels: list[int] = []
+        todo = [root]
+        while todo:
+            n = todo.pop()
+            if n != root:
+                levels.append(n)
+            row = self.nodes[n]
+            children = self.lists[row[f.N_CHILDREN] : row[f.N_CHILDREN] + row[f.N_DEGREE]]
+            todo += [c for c in reversed(children) if self.nodes[c][f.N_OUTPUT]]
+        places: dict[str, Place] = {}
+        for i, n in enumerate(levels):
+            for v in self.variables[n]:
+                places.setdefault(v, Place(i, self._position(n, v)))
+        return tuple(levels), tuple(bool(self.nodes[n][f.N_FRONTIER]) for n in levels), places
+
+    def _path(self, node: int) -> tuple[int, ...]:
+        """The tables in which a new row of this leaf may make rows: its own and all above it."""
+        tables: set[int] = set()
+        n = node
+        while n >= 0:
+            row = self.nodes[n]
+            if n != node or row[f.N_TABLE] != self.leaf_tables[node]:
+                tables.add(row[f.N_TABLE])
+            if row[f.N_GROUP] >= 0:
+                tables.add(row[f.N_GROUP])
+            for c in self.lists[row[f.N_CHILDREN] : row[f.N_CHILDREN] + row[f.N_DEGREE]]:
+                if not self.nodes[c][f.N_GUARD]:
+                    tables.add(self.nodes[c][f.N_GROUP])
+            n = row[f.N_PARENT]
+        return tuple(sorted(tables))
