@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynq_cli.engine.arena import Arena
+from dynq_cli.engine.check import check_engine
 from dynq_cli.engine.kernels import base, enumerate, fields as f, update
 from dynq_cli.engine.kernels.table import find, insert, next_with_key
 from dynq_cli.engine.layout import BaseLayout, Layout, TreeLayout
@@ -291,3 +292,7 @@ class Engine:
             at = int(a.T[table, f.T_KEYS]) + found * arity
             if all(a.a64[at + p] == key[p] for p in positions):
                 return int(found)
+
+    def _check(self) -> None:
+        """Assert every invariant. O(data)."""
+        check_engine(self.layout, self.arena)

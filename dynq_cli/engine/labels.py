@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -130,7 +131,7 @@ class Labels:
         order = self.order()
         assert np.array_equal(np.sort(order), np.arange(count)), "every id has one place"
         data, offsets = dictionary.flat.data, dictionary.flat.offsets
-        assert all(is_less(data, offsets, a, b) for a, b in zip(order[:-1], order[1:], strict=True))
+        assert all(is_less(data, offsets, a, b) for a, b in pairwise(order))
         assert (np.diff(labels[order]) > 0).all(), labels[order]
         limit = int(self._capacity[-1]) // 2
         assert ((labels[:count] >= -limit) & (labels[:count] < limit)).all(), labels[:count]

@@ -16,7 +16,7 @@ from decimal import Decimal, InvalidOperation
 
 from dynq_cli.query import scalar as sql
 from dynq_cli.query.classes import Classes, describe, unique_name, widest
-from dynq_cli.query.draft import Draft, DraftComparison, Equality, Term
+from dynq_cli.query.draft import Draft, DraftComparison, Equality, Expression, Term
 from dynq_cli.query.normal_form import Atom, Binding, Comparison, ConjunctiveQuery, Scalar, Variable
 from dynq_cli.query.problems import QueryProblems, TextProblem
 from dynq_cli.query.said import Speaker
@@ -70,7 +70,7 @@ class _Normaliser:
         self.name = self.classes.names()
         self._taken = set(self.name.values())
         self._bind()
-        self._derive_offset_equalities()
+        self._derive_offset_equalities(left.comparisons)
         for c in left.comparisons:
             self._lower(c)
         self._link_anti_atoms()
@@ -89,7 +89,6 @@ class _Normaliser:
     def _stop_on_problems(self) -> None:
         if self.problems:
             raise QueryProblems(self.problems)
-
 
     def _merge(self) -> None:
         for e in self.draft.equalities:
@@ -153,8 +152,12 @@ class _Normaliser:
     def _own(self, term: Term) -> bool:
         return any(a.term == term for a in self.draft.aggregates)
 
-    def _derive_offset_equalities(self) -> None:
-        for e in self.offset_equalities:
+    def _derive_offset_equalities(self, compared: list[DraftComparison]) -> None:
+        """x = y + offset: bind x wherever y stands, computed. If nothing else needs y, x takes its place.
+
+        Both directions where types are exact, so that the shape of the query is that of one variable.
+        """
+        for i, e in enumerate(self.offset_equalities):
             x, y = self.classes.find(e.left), self.classes.find(e.right)
             both = [a for a in self.atoms if a.slot(x) and a.slot(y)]
             for atom in both:
@@ -163,16 +166,45 @@ class _Normaliser:
                 atom.filters.append(sql.compare(left.scalar, "=", sql.shift(right.scalar, e.offset)))
             if both or self._equal_constants(e, x, y):
                 continue
-            offset = e.offset
-            with_x = [a for a in self.atoms if a.slot(x)]
-            with_y = [a for a in self.atoms if a.slot(y)]
-            exact = not (e.left.scalar.type.is_float or e.right.scalar.type.is_float)
-            if exact and len(with_x) < len(with_y):
-                x, y, offset, with_y = y, x, -offset, with_x
-            for atom in with_y:
-                slot = atom.slot(y)
-                assert slot
-                atom.slots.append(_Slot(x, sql.shift(slot.scalar, offset)))
+            if e.left.scalar.type.is_float or e.right.scalar.type.is_float:
+                self._derive(x, y, e.offset, keep=True)
+                continue
+            others = self.offset_equalities[:i] + self.offset_equalities[i + 1 :]
+            needed = self._needed(compared, others)
+            if y not in needed:
+                self._derive(x, y, e.offset, keep=False)
+            elif x not in needed:
+                self._derive(y, x, -e.offset, keep=False)
+            else:
+                with_x = [a for a in self.atoms if a.slot(x)]
+                self._derive(x, y, e.offset, keep=True)
+                self._derive(y, x, -e.offset, keep=True, among=with_x)
+
+    def _derive(
+        self, made: Term, known: Term, offset: Decimal, keep: bool, among: list[_DraftedAtom] | None = None
+    ) -> None:
+        """Bind made = known + offset in every atom that binds `known`."""
+        for atom in self.atoms if among is None else among:
+            slot = atom.slot(known)
+            if slot is not None:
+                if not keep:
+                    atom.slots.remove(slot)
+                atom.slots.append(_Slot(made, sql.shift(slot.scalar, offset)))
+
+    def _needed(self, compared: list[DraftComparison], equalities: list[Equality]) -> set[Term]:
+        """Variables that something other than joins refers to."""
+        draft = self.draft
+        terms: list[Term] = [a.term for a in draft.aggregates if a.term is not None]
+        terms += [*(draft.group_by or []), *(t for t, _ in draft.order)]
+        for value in [o.value for o in draft.outputs] + ([draft.having] if draft.having else []):
+            parts = value.parts if isinstance(value, Expression) else (value,)
+            terms += [p for p in parts if isinstance(p, Term)]
+        pairs: list[DraftComparison | Equality] = [*compared, *equalities]
+        linked: list[DraftComparison | Equality] = [*draft.equalities, *draft.comparisons]
+        pairs += [p for p in linked if self._anti(p.left) or self._anti(p.right)]
+        for pair in pairs:
+            terms += [pair.left, pair.right]
+        return {self.classes.find(t) for t in terms if not self._anti(t)}
 
     def _equal_constants(self, e: Equality, x: Term, y: Term) -> bool:
         """x = y + offset where one side is a constant: a filter on the other."""

@@ -19,6 +19,7 @@ from dynq_cli.spec.types import BOOL, Type, decimal, widen
 
 if TYPE_CHECKING:
     import duckdb
+    import pyarrow as pa
 
 _TYPES = {
     "BOOLEAN": "bool",
@@ -141,3 +142,19 @@ def compare(left: Scalar, op: str, right: Scalar) -> Scalar:
 
 def not_null(scalar: Scalar) -> Scalar:
     return Scalar(f"{scalar.sql} IS NOT NULL", BOOL, False, scalar.columns)
+
+
+def evaluate(table: pa.Table, expressions: Sequence[str]) -> list[pa.ChunkedArray]:
+    """The value of each expression for each row of an Arrow table, in order. Raises ScalarError."""
+    import duckdb
+
+    connection = _connection()
+    connection.register("rows", table)
+    try:
+        shown = ", ".join(f"({sql}) AS c{i}" for i, sql in enumerate(expressions))
+        found = connection.sql(f"SELECT {shown} FROM rows").to_arrow_table()
+    except duckdb.Error as error:
+        raise ScalarError(str(error).split("\n")[0]) from error
+    finally:
+        connection.unregister("rows")
+    return list(found.columns)

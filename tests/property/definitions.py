@@ -178,9 +178,7 @@ def _best(found: set[tuple[bool, Bits, int]]) -> set[tuple[bool, Bits, int]]:
         (guarded, placed, output)
         for guarded, placed, output in found
         if not any(
-            (g, p) != (guarded, placed) and g >= guarded and p & placed == placed
-            for g, p, o in found
-            if o == output
+            (g, p) != (guarded, placed) and g >= guarded and p & placed == placed for g, p, o in found if o == output
         )
     }
 

@@ -47,7 +47,8 @@ class Rule:
     @property
     def query(self) -> ConjunctiveQuery:
         variables = sorted({v for a in self.atoms for v in a.variables})
-        between, filters = [], [[] for _ in self.atoms]  # type: ignore[var-annotated]
+        between: list[Comparison] = []
+        filters: list[list[str]] = [[] for _ in self.atoms]
         for x, op, y, offset in self.comparisons:
             inside = [i for i, a in enumerate(self.atoms) if {x, y} <= a.variables]
             for i in inside:
@@ -110,9 +111,13 @@ def _matches(atom: Atom, data: dict[str, Rows], binding: dict[str, int]) -> Iter
     for row in data[atom.source]:
         values = {f'"{c}"': value for c, value in zip(COLUMNS[atom.source], row, strict=True)}
         extended = dict(binding)
-        agrees = all(extended.setdefault(b.variable, values[b.scalar.sql]) == values[b.scalar.sql] for b in atom.bindings)
-        if agrees and all(_filter_holds(f.sql, values) for f in atom.filters):
+        bound = [(b.variable, values[b.scalar.sql]) for b in atom.bindings]
+        if all(extended.setdefault(v, value) == value for v, value in bound) and _pass(atom, values):
             yield extended
+
+
+def _pass(atom: Atom, values: dict[str, int]) -> bool:
+    return all(_filter_holds(f.sql, values) for f in atom.filters)
 
 
 def _filter_holds(sql: str, values: dict[str, int]) -> bool:
@@ -188,11 +193,11 @@ def _doubled(random: Random, rule: Rule) -> Rule:
     renamed = str.maketrans({v: v if v in rule.head else v.upper() for v in "xyzw"})
     copied = [a for a in rule.atoms[:3] if random.random() < 0.9]
     again = [replace(a, terms=_altered(random, a.terms.translate(renamed))) for a in copied]
-    bound = {v for a in again for v in a.variables}
-    compared = [(x.translate(renamed), op, y.translate(renamed), offset) for x, op, y, offset in rule.comparisons]
     atoms = tuple(dict.fromkeys((*rule.atoms, *again)))
-    known = bound | {v for a in rule.atoms for v in a.variables}
-    return Rule(atoms, rule.head, tuple(dict.fromkeys((*rule.comparisons, *(c for c in compared if {c[0], c[2]} <= known)))))
+    bound = {v for a in atoms for v in a.variables}
+    compared = [(x.translate(renamed), op, y.translate(renamed), offset) for x, op, y, offset in rule.comparisons]
+    both = [*rule.comparisons, *(c for c in compared if {c[0], c[2]} <= bound)]
+    return Rule(atoms, rule.head, tuple(dict.fromkeys(both)))
 
 
 def _altered(random: Random, terms: str) -> str:
@@ -267,10 +272,10 @@ def check_minimal(joins: Joins) -> None:
             continue
         fresh = count(len(bound))
         value = {v: i for i, v in enumerate(sorted(bound))}
-        data: dict[str, Rows] = {
-            source: tuple(tuple(value[t] if t in value else next(fresh) for t in a.terms) for a in kept if a.source == source)
-            for source in COLUMNS
-        }
+        data: dict[str, Rows] = dict.fromkeys(COLUMNS, ())
+        for atom in kept:
+            row = tuple(value[t] if t in value else next(fresh) for t in atom.terms)
+            data[atom.source] = (*data[atom.source], row)
         assert tuple(value[v] for v in smaller.head) not in evaluated(smaller, data), f"{gone} is implied in {smaller}"
 
 

@@ -46,9 +46,9 @@ def is_less(data: Bytes, offsets: Int64s, a: int, b: int) -> bool:
         i += 8
     while i < shorter:
         if data[at + i] != data[other + i]:
-            return data[at + i] < data[other + i]
+            return bool(data[at + i] < data[other + i])
         i += 1
-    return length_a < length_b
+    return bool(length_a < length_b)
 
 
 @kernel
@@ -101,7 +101,7 @@ def locate(data: Bytes, offsets: Int64s, order: Order, known: int, hint: int) ->
         else:
             low = middle + 1
     if low == count:
-        return count - 1, np.int64(lengths[sequence[count - 1]])
+        return count - 1, int(lengths[sequence[count - 1]])
     place, block = low, sequence[low]
     low, high = 0, lengths[block] - 1
     while low < high:
@@ -118,7 +118,7 @@ def insert_run(order: Order, place: int, at: int, run: Int64s) -> tuple[int, int
     """Put ids before position `at` of a block, splitting it if need be; returns where the first one went."""
     _, blocks, lengths, sequence, numbers = order
     block, size, added = sequence[place], blocks.shape[1], len(run)
-    length = np.int64(lengths[block])
+    length = int(lengths[block])
     numbers[COUNT] += added
     if length + added <= size:
         for i in range(length - 1, at - 1, -1):
@@ -170,7 +170,7 @@ def spread(order: Order, place: int, at: int, added: int, anchor: int, capacity:
         while left > 0 or left_place > 0:
             if left == 0:
                 left_place -= 1
-                left = np.int64(lengths[sequence[left_place]])
+                left = int(lengths[sequence[left_place]])
             if labels[blocks[sequence[left_place], left - 1]] < base:
                 break
             left -= 1
@@ -201,18 +201,18 @@ def spread(order: Order, place: int, at: int, added: int, anchor: int, capacity:
 @kernel
 def insert_sorted(data: Bytes, offsets: Int64s, order: Order, ids: Int64s, stride: int, capacity: Int64s) -> bool:
     """Give sorted new ids their places and labels; all that fall into one gap share it evenly."""
-    labels, blocks, lengths, sequence, numbers = order
+    labels, blocks, lengths, sequence, _ = order
     limit = 1 << (len(capacity) - 2)
     start, place = 0, 0
     while start < len(ids):
         place, at = locate(data, offsets, order, ids[start], place)
         block = sequence[place]
-        after = np.int64(blocks[block, at]) if at < lengths[block] else -1
+        after = int(blocks[block, at]) if at < lengths[block] else -1
         before = -1
         if at > 0:
-            before = np.int64(blocks[block, at - 1])
+            before = int(blocks[block, at - 1])
         elif place > 0:
-            before = np.int64(blocks[sequence[place - 1], lengths[sequence[place - 1]] - 1])
+            before = int(blocks[sequence[place - 1], lengths[sequence[place - 1]] - 1])
         end = start + 1
         while end < len(ids) and (after < 0 or is_less(data, offsets, ids[end], after)):
             end += 1
@@ -231,7 +231,9 @@ def insert_sorted(data: Bytes, offsets: Int64s, order: Order, ids: Int64s, strid
         if step > 0:
             for i in range(added):
                 labels[ids[start + i]] = low + step * (i + 1)
-        elif not spread(order, new_place, new_at, added, low if before >= 0 else high - 1, capacity):
-            return False
+        else:
+            anchor = high if before < 0 and after >= 0 else low
+            if not spread(order, new_place, new_at, added, anchor, capacity):
+                return False
         start = end
     return True

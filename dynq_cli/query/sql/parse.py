@@ -83,8 +83,8 @@ def parse(text: str) -> tuple[exp.Query, Places]:
         trees = [t for t in dialect.parser(error_level=ErrorLevel.IMMEDIATE).parse(found, text) if t is not None]
     except ParseError as error:
         raise QueryProblems(_syntax(places, error)) from None
-    except SqlglotError as error:
-        raise _unreadable(text, error) from None
+    except SqlglotError:
+        raise _unreadable(text) from None
     except Exception:
         # On some malformed texts the parser fails with errors of Python's own, of any kind.
         raise refuse(0, "the SQL cannot be read", "write one SELECT in DuckDB's dialect") from None
@@ -163,11 +163,10 @@ def _offset(text: str, line: object, column: object, highlight: str) -> int:
     return max(0, min(offset, max(len(text) - 1, 0)))
 
 
-def _unreadable(text: str, error: SqlglotError) -> QueryProblems:
-    first = text.count("'") % 2 and text.rfind("'")
-    if first:
-        return refuse(first, "a string is not closed", "strings stand between single quotes; '' is a quote inside")
-    message = str(error).split("\n")[0]
-    if '"' in text and text.count('"') % 2:
+def _unreadable(text: str) -> QueryProblems:
+    if text.count("'") % 2:
+        hint = "strings stand between single quotes; '' is a quote inside"
+        return refuse(text.rfind("'"), "a string is not closed", hint)
+    if text.count('"') % 2:
         return refuse(text.rfind('"'), "a quoted name is not closed", 'names may stand between double quotes: "name"')
-    return refuse(0, "the SQL cannot be split into words", message if message.isascii() else "")
+    return refuse(0, "the SQL cannot be split into words", "look for unusual characters and open comments")

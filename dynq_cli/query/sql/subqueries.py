@@ -235,18 +235,19 @@ def _as_view(body: Body, sub: Body, links: list[Link], alias: str) -> tuple[Tabl
 def _attach(body: Body, links: list[Link], aware: bool, table: int) -> None:
     for i, link in enumerate(links):
         if aware and i == 0:
-            _null_aware(body, link, table)
+            _null_aware(body, link, table, apart=len(links) > 1)
         else:
             body.take(link)
 
 
-def _null_aware(body: Body, link: Link, table: int) -> None:
-    """The equality of a NOT IN. Its outer side is a term of its own, which no other equality can
-    merge with another variable: where the two are NULL counts."""
-    column = body.term(link.right)
-    plain = scalar(body.context, link.left)
-    own = replace(plain, sql=f"({plain.sql})")
-    outer = body.draft.term(body.atoms[tables_of(link.left)[0]], own, name_of(link.left))
+def _null_aware(body: Body, link: Link, table: int, apart: bool) -> None:
+    """The equality of a NOT IN. `apart`: there are other equalities, which must not make one
+    variable of its outer side and theirs, since it alone may be NULL; so it gets a term of its own."""
+    column, outer = body.term(link.right), body.term(link.left) if not apart else None
+    if outer is None:
+        plain = scalar(body.context, link.left)
+        own = replace(plain, sql=f"({plain.sql})")
+        outer = body.draft.term(body.atoms[tables_of(link.left)[0]], own, name_of(link.left))
     body.draft.equal(outer, column, link.at)
     body.draft.atoms[body.atoms[table]].null_aware = column
 
@@ -264,7 +265,7 @@ def _over_view(body: Body, scope: Scope, found: _Subquery, ctes: Ctes) -> None:
             message = "NOT IN over rows with columns that may be NULL is not supported"
             raise context.refuse(found.node, message, "write NOT EXISTS over a derived table")
         for pair in _pairs(body, found, columns):
-            _null_aware(body, _equality(context, found, pair), table.number)
+            _null_aware(body, _equality(context, found, pair), table.number, apart=False)
         return
     for pair in _pairs(body, found, columns):
         if found.positive:

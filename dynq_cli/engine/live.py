@@ -1,0 +1,153 @@
+"""A spec's queries kept in memory: Arrow in, Arrow out.
+
+    live = Live(spec)
+    live.apply({"orders": table})      one commit, all or nothing
+    live.count("q")                    (rows, distinct rows)
+    live.enum("q")                     record batches: every distinct row once, `_count` last for bags
+    live.test("q", {"x": 1})           how often the result has a row
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from dynq_cli.engine.codes import Codes, arrow_type, decode, encode
+from dynq_cli.engine.dictionary import Dictionaries
+from dynq_cli.engine.engine import BLOCK, BatchError, Engine, OverflowedError
+from dynq_cli.engine.ingest import changes_of
+from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.layout import BaseLayout, Layout, layout_of
+from dynq_cli.engine.lossless import CodeError
+from dynq_cli.engine.supported import refusal_of
+from dynq_cli.errors import RejectedError, UsageError
+from dynq_cli.plan.plan import AnyPlan, Plan
+from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn
+from dynq_cli.query.scalar import evaluate
+from dynq_cli.spec.model import Spec
+
+_REASONS = {
+    f.NEGATIVE: "deletes a row that is not there",
+    f.DUPLICATE_KEY: "has a key that is there already",
+    f.NO_SUCH_KEY: "deletes a key that is not there",
+}
+
+
+class Live:
+    def __init__(self, spec: Spec, plans: Mapping[str, AnyPlan]) -> None:
+        kept: dict[str, Plan] = {}
+        for name, plan in plans.items():
+            reason = refusal_of(plan)
+            if reason or not isinstance(plan, Plan):
+                raise RejectedError(f"query {name}: {reason}")
+            kept[name] = plan
+        self.spec = spec
+        self.layout: Layout = layout_of(list(spec.relations), kept)
+        self.engine = Engine(self.layout)
+        self.dictionaries = Dictionaries()
+
+    def apply(self, tables: Mapping[str, pa.Table]) -> None:
+        """One commit of changes, by relation. Raises RejectedError with nothing changed."""
+        known = self.dictionaries.counts()
+        try:
+            batch = {name: changes_of(table, self._base(name), self.dictionaries) for name, table in tables.items()}
+            self.engine.apply(batch)
+        except BatchError as error:
+            self.dictionaries.truncate(known)
+            reason = _REASONS[error.reason]
+            raise RejectedError(f"{error.relation}: row {error.change + 1} {reason}") from None
+        except RejectedError:
+            self.dictionaries.truncate(known)
+            raise
+
+    def _base(self, relation: str) -> BaseLayout:
+        if relation not in self.layout.bases:
+            raise UsageError(f"no relation {relation} in the spec; there is {', '.join(self.layout.bases)}")
+        return self.layout.bases[relation]
+
+    def count(self, query: str) -> tuple[int, int]:
+        """Rows under the query's semantics, and distinct rows. O(1)."""
+        self._query(query)
+        return self.engine.count(query)
+
+    def _query(self, name: str) -> ConjunctiveQuery:
+        if name not in self.layout.trees:
+            raise UsageError(f"no query {name} in the spec; there is {', '.join(self.layout.trees)}")
+        return self.layout.trees[name].plan.query
+
+    def schema(self, query: str) -> pa.Schema:
+        q = self._query(query)
+        fields = [pa.field(c.name, arrow_type(c.type), c.nullable) for c in q.columns]
+        if q.semantics == "bag":
+            fields.append(pa.field("_count", pa.int64(), False))
+        return pa.schema(fields)
+
+    def enum(self, query: str, block: int = BLOCK) -> Iterator[pa.RecordBatch]:
+        """Every distinct row once, in an order that depends on the history of changes only. Constant delay."""
+        q, schema = self._query(query), self.schema(query)
+        variables = list(dict.fromkeys(c.source for c in q.columns if c.kind == "variable"))
+        constants = {c.name: _constant(c) for c in q.columns if c.kind == "expression"}
+        try:
+            for codes, copies in self.engine.blocks(query, variables, block):
+                columns = [
+                    pa.repeat(constants[c.name], len(copies))
+                    if c.kind == "expression"
+                    else self._decoded(q, c, codes[variables.index(c.source)])
+                    for c in q.columns
+                ]
+                if q.semantics == "bag":
+                    columns.append(pa.array(copies))
+                if columns:
+                    yield pa.RecordBatch.from_arrays(columns, schema=schema)
+                else:
+                    yield pa.RecordBatch.from_struct_array(pa.array([{}] * len(copies), pa.struct([])))
+        except OverflowedError:
+            raise RejectedError(f"query {query}: a row has more than 2^63 - 1 copies; use semantics: set") from None
+
+    def _decoded(self, q: ConjunctiveQuery, column: OutputColumn, codes: Codes) -> pa.Array:
+        kind = q.variable(column.source).type
+        values = decode(codes, kind, self.dictionaries)
+        return values if kind == column.type else values.cast(arrow_type(column.type))
+
+    def test(self, query: str, row: Mapping[str, Any]) -> int:
+        """How often the result has the row given by its output columns; 0 or 1 for sets. O(1)."""
+        q = self._query(query)
+        unknown = [name for name in row if name not in {c.name for c in q.columns}]
+        missing = [c.name for c in q.columns if c.name not in row]
+        if unknown or missing:
+            named = ", ".join(c.name for c in q.columns) or "none"
+            raise UsageError(f"a row of {query} has the columns {named}, not {', '.join(row) or 'none'}")
+        codes: dict[str, int] = {}
+        for c in q.columns:
+            if c.kind == "expression":
+                if _constant(c).as_py() != row[c.name]:
+                    return 0
+                continue
+            code = self._code(q, c, row[c.name])
+            if codes.setdefault(c.source, code) != code:
+                return 0
+        many = self.engine.copies(query, codes)
+        return min(many, 1) if q.semantics == "set" else many
+
+    def _code(self, q: ConjunctiveQuery, column: OutputColumn, value: Any) -> int:
+        kind = q.variable(column.source).type
+        try:
+            typed = pa.array([value], arrow_type(column.type))
+            if kind != column.type:
+                typed = typed.cast(arrow_type(kind))
+            return int(encode(typed, kind, self.dictionaries, intern=False)[0])
+        except (pa.ArrowInvalid, pa.ArrowTypeError, CodeError, OverflowError) as error:
+            raise RejectedError(f"column {column.name}: {value!r} is no {column.type}: {error}") from None
+
+    def _check(self) -> None:
+        self.dictionaries._check()
+        self.engine._check()
+
+
+def _constant(column: OutputColumn) -> pa.Scalar:
+    (values,) = evaluate(pa.table({"_": [0]}), [column.source])
+    return values.combine_chunks().cast(arrow_type(column.type))[0]
+
+

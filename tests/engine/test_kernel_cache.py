@@ -1,0 +1,108 @@
+"""Compiled kernels are kept, never stale, and never in the way."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent.parent
+CALLER = """
+from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.callee import inner
+
+@kernel
+def outer(x: int) -> int:
+    return inner(x) + 1
+"""
+CALLEE = """
+from dynq_cli.engine.kernels.cache import kernel
+
+@kernel
+def inner(x: int) -> int:
+    return x * {factor}
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A package with two kernels of its own around the real cache module."""
+    kernels = tmp_path / "package" / "dynq_cli" / "engine" / "kernels"
+    kernels.mkdir(parents=True)
+    for directory in (kernels, kernels.parent, kernels.parent.parent):
+        (directory / "__init__.py").touch()
+    shutil.copy(ROOT / "dynq_cli" / "engine" / "kernels" / "cache.py", kernels)
+    (kernels / "caller.py").write_text(CALLER)
+    (kernels / "callee.py").write_text(CALLEE.format(factor=2))
+    return tmp_path / "package"
+
+
+def run(package: Path, cache_home: Path | str, code: str) -> subprocess.CompletedProcess[str]:
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=package,
+        env={**clean, "PYTHONPATH": str(package), "XDG_CACHE_HOME": str(cache_home), "PYTHONDONTWRITEBYTECODE": "1"},
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=120,
+    )
+
+
+CALL = "from dynq_cli.engine.kernels.caller import outer; print(outer(10), sum(outer.stats.cache_hits.values()))"
+
+
+def test_a_second_run_compiles_nothing(package: Path, tmp_path: Path) -> None:
+    assert run(package, tmp_path / "cache", CALL).stdout.split() == ["21", "0"]
+    assert run(package, tmp_path / "cache", CALL).stdout.split() == ["21", "1"]
+
+
+def test_an_edit_of_a_called_kernel_is_noticed(package: Path, tmp_path: Path) -> None:
+    assert run(package, tmp_path / "cache", CALL).stdout.split() == ["21", "0"]
+    (package / "dynq_cli" / "engine" / "kernels" / "callee.py").write_text(CALLEE.format(factor=3))
+    assert run(package, tmp_path / "cache", CALL).stdout.split() == ["31", "0"]
+
+
+def test_without_a_writable_directory_kernels_work_with_one_warning(package: Path) -> None:
+    ran = run(package, "/dev/null/x", CALL)
+    assert ran.stdout.split() == ["21", "0"]
+    (warning,) = ran.stderr.splitlines()
+    assert warning.startswith("compiled kernels cannot be kept in /dev/null/x/dynq/kernels/")
+    assert "XDG_CACHE_HOME" in warning
+
+
+def test_compiling_is_announced_once_per_version(package: Path, tmp_path: Path) -> None:
+    code = f"import logging; logging.basicConfig(level='INFO', format='%(message)s'); {CALL}"
+    assert run(package, tmp_path / "cache", code).stderr.startswith("compiling kernels once for this version")
+    assert run(package, tmp_path / "cache", code).stderr == ""
+
+
+def test_a_setting_that_changes_compiled_code_has_kernels_of_its_own(package: Path, tmp_path: Path) -> None:
+    checked = f"import os; os.environ['NUMBA_BOUNDSCHECK'] = '1'; {CALL}"
+    assert run(package, tmp_path / "cache", CALL).stdout.split() == ["21", "0"]
+    assert run(package, tmp_path / "cache", checked).stdout.split() == ["21", "0"]
+
+
+def test_kernels_of_versions_long_unused_are_removed(package: Path, tmp_path: Path) -> None:
+    kernels = tmp_path / "cache" / "dynq" / "kernels"
+    old, recent = kernels / "old", kernels / "recent"
+    for directory, days in ((old, 31), (recent, 29)):
+        directory.mkdir(parents=True)
+        (directory / "file").touch()
+        used = time.time() - days * 86400
+        os.utime(directory, (used, used))
+    run(package, tmp_path / "cache", CALL)
+    assert not old.exists()
+    assert (recent / "file").exists()
+
+
+def test_the_numba_settings_of_the_program_around_are_left_alone(package: Path, tmp_path: Path) -> None:
+    code = f"import os, numba; numba.config.CACHE_DIR = 'mine'; {CALL}; print(numba.config.CACHE_DIR, len(os.environ))"
+    counted = run(package, tmp_path / "cache", "import os; print(len(os.environ))").stdout.strip()
+    assert run(package, tmp_path / "cache", code).stdout.split() == ["21", "0", "mine", counted]
