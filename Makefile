@@ -10,6 +10,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 SOURCES := dynq_cli tests benchmarks $(wildcard sample_data/*.py)
 PYTEST_ARGS ?=
+BENCH ?= --write
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,8 +47,8 @@ test: $(STAMP) ## lint, then all tests; ends with where the time went
 docs: $(STAMP) ## regenerate docs/cli.md from the commands' own help
 	@$(BIN)/python -m dynq_cli.cli.reference -o docs/cli.md
 
-bench: $(STAMP) ## how quick the front end is, as ratios; writes benchmarks/RESULTS.md
-	@$(BIN)/python benchmarks/run.py
+bench: $(STAMP) ## how quick it is, as ratios; writes benchmarks/RESULTS.md (BENCH="--quick": a small run, not written)
+	@$(BIN)/python benchmarks/run.py $(BENCH)
 
 clean: ## remove everything these targets made
 	@rm -rf $(VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache

@@ -1,81 +1,122 @@
-"""How quick the front end is: whole commands, as ratios against the start of Python in the same run.
+"""Measure, print ratios, and keep them in benchmarks/RESULTS.md.
 
-    python benchmarks/run.py [-n RUNS]
+    python benchmarks/run.py [GROUP...] [--rows N] [--runs R] [--quick] [--yardsticks DIR] [--write]
 
-Every command is run in turn, RUNS times over, so that a slow moment of the machine meets all of
-them; the table has the medians. It is printed and written to benchmarks/RESULTS.md.
+    startup      whole commands of the front end against the start of Python
+    updates      changes a second by size of commit, enumeration; against hand-written triggers in dicts
+    recompute    the count brought up to date, beside DuckDB computing it again
+    growth       what a change costs with ten times the data, and with a hundred times the result
+    dependants   one change that touches every row
+    memory       peak memory against the dicts, at five times the rows; bytes of state per row
+
+All of them by default, in this order; each is a file here. The files `run_*.py` are the processes that are measured.
+`--write` replaces the sections of the groups that were measured.
 """
 
 from __future__ import annotations
 
 import argparse
 import os
-import platform
-import statistics
-import subprocess
 import sys
-import time
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = ROOT / "benchmarks" / "RESULTS.md"
-PYTHON = [sys.executable]
-DYNQ = [sys.executable, "-m", "dynq_cli"]
-YARDSTICK = "python -c pass"
-SECOND = 'python -c "import typer"'
+import dependants
+import growth
+import memory
+import recompute
+import startup
+import updates
+from processes import HERE, BenchmarkError, printed, say, script
+from report import BUSY, Section, machine, write_sections
+from settings import Settings
+from yardstick import BESIDE, find_yardsticks
+
+RESULTS = HERE / "RESULTS.md"
+ROWS, RUNS, STARTUP_RUNS = 1_000_000, 5, 9
+QUICK_ROWS, QUICK_RUNS, QUICK_STARTUP_RUNS = 50_000, 1, 3
+GROUPS: dict[str, tuple[str, Callable[[Settings], Section]]] = {
+    "startup": (startup.TITLE, startup.measure),
+    "updates": (updates.TITLE, updates.measure),
+    "recompute": (recompute.TITLE, recompute.measure),
+    "growth": (growth.TITLE, growth.measure),
+    "dependants": (dependants.TITLE, dependants.measure),
+    "memory": (memory.TITLE, memory.measure),
+}
 
 
-def commands() -> dict[str, list[str]]:
-    specs = sorted((ROOT / "specs").glob("*.yaml")) + sorted((ROOT / "specs" / "tpch").glob("q3.yaml"))
-    return {
-        YARDSTICK: [*PYTHON, "-c", "pass"],
-        SECOND: [*PYTHON, "-c", "import typer"],
-        "dynq --help": [*DYNQ, "--help"],
-        "dynq explain --help": [*DYNQ, "explain", "--help"],
-        **{f"dynq explain {spec.relative_to(ROOT)}": [*DYNQ, "explain", str(spec.relative_to(ROOT))] for spec in specs},
-        "dynq infer sample_data/shop/day-0": [*DYNQ, "--quiet", "infer", "sample_data/shop/day-0"],
-    }
-
-
-def measure(runs: int) -> dict[str, float]:
-    """Median wall time of each command, in seconds; the first round warms the caches and does not count."""
-    times: dict[str, list[float]] = {name: [] for name in commands()}
-    env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    for round_ in range(runs + 1):
-        for name, command in commands().items():
-            start = time.perf_counter()
-            subprocess.run(command, cwd=ROOT, env=env, stdout=subprocess.DEVNULL, check=True)
-            if round_:
-                times[name].append(time.perf_counter() - start)
-    return {name: statistics.median(taken) for name, taken in times.items()}
-
-
-def table(medians: dict[str, float]) -> str:
-    lines = [
-        f"| command | median, ms | times `{YARDSTICK}` | times `{SECOND}` |",
-        "|---|---:|---:|---:|",
-    ]
-    for name, median in medians.items():
-        ratios = (median / medians[YARDSTICK], median / medians[SECOND])
-        lines.append(f"| `{name}` | {median * 1000:.0f} | {ratios[0]:.1f} | {ratios[1]:.1f} |")
-    return "\n".join(lines)
-
-
-def main() -> None:
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("-n", "--runs", type=int, default=9, metavar="RUNS")
-    runs = parser.parse_args().runs
-    result = table(measure(runs))
-    machine = f"{os.cpu_count()} cores, {platform.system()} {platform.machine()}, Python {platform.python_version()}"
-    RESULTS.write_text(
-        "# Benchmarks\n\n"
-        "How quick the front end is: whole commands, start of the interpreter included, as ratios against yardsticks\n"
-        f"of the same run; medians of {runs} runs. Repeat with `make bench`.\n\n"
-        f"{result}\n\nMeasured on {machine}.\n",
-        "utf-8",
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"{', '.join(GROUPS)}; all by default")
+    parser.add_argument("--rows", type=int, help=f"inserts per workload, {ROWS} by default")
+    parser.add_argument("--runs", type=int, help=f"rounds of which the median is shown, {RUNS} by default")
+    parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS} rows and {QUICK_RUNS} run")
+    parser.add_argument("--yardsticks", type=Path, metavar="DIR", help="where streams.py and dict_triggers.py are")
+    parser.add_argument("--write", action="store_true", help="replace the measured sections of RESULTS.md")
+    given = parser.parse_args()
+    for name in given.groups:
+        if name not in GROUPS:
+            parser.error(f"no group {name}; there is {', '.join(GROUPS)}")
+    if given.rows is not None and given.rows < 1000:
+        parser.error(f"--rows {given.rows} is too few to measure anything; write 1000 or more")
+    if given.runs is not None and given.runs < 1:
+        parser.error(f"--runs {given.runs}: write 1 or more")
+    return given
+
+
+def settings_of(given: argparse.Namespace, data: Path) -> Settings:
+    rows, runs, startup_runs = (
+        (QUICK_ROWS, QUICK_RUNS, QUICK_STARTUP_RUNS) if given.quick else (ROWS, RUNS, STARTUP_RUNS)
     )
-    print(result)
+    yardsticks = find_yardsticks(given.yardsticks)
+    if yardsticks is None:
+        say(f"no yardsticks at {os.path.relpath(BESIDE, HERE.parent)}: no ratios against the dicts")
+    return Settings(given.rows or rows, given.runs or runs, given.runs or startup_runs, yardsticks, data)
+
+
+def command_for(group: str, given: argparse.Namespace) -> str:
+    """How to repeat one group; the options that change its numbers."""
+    words = [group]
+    words += ["--quick"] if given.quick else []
+    words += ["--rows", str(given.rows)] if given.rows else []
+    words += ["--runs", str(given.runs)] if given.runs else []
+    return f'make bench BENCH="{" ".join(words)}"'
+
+
+def compile_kernels(settings: Settings) -> None:
+    """Compile what is not compiled yet, in a process that is not measured: it takes time and memory."""
+    say("compiling kernels, where that is to be done")
+    folder = settings.own_logs("chain", 1000)
+    printed(script("run_engine.py", folder, "--enum"))
+
+
+def measure_groups(given: argparse.Namespace) -> None:
+    names = given.groups or list(GROUPS)
+    with tempfile.TemporaryDirectory(prefix="dynq-bench-") as data:
+        settings = settings_of(given, Path(data))
+        load = os.getloadavg()[0]
+        if load > BUSY:
+            say(f"the machine is busy (load {load:.1f}): ratios hold roughly, times do not")
+        if names != ["startup"]:
+            compile_kernels(settings)
+        for name in names:
+            say(name)
+            title, measure = GROUPS[name]
+            text = measure(settings).text(command_for(name, given), machine(load))
+            print(text, flush=True)
+            if given.write:
+                write_sections(RESULTS, {title: text}, [known for known, _ in GROUPS.values()])
+
+
+def main() -> int:
+    try:
+        measure_groups(arguments())
+    except BenchmarkError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    return 0
 
 
 if __name__ == "__main__":
-    main()
+    sys.exit(main())

@@ -7,12 +7,12 @@ Values to codes and back:
 - `dictionary`: values without a fixed width (strings, binary, wide decimals) to dense ids
 - `labels`: int64 labels of those ids that stand in the order of their values
 
-Codes in, codes out:
+The views over them:
 
-- `supported`: which plans the engine runs
-- `layout`, `arena`: where everything of a plan stands in a few flat arrays
-- `engine`, `live`: batches of changes in, results out
-- `ingest`: Arrow tables to batches of changes
+- `supported`: which plans the engine keeps
+- `layout`: plans to tables, nodes and columns; `arena`: the memory that holds them
+- `engine`: batches of changes in codes in, results in codes out
+- `ingest`: Arrow rows to such batches; `live`: the queries of a spec, Arrow in and Arrow out
 - `check`: every invariant, asserted
 - `kernels`: the compiled loops, one data structure per module
 """

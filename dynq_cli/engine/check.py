@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from itertools import pairwise
 
 from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.kernels import fields as f
@@ -18,7 +19,8 @@ def check_engine(layout: Layout, arena: Arena) -> None:
         check_table(arena, table)
     for base in layout.bases.values():
         mult = int(arena.T[base.table, f.T_MULT])
-        assert all(arena.a64[mult + r] > 0 for r in rows_of(arena, base.table)), "a base row without a copy"
+        for r in rows_of(arena, base.table):
+            assert arena.a64[record(arena, base.table, r) + mult] > 0, "a base row without a copy"
     for tree in layout.trees.values():
         for node in range(tree.first, tree.stop):
             _check_node(layout, arena, tree, node)
@@ -34,17 +36,24 @@ def rows_of(arena: Arena, table: int) -> set[int]:
 
 
 def check_arena(arena: Arena) -> None:
-    """Columns and slots lie in the arena, apart from each other and from the holes."""
+    """Records and slots lie in the arena, apart from each other and from the holes."""
     regions = [(at, size, "hole") for at, size in arena.holes]
-    for c in arena.columns:
-        place = int((arena.N if c.in_nodes else arena.T)[c.owner, c.field])
-        capacity = int(arena.T[c.table, f.T_CAPACITY])
-        regions.append((place if c.wide else place // 2, c.words(capacity), str(c)))
-    regions += [(int(row[f.T_SLOTS]), int(row[f.T_MASK]) + 1, "slots") for row in arena.T]
+    for t, row in enumerate(arena.T):
+        regions.append((int(row[f.T_ROWS]), int(row[f.T_CAPACITY] * row[f.T_STRIDE]), f"records of table {t}"))
+        regions.append((int(row[f.T_SLOTS]), int(row[f.T_MASK]) + 1, f"slots of table {t}"))
     regions.sort()
-    for (at, size, what), (following, _, other) in zip(regions, regions[1:], strict=False):
+    for (at, size, what), (following, _, other) in pairwise(regions):
         assert at + size <= following, f"{what} runs into {other}"
     assert regions[-1][0] + regions[-1][1] <= arena.top <= len(arena.a64)
+
+
+def record(arena: Arena, table: int, row: int) -> int:
+    """Where the record of a row starts, in words."""
+    return int(arena.T[table, f.T_ROWS]) + row * int(arena.T[table, f.T_STRIDE])
+
+
+def _narrow(arena: Arena, table: int, row: int, place: int) -> int:
+    return int(arena.a32[2 * record(arena, table, row) + int(place)])
 
 
 def check_table(arena: Arena, table: int) -> None:
@@ -56,13 +65,13 @@ def check_table(arena: Arena, table: int) -> None:
     while at >= 0:
         assert at not in free, "a row is free twice"
         free.add(at)
-        at = int(arena.a64[row[f.T_KEYS] + at * arity])
+        at = int(arena.a64[record(arena, table, at)])
     assert not live & free and len(live) + len(free) == row[f.T_USED] <= row[f.T_CAPACITY]
     for r in live:
-        start = int(row[f.T_KEYS]) + r * arity
+        start = record(arena, table, r)
         key = arena.a64[start : start + arity].copy()
         assert find(arena.a64, arena.T, table, key) == r, "a row is found by its codes"
-        assert arena.a32[row[f.T_MARK] + r] == 0, "no row is marked between batches"
+        assert _narrow(arena, table, r, row[f.T_MARK]) == 0, "no row is marked between batches"
     assert row[f.T_QHEAD] == row[f.T_QTAIL] == -1, "no row is queued between batches"
 
 
@@ -77,10 +86,10 @@ def members_of(layout: Layout, arena: Arena, node: int) -> dict[int, Payload]:
     table, columns = int(n[f.N_TABLE]), int(n[f.N_WIDTH]) // 2
     rows = rows_of(arena, table)
     if n[f.N_DEGREE]:
-        return {r: _lanes(arena, int(n[f.N_VALUE]) + r * int(n[f.N_WIDTH]), int(n[f.N_WIDTH])) for r in rows}
+        return {r: _lanes(arena, record(arena, table, r) + int(n[f.N_VALUE]), int(n[f.N_WIDTH])) for r in rows}
     if table in layout.base_tables and n[f.N_LEAF_ROW] >= 0:
-        rows = {r for r in rows if arena.a32[n[f.N_LEAF_ROW] + r] >= 0}
-    many = {r: int(arena.a64[arena.T[table, f.T_MULT] + r]) for r in rows}
+        rows = {r for r in rows if _narrow(arena, table, r, n[f.N_LEAF_ROW]) >= 0}
+    many = {r: int(arena.a64[record(arena, table, r) + arena.T[table, f.T_MULT]]) for r in rows}
     return {r: ((min(m, 1) if n[f.N_CLAMP] else m), int(m > 0))[:columns] for r, m in many.items()}
 
 
@@ -92,22 +101,24 @@ def _check_node(layout: Layout, arena: Arena, tree: TreeLayout, node: int) -> No
             assert payload == _product(layout, arena, node, r), f"value of row {r} of node {node}"
     if node == tree.root:
         return
+    table, group = int(n[f.N_TABLE]), int(n[f.N_GROUP])
     sums: dict[int, list[int]] = {}
     live: dict[int, set[int]] = {}
     for r, payload in members.items():
-        g = int(arena.a32[n[f.N_GID] + r])
+        g = _narrow(arena, table, r, n[f.N_GID])
         total = sums.setdefault(g, [0] * len(payload))
         for i, p in enumerate(payload):
             total[i] += p
         if payload[0]:
             live.setdefault(g, set()).add(r)
-    for g in rows_of(arena, int(n[f.N_GROUP])):
-        kept = _lanes(arena, int(n[f.N_SUM]) + g * int(n[f.N_WIDTH]), int(n[f.N_WIDTH]))
+    for g in rows_of(arena, group):
+        kept = _lanes(arena, record(arena, group, g) + int(n[f.N_SUM]), int(n[f.N_WIDTH]))
         assert kept == tuple(sums.get(g, [0] * len(kept))), f"sum of group {g} of node {node}"
         if n[f.N_OUTPUT]:
-            head, following = int(arena.a32[n[f.N_HEAD] + g]), int(n[f.N_NEXT])
-            assert _list(arena, head, following, int(n[f.N_PREV])) == live.get(g, set()), "the list has the live rows"
-    assert set(sums) <= rows_of(arena, int(n[f.N_GROUP])), "every group is there"
+            head = _narrow(arena, group, g, n[f.N_HEAD])
+            linked = _list(arena, table, head, n[f.N_NEXT], n[f.N_PREV])
+            assert linked == live.get(g, set()), "the list has the live rows"
+    assert set(sums) <= rows_of(arena, group), "every group is there"
 
 
 def _product(layout: Layout, arena: Arena, node: int, row: int) -> Payload:
@@ -115,8 +126,8 @@ def _product(layout: Layout, arena: Arena, node: int, row: int) -> Payload:
     value = [1] * (int(n[f.N_WIDTH]) // 2)
     for c in layout.lists[n[f.N_CHILDREN] : n[f.N_CHILDREN] + n[f.N_DEGREE]]:
         child = arena.N[c]
-        g = row if child[f.N_GUARD] else int(arena.a32[child[f.N_VGID] + row])
-        total = _lanes(arena, int(child[f.N_SUM]) + g * int(child[f.N_WIDTH]), int(child[f.N_WIDTH]))
+        g = row if child[f.N_GUARD] else _narrow(arena, int(n[f.N_TABLE]), row, child[f.N_VGID])
+        total = _lanes(arena, record(arena, int(child[f.N_GROUP]), g) + int(child[f.N_SUM]), int(child[f.N_WIDTH]))
         for i in range(len(value)):
             value[i] *= total[i] if i < len(total) else 1
     if n[f.N_CLAMP]:
@@ -126,14 +137,14 @@ def _product(layout: Layout, arena: Arena, node: int, row: int) -> Payload:
     return tuple(value)
 
 
-def _list(arena: Arena, head: int, following: int, previous: int) -> set[int]:
+def _list(arena: Arena, table: int, head: int, following: int, previous: int) -> set[int]:
     found: set[int] = set()
     before = -1
     while head >= 0:
         assert head not in found, "a list that never ends"
-        assert arena.a32[previous + head] == before, "links both ways"
+        assert _narrow(arena, table, head, previous) == before, "links both ways"
         found.add(head)
-        before, head = head, int(arena.a32[following + head])
+        before, head = head, _narrow(arena, table, head, following)
     return found
 
 
@@ -146,21 +157,21 @@ def _check_references(layout: Layout, arena: Arena, tree: TreeLayout) -> None:
             continue
         group = int(n[f.N_GROUP])
         for r in members_of(layout, arena, node):
-            wanted[group, int(arena.a32[n[f.N_GID] + r])] += 1
+            wanted[group, _narrow(arena, int(n[f.N_TABLE]), r, n[f.N_GID])] += 1
         if not n[f.N_GUARD]:
             above = int(arena.N[n[f.N_PARENT], f.N_TABLE])
             readers: dict[int, set[int]] = {}
             for r in rows_of(arena, above):
-                g = int(arena.a32[n[f.N_VGID] + r])
+                g = _narrow(arena, above, r, n[f.N_VGID])
                 wanted[group, g] += 1
                 readers.setdefault(g, set()).add(r)
             for g in rows_of(arena, group):
-                head = int(arena.a32[n[f.N_VHEAD] + g])
-                linked = _list(arena, head, int(n[f.N_VNEXT]), int(n[f.N_VPREV]))
+                head = _narrow(arena, group, g, n[f.N_VHEAD])
+                linked = _list(arena, above, head, n[f.N_VNEXT], n[f.N_VPREV])
                 assert linked == readers.get(g, set()), "every reader of a group is linked to it"
     tables = {t for t, _ in wanted}
     for t in tables:
         rows = rows_of(arena, t)
         assert rows == {r for table, r in wanted if table == t}, "a row that nothing refers to"
         for r in rows:
-            assert arena.a32[arena.T[t, f.T_REFS] + r] == wanted[t, r], "references are counted"
+            assert _narrow(arena, t, r, arena.T[t, f.T_REFS]) == wanted[t, r], "references are counted"

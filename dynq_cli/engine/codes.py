@@ -25,7 +25,7 @@ from dynq_cli.engine.kernels.codes import NULL, UNKNOWN
 from dynq_cli.engine.lossless import CodeError, arrow_type, fixed_width, lossless
 from dynq_cli.spec.types import Type
 
-__all__ = ["NULL", "UNKNOWN", "CodeError", "arrow_type", "decode", "encode", "needs_labels"]
+__all__ = ["NULL", "UNKNOWN", "CodeError", "Codes", "arrow_type", "decode", "encode", "needs_labels"]
 
 Codes = npt.NDArray[np.int64]
 
@@ -114,8 +114,9 @@ def _is_wide(kind: Type) -> bool:
 
 
 def _encode_floats(values: pa.Array) -> Codes:
-    # Adding zero turns -0.0 into 0.0 and leaves every other value alone.
-    numbers = fixed_width(values, np.float64) + 0.0
+    # Adding zero turns -0.0 into 0.0 and leaves every other number alone; NaN may be of the kind that warns.
+    with np.errstate(invalid="ignore"):
+        numbers = fixed_width(values, np.float64) + 0.0
     bits = numbers.view(np.int64)
     ordered: Codes = np.where(bits < 0, bits ^ _ALL_BUT_SIGN, bits)
     ordered[np.isnan(numbers)] = _NAN

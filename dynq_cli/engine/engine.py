@@ -19,8 +19,10 @@ from numpy.typing import NDArray
 
 from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.check import check_engine
-from dynq_cli.engine.kernels import base, enumerate, fields as f, update
-from dynq_cli.engine.kernels.table import find, insert, next_with_key
+from dynq_cli.engine.kernels import base, enumerate, update
+from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.kernels.groups import start_row
+from dynq_cli.engine.kernels.table import find, find_or_insert, next_with_key
 from dynq_cli.engine.layout import BaseLayout, Layout, TreeLayout
 
 Codes = NDArray[np.int64]
@@ -85,7 +87,7 @@ class Engine:
         if arena is not None:
             self.arena = arena
             return
-        self.arena = Arena(layout.tables, layout.nodes, layout.columns)
+        self.arena = Arena(layout.tables.copy(), layout.nodes)
         for table in range(len(layout.tables)):
             self.arena.reserve(table, 1)
         for tree in layout.trees.values():
@@ -94,9 +96,12 @@ class Engine:
     def _start_root(self, tree: TreeLayout) -> None:
         a = self.arena
         table = int(a.N[tree.root, f.N_TABLE])
-        row = insert(a.a64, a.a32, a.T, table, self._key)
-        update._row_started(a.a64, a.a32, a.T, a.N, self.lists, tree.root, row, self._key)
-        a.a32[a.T[table, f.T_REFS] + row] = 1
+        row, _ = find_or_insert(a.a64, a.a32, a.T, table, self._key)
+        start_row(a.a64, a.a32, a.T, a.N, self.lists, tree.root, row, self._key)
+        a.a32[2 * self._record(table, row) + a.T[table, f.T_REFS]] = 1
+
+    def _record(self, table: int, row: int) -> int:
+        return int(self.arena.T[table, f.T_ROWS]) + row * int(self.arena.T[table, f.T_STRIDE])
 
     def apply(self, batch: Mapping[str, Changes]) -> None:
         """One commit: all changes or none. Raises BatchError with nothing changed."""
@@ -136,7 +141,20 @@ class Engine:
             stop = min(start + CHUNK, many)
             a.reserve(t, stop - start)
             reason, at, n = base.collect(
-                a.a64, a.a32, a.T, t, changes.codes, changes.ops, changes.counts, start, stop, touched, delta, first, last, n
+                a.a64,
+                a.a32,
+                a.T,
+                t,
+                changes.codes,
+                changes.ops,
+                changes.counts,
+                start,
+                stop,
+                touched,
+                delta,
+                first,
+                last,
+                n,
             )
             if reason != f.OK:
                 base.take_back(a.a64, a.a32, a.T, t, touched, n)
@@ -149,7 +167,8 @@ class Engine:
     def _revert(self, r: _Resolved) -> None:
         """Take back a settled batch that no tree has seen."""
         a, t = self.arena, r.base.table
-        a.a64[a.T[t, f.T_MULT] + r.touched[: r.n]] = r.old[: r.n]
+        rows = r.touched[: r.n].astype(np.int64)
+        a.a64[a.T[t, f.T_ROWS] + rows * a.T[t, f.T_STRIDE] + a.T[t, f.T_MULT]] = r.old[: r.n]
         base.take_back(a.a64, a.a32, a.T, t, r.touched, r.n)
 
     def _update_leaf(self, node: int, r: _Resolved) -> None:
@@ -185,7 +204,7 @@ class Engine:
         """Rows with multiplicity, and distinct rows."""
         tree = self.layout.trees[query]
         a = self.arena
-        at = int(a.N[tree.root, f.N_VALUE])
+        at = self._record(int(a.N[tree.root, f.N_TABLE]), 0) + int(a.N[tree.root, f.N_VALUE])
         lanes = [int(x) for x in a.a64[at : at + int(a.N[tree.root, f.N_WIDTH])]]
         values = [(hi << 64) + (lo & (2**64 - 1)) for lo, hi in zip(lanes[::2], lanes[1::2], strict=True)]
         return values[0], values[-1]
@@ -206,7 +225,7 @@ class Engine:
         column_position = np.array([tree.places[v].position for v in variables], np.int64)
         counted = tree.plan.query.semantics == "bag"
         current, rows = np.zeros(len(levels), np.int64), np.empty(block, np.int64)
-        more = enumerate.start(a.a32, a.N, levels, above, current)
+        more = enumerate.start(a.a32, a.T, a.N, levels, above, current)
         while more:
             out = np.empty((len(variables), block), np.int64)
             copies = np.empty(block if counted else 0, np.int64)
@@ -241,7 +260,7 @@ class Engine:
 
     def copies(self, query: str, row: Mapping[str, int]) -> int:
         """How often the result has the row given by a code per head variable."""
-        tree, a = self.layout.trees[query], self.arena
+        tree = self.layout.trees[query]
         if not tree.levels:
             return self.count(query)[0]
         many = 1
@@ -257,10 +276,11 @@ class Engine:
 
     def _value(self, node: int, row: int) -> int:
         a = self.arena
+        table = int(a.N[node, f.N_TABLE])
         if a.N[node, f.N_DEGREE] == 0:
-            many = int(a.a64[a.T[a.N[node, f.N_TABLE], f.T_MULT] + row])
+            many = int(a.a64[self._record(table, row) + int(a.T[table, f.T_MULT])])
             return min(many, 1) if a.N[node, f.N_CLAMP] else many
-        at = int(a.N[node, f.N_VALUE] + row * a.N[node, f.N_WIDTH])
+        at = self._record(table, row) + int(a.N[node, f.N_VALUE])
         return (int(a.a64[at + 1]) << 64) + (int(a.a64[at]) & (2**64 - 1))
 
     def _row_of(self, tree: TreeLayout, node: int, row: Mapping[str, int]) -> int:
@@ -277,19 +297,19 @@ class Engine:
         else:
             found = self._row_by_key(table, key, positions)
         filtered = int(a.N[node, f.N_LEAF_ROW])
-        if found >= 0 and filtered >= 0 and table in layout.base_tables and a.a32[filtered + found] < 0:
+        on_base = table in layout.base_tables
+        if found >= 0 and filtered >= 0 and on_base and a.a32[2 * self._record(table, found) + filtered] < 0:
             return -1
         return found
 
     def _row_by_key(self, table: int, key: Codes, positions: Sequence[int]) -> int:
         """The base row that agrees in the given columns, which contain the relation's key."""
         a, place = self.arena, -1
-        arity = int(a.T[table, f.T_ARITY])
         while True:
             found, place = next_with_key(a.a64, a.T, table, key, place)
             if found < 0:
                 return -1
-            at = int(a.T[table, f.T_KEYS]) + found * arity
+            at = self._record(table, int(found))
             if all(a.a64[at + p] == key[p] for p in positions):
                 return int(found)
 

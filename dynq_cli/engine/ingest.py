@@ -57,7 +57,9 @@ def _codes(table: pa.Table, column: Column, relation: str, dictionaries: Diction
         absent = codes == NULL
         if absent.any():
             row = int(absent.argmax()) + 1
-            message = f"{relation}: row {row}, column {column.name}: NULL, but the column is not declared {column.type}?"
+            message = (
+                f"{relation}: row {row}, column {column.name}: NULL, but the column is not declared {column.type}?"
+            )
             raise RejectedError(message)
     return codes
 
@@ -94,7 +96,9 @@ def _with_computed(made: Changes, table: pa.Table, base: BaseLayout, dictionarie
     typed = pa.table({c.name: table[c.name].cast(arrow_type(c.type)) for c in base.relation.columns})
     conditions = [" AND ".join(f"({s.sql})" for s in several) for several in base.filters]
     values = evaluate(typed, [*(s.sql for s in base.computed), *conditions])
-    computed = _stacked([_computed(v, s, dictionaries) for v, s in zip(values, base.computed, strict=False)], len(table))
+    computed = _stacked(
+        [_computed(v, s, dictionaries) for v, s in zip(values, base.computed, strict=False)], len(table)
+    )
     held = [v.combine_chunks().fill_null(False) for v in values[len(base.computed) :]]
     passes = np.empty((len(table), max(1, len(held))), np.bool_)
     for i, column in enumerate(held):

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from dynq_cli.engine.arena import Column
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.view_tree import Node
@@ -72,7 +71,6 @@ class Layout:
     tables: NDArray[np.int64]
     nodes: NDArray[np.int64]
     lists: NDArray[np.int64]
-    columns: list[Column]
     bases: dict[str, BaseLayout]
     trees: dict[str, TreeLayout]
     variables: list[tuple[str, ...]]
@@ -95,6 +93,22 @@ class Layout:
         return at
 
 
+@dataclass
+class _Fields:
+    """The record of a table in the making: words taken so far, and narrow fields to be placed behind them."""
+
+    words: int
+    narrow: list[tuple[list[int], int]] = field(default_factory=list)
+
+    def wide(self, lanes: int = 1) -> int:
+        place = self.words
+        self.words += lanes
+        return place
+
+    def close(self) -> int:
+        return self.words + (len(self.narrow) + 1) // 2
+
+
 def layout_of(relations: list[Relation], plans: dict[str, Plan]) -> Layout:
     return _Builder(relations, plans).build()
 
@@ -106,7 +120,7 @@ class _Builder:
         self.tables: list[list[int]] = []
         self.nodes: list[list[int]] = []
         self.lists: list[int] = []
-        self.columns: list[Column] = []
+        self.fields: list[_Fields] = []
         self.bases: dict[str, BaseLayout] = {}
         self.variables: list[tuple[str, ...]] = []
         self.leaf_tables: dict[int, int] = {}
@@ -116,14 +130,16 @@ class _Builder:
             names = tuple(c.name for c in relation.columns)
             order = (*relation.key, *(n for n in names if n not in relation.key))
             table = self._table(len(order), len(relation.key) or len(order))
-            self._column(table, False, table, f.T_MULT, 1, True)
+            self.tables[table][f.T_MULT] = self.fields[table].wide()
             self.bases[relation.name] = BaseLayout(relation, table, order)
         trees = {name: self._tree(name, plan) for name, plan in self.plans.items()}
+        for row, fields in zip(self.tables, self.fields, strict=True):
+            row[f.T_STRIDE] = fields.close()
+        self._place_narrow()
         return Layout(
             np.array(self.tables, np.int64).reshape(-1, f.T_FIELDS),
             np.array(self.nodes, np.int64).reshape(-1, f.N_FIELDS),
             np.array([*self.lists, 0], np.int64),
-            self.columns,
             self.bases,
             trees,
             self.variables,
@@ -135,13 +151,20 @@ class _Builder:
         row[f.T_ARITY], row[f.T_HASHED] = arity, hashed
         row[f.T_CAPACITY] = row[f.T_USED] = row[f.T_LIVE] = row[f.T_MASK] = 0
         self.tables.append(row)
+        # A free row keeps the next free one in its first word.
+        self.fields.append(_Fields(max(1, arity)))
         table = len(self.tables) - 1
-        self._column(table, False, table, f.T_KEYS, arity, True)
-        self._column(table, False, table, f.T_MARK, 1, False)
+        self._narrow(table, self.tables[table], f.T_MARK)
         return table
 
-    def _column(self, table: int, in_nodes: bool, owner: int, field_: int, lanes: int, wide: bool) -> None:
-        self.columns.append(Column(table, in_nodes, owner, field_, lanes, wide))
+    def _narrow(self, table: int, owner: list[int], field_: int) -> None:
+        self.fields[table].narrow.append((owner, field_))
+
+    def _place_narrow(self) -> None:
+        """Narrow fields stand behind the wide ones, whose number is known only now."""
+        for fields in self.fields:
+            for i, (owner, field_) in enumerate(fields.narrow):
+                owner[field_] = 2 * fields.words + i
 
     def _list(self, numbers: list[int]) -> int:
         self.lists += numbers
@@ -172,8 +195,8 @@ class _Builder:
         else:
             table = self._table(len(node.variables), len(node.variables))
             row[f.N_TABLE] = table
-            self._column(table, False, table, f.T_REFS, 1, False)
-            self._column(table, True, number, f.N_VALUE, row[f.N_WIDTH], True)
+            row[f.N_VALUE] = self.fields[table].wide(row[f.N_WIDTH])
+            self._narrow(table, self.tables[table], f.T_REFS)
         for child, below_it in zip(children, node.children, strict=True):
             self._edge(number, node, child, below_it)
         return number
@@ -203,10 +226,10 @@ class _Builder:
         else:
             table = self._table(len(variables), len(variables))
             row[f.N_TABLE] = table
-            self._column(table, False, table, f.T_MULT, 1, True)
-            self._column(table, False, table, f.T_REFS, 1, False)
+            self.tables[table][f.T_MULT] = self.fields[table].wide()
+            self._narrow(table, self.tables[table], f.T_REFS)
         if not shared or atom.filters:
-            self._column(base.table, True, number, f.N_LEAF_ROW, 1, False)
+            self._narrow(base.table, row, f.N_LEAF_ROW)
         base.leaves.append(Leaf(query, number, atom, row[f.N_FILTER]))
         self.leaf_tables[number] = base.table
 
@@ -223,17 +246,17 @@ class _Builder:
         else:
             group = self._table(len(shared), len(shared))
             row[f.N_VPROJECT] = self._list([node.variables.index(v) for v in shared])
-            self._column(group, False, group, f.T_REFS, 1, False)
-            self._column(group, True, child, f.N_VHEAD, 1, False)
+            self._narrow(group, self.tables[group], f.T_REFS)
+            self._narrow(group, row, f.N_VHEAD)
             for each in (f.N_VGID, f.N_VNEXT, f.N_VPREV):
-                self._column(above, True, child, each, 1, False)
+                self._narrow(above, row, each)
         row[f.N_GROUP] = group
-        self._column(table, True, child, f.N_GID, 1, False)
-        self._column(group, True, child, f.N_SUM, row[f.N_WIDTH], True)
+        row[f.N_SUM] = self.fields[group].wide(row[f.N_WIDTH])
+        self._narrow(table, row, f.N_GID)
         if row[f.N_OUTPUT]:
-            self._column(table, True, child, f.N_NEXT, 1, False)
-            self._column(table, True, child, f.N_PREV, 1, False)
-            self._column(group, True, child, f.N_HEAD, 1, False)
+            self._narrow(table, row, f.N_NEXT)
+            self._narrow(table, row, f.N_PREV)
+            self._narrow(group, row, f.N_HEAD)
 
     def _position(self, node: int, variable: str) -> int:
         """Where a variable stands in the codes of the node's table."""

@@ -1,10 +1,10 @@
 """A spec's queries kept in memory: Arrow in, Arrow out.
 
-    live = Live(spec)
-    live.apply({"orders": table})      one commit, all or nothing
-    live.count("q")                    (rows, distinct rows)
-    live.enum("q")                     record batches: every distinct row once, `_count` last for bags
-    live.test("q", {"x": 1})           how often the result has a row
+live = Live(spec)
+live.apply({"orders": table})      one commit, all or nothing
+live.count("q")                    (rows, distinct rows)
+live.enum("q")                     record batches: every distinct row once, `_count` last for bags
+live.test("q", {"x": 1})           how often the result has a row
 """
 
 from __future__ import annotations
@@ -149,5 +149,3 @@ class Live:
 def _constant(column: OutputColumn) -> pa.Scalar:
     (values,) = evaluate(pa.table({"_": [0]}), [column.source])
     return values.combine_chunks().cast(arrow_type(column.type))[0]
-
-

@@ -155,10 +155,8 @@ def _convert_time(array: pa.Array, kind: Type) -> pa.Array | None:
 
 
 def _convert_timestamp(array: pa.Array, kind: Type) -> pa.Array | None:
-    if not pt.is_timestamp(array.type):
-        return None
     # With or without a zone the number is an instant in UTC: the zone only says how to show it.
-    return array.view(pa.timestamp(array.type.unit)).cast(pa.timestamp("us"))
+    return array.cast(pa.timestamp("us")) if pt.is_timestamp(array.type) else None
 
 
 _FAMILIES: dict[str, Callable[[pa.Array, Type], pa.Array | None]] = {

@@ -1,15 +1,15 @@
 """Query → plan: which views are kept, how a change climbs them, how results are read off them.
 
-    view_tree     the tree itself: nodes, guards, the output set; every condition checked
-    cost          what a tree costs under changes; the order in which trees are preferred
-    search        finding the cheapest tree by hypergraph reduction
-    order         which orders of the result a tree can keep, and the layered tree that does
-    extend        heads that make an acyclic query free-connex
-    materialise   atoms to join into unguarded nodes where no tree exists
-    guarantees    what update, delay, count, jth and space cost, per query and per relation
-    advise        what would make a query cheaper
-    choose        the strategy for a query: all of the above, in order
-    plan          the immutable result
-    fingerprint   equal exactly if the kept data is
-    explain       a plan in words, as JSON, as Mermaid and as DOT
+view_tree     the tree itself: nodes, guards, the output set; every condition checked
+cost          what a tree costs under changes; the order in which trees are preferred
+search        finding the cheapest tree by hypergraph reduction
+order         which orders of the result a tree can keep, and the layered tree that does
+extend        heads that make an acyclic query free-connex
+materialise   atoms to join into unguarded nodes where no tree exists
+guarantees    what update, delay, count, jth and space cost, per query and per relation
+advise        what would make a query cheaper
+choose        the strategy for a query: all of the above, in order
+plan          the immutable result
+fingerprint   equal exactly if the kept data is
+explain       a plan in words, as JSON, as Mermaid and as DOT
 """

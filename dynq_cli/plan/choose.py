@@ -1,9 +1,9 @@
 """The plan of a query: core, class, strategy, tree, guarantees, advice.
 
-    free-connex acyclic   view-tree              the tree of least cost
-    acyclic               … +projection          the tree of a larger head, and the projected table
-    cyclic, count of a Loomis–Whitney query      ivm-epsilon
-    cyclic                … +join                atoms joined without a guard until a tree exists
+free-connex acyclic   view-tree              the tree of least cost
+acyclic               … +projection          the tree of a larger head, and the projected table
+cyclic, count of a Loomis–Whitney query      ivm-epsilon
+cyclic                … +join                atoms joined without a guard until a tree exists
 """
 
 from __future__ import annotations

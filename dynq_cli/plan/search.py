@@ -124,8 +124,10 @@ class Search:
 
     def _frontier(self, number: int, edge: Edge, part: Part) -> Part:
         """The part as the output set sees it; a tested atom is not in it, since it adds no rows."""
+        if self.graph.is_tested(number):
+            return Part(replace(part.tree, output=False), FRONTIER)
         if part.tree.vars == edge:
-            return Part(replace(part.tree, output=not self.graph.is_tested(number)), FRONTIER)
+            return Part(replace(part.tree, output=True), FRONTIER)
         return Part(Node(self._ordered(edge), (part.tree,), output=True), FRONTIER)
 
     def _promising(self, state: State, parts: Parts, output: Edge, first_pass: bool) -> list[Drop]:

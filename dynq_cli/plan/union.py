@@ -107,8 +107,10 @@ def _guarantees(query: UnionQuery, members: Sequence[AnyPlan], count_by: UnionCo
         Guarantee(delay, "members are read in turn, each row reported by one of them only"),
         Guarantee("O(1)", counts[count_by]),
         Guarantee("O(n)", "walks the members; a union keeps no order"),
-        Guarantee(stored if count_by == "table" else space, "that of the members" + (
-            " and of the table of distinct rows" if count_by == "table" else "")),
+        Guarantee(
+            stored if count_by == "table" else space,
+            "that of the members" + (" and of the table of distinct rows" if count_by == "table" else ""),
+        ),
     )
 
 

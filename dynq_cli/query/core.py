@@ -11,11 +11,15 @@ Exponential in the number of atoms of one relation in the query, and in nothing 
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
 from dynq_cli.query.comparisons import Closure, Edge, step_of
-from dynq_cli.query.normal_form import Atom, Comparison, ConjunctiveQuery
+from dynq_cli.query.normal_form import Atom, Comparison, ConjunctiveQuery, Scalar
+
+# Only plain columns: of other texts the equality need not be the outermost operation.
+_COLUMNS_EQUAL = re.compile(r'("(?:[^"]|"")+") = ("(?:[^"]|"")+")')
 
 
 def core(query: ConjunctiveQuery) -> ConjunctiveQuery:
@@ -53,18 +57,26 @@ class _Target:
 
 
 def _maps_without(query: ConjunctiveQuery, index: int) -> bool:
-    if query.atoms[index].mode != "join" or len(query.atoms) == 1:
+    if query.atoms[index].mode != "join":
         return False
-    atoms = tuple(a for i, a in enumerate(query.atoms) if i != index)
+    atoms = tuple(a for i, a in enumerate(query.atoms) if i != index and a.mode == "join")
     left = frozenset().union(*(a.variables for a in atoms))
-    if not set(query.head) <= left:
+    fixed = _fixed(query)
+    if not atoms or not fixed & query.atoms[index].variables <= left:
         return False
     kept = [c for c in query.comparisons if c.variables <= left and c.op != "!="]
     closure = Closure((Edge(c.left, c.op, c.right, c.offset), _step(query, c)) for c in kept)
     target = _Target(query, atoms, closure)
     # The dropped atom first: most often it is the one that has nowhere to go.
     order = [query.atoms[index], *atoms]
-    return _extend(target, order, {v: v for v in query.head})
+    return _extend(target, order, {v: v for v in fixed})
+
+
+def _fixed(query: ConjunctiveQuery) -> frozenset[str]:
+    """Head variables, and all that a semi or anti atom looks at: a test maps to nothing but itself."""
+    tested = frozenset().union(*(a.variables for a in query.atoms if a.mode != "join"))
+    compared = frozenset().union(*(c.variables for c in query.comparisons if c.variables & tested))
+    return frozenset(query.head) | tested | compared
 
 
 def _step(query: ConjunctiveQuery, c: Comparison) -> Decimal | None:
@@ -88,7 +100,7 @@ def _onto(atom: Atom, image: Atom, mapping: dict[str, str]) -> dict[str, str] | 
     """`mapping` extended so that `atom` becomes `image`, or None."""
     if (atom.source, atom.mode, atom.null_aware) != (image.source, image.mode, image.null_aware):
         return None
-    if not set(atom.filters) <= set(image.filters):
+    if not all(f in image.filters or _equal_anyway(f, image) for f in atom.filters):
         return None
     by_scalar = {b.scalar.sql: b.variable for b in image.bindings}
     # R(x, x) binds its first column and has the second as the filter "a" = "b".
@@ -106,10 +118,27 @@ def _onto(atom: Atom, image: Atom, mapping: dict[str, str]) -> dict[str, str] | 
     return extended
 
 
+def _equal_anyway(wanted: Scalar, image: Atom) -> bool:
+    """Whether a filter `column = column` follows from the image's equalities of columns."""
+    pair = _COLUMNS_EQUAL.fullmatch(wanted.sql)
+    if pair is None:
+        return False
+    reached = {pair[1]}
+    known = [m for m in (_COLUMNS_EQUAL.fullmatch(f.sql) for f in image.filters) if m is not None]
+    for _ in known:
+        for m in known:
+            if reached & {m[1], m[2]}:
+                reached |= {m[1], m[2]}
+    return pair[2] in reached
+
+
 def _implied(target: _Target, c: Comparison, mapping: dict[str, str]) -> bool:
     left, right = mapping[c.left], mapping[c.right]
+    mapped = replace(c, left=left, right=right)
     kept = frozenset().union(*(a.variables for a in target.atoms))
-    if replace(c, left=left, right=right) in target.query.comparisons and {left, right} <= kept:
+    if mapped == c and c.variables <= _fixed(target.query):
+        return True
+    if mapped in target.query.comparisons and {left, right} <= kept:
         return True
     if c.op == "!=":
         return target.closure.implies_different(left, right, c.offset)

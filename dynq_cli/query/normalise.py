@@ -110,7 +110,6 @@ class _Normaliser:
                 f"cast one side in SQL, or declare both columns {left.scalar.type} or {right.scalar.type}",
             )
 
-
     def _constants(self) -> None:
         for term, literal, at in self.draft.constants:
             if self._anti(term):
@@ -126,7 +125,6 @@ class _Normaliser:
                 )
             self.classes.constant.setdefault(root, literal)
             self.atoms[term.atom].filters.append(sql.compare(term.scalar, "=", literal))
-
 
     def _bind(self) -> None:
         needed = {self.classes.find(a.term) for a in self.draft.aggregates if a.term is not None}
@@ -230,7 +228,6 @@ class _Normaliser:
             if made not in self.comparisons:
                 self.comparisons.append(made)
 
-
     def _link_anti_atoms(self) -> None:
         for e in self.draft.equalities:
             if self._anti(e.left):
@@ -272,7 +269,6 @@ class _Normaliser:
             self.atoms[term.atom].private.append(Binding(name, term.scalar))
             names.append(name)
         self.comparisons.append(said(names[0], c, names[1]))
-
 
     def _types(self) -> dict[Term, Type]:
         found: dict[Term, list[Type]] = {}

@@ -122,6 +122,21 @@ def test_codes_are_what_the_design_says() -> None:
     assert encode(pa.array(["b", "a", "b"]), STRING, made).tolist() == [0, 1, 0]
 
 
+@pytest.mark.filterwarnings("error")
+def test_every_nan_is_one_value() -> None:
+    bits = np.array([0x7FF8000000000000, 0xFFF8000000000000, 0x7FF0000000000001, 0xFFFFFFFFFFFFFFFF], np.uint64)
+    array = pa.array(bits.view(np.float64))
+    assert array.null_count == 0
+    assert len(set(encode(array, FLOAT64, Dictionaries()).tolist())) == 1
+
+
+def test_what_lies_under_a_null_does_not_matter() -> None:
+    under = [pa.py_buffer(b"\x01"), pa.py_buffer(np.array([7, NULL], np.int64))]
+    assert encode(pa.Array.from_buffers(pa.int64(), 2, under), INT64, Dictionaries()).tolist() == [7, NULL]
+    under = [pa.py_buffer(b"\x01"), pa.py_buffer(np.array([7, -1], np.int64))]
+    assert encode(pa.Array.from_buffers(pa.time64("us"), 2, under), TIME, Dictionaries()).tolist() == [7, NULL]
+
+
 def test_an_int64_column_is_not_copied_either_way() -> None:
     array = pa.array(range(1000))[10:]
     codes = encode(array, INT64, Dictionaries())

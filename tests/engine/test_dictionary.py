@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -94,6 +96,20 @@ def test_arrays_that_cannot_be_written_are_copied_and_others_are_not() -> None:
     assert Dictionary.from_arrays(kept).lookup(pa.array(["c"])).tolist() == [UNKNOWN]
 
 
+def test_files_mapped_copy_on_write_are_used_in_place_and_never_written(tmp_path: Path) -> None:
+    made = Dictionary()
+    made.intern(pa.array(["a", "b"]))
+    for name, array in made.arrays().items():
+        np.save(tmp_path / f"{name}.npy", array)
+    before = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    mapped = {path.stem: np.load(path, mmap_mode="c") for path in tmp_path.iterdir()}
+    opened = Dictionary.from_arrays(mapped)
+    assert np.shares_memory(opened.flat.slots, mapped["slots"])
+    assert opened.intern(pa.array(["c", "a"])).tolist() == [2, 0]
+    opened._check()
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == before
+
+
 def test_an_opened_dictionary_has_room_for_a_quarter_more() -> None:
     made = Dictionary()
     made.intern(pa.array([f"{i:08d}" for i in range(1000)]))
@@ -137,6 +153,20 @@ def test_the_hash_never_changes_because_it_is_kept_on_disk() -> None:
     values = [b"", b"a", b"abcdefgh", b"abcdefghijklmnopqrst"]
     hashes = [int(hash_bytes(np.frombuffer(value, np.uint8), 0, len(value))) for value in values]
     assert hashes == [0xE255F2F48FA6632A, 0x527DE2EA96DAFAD5, 0xC9A4B94520FA87DC, 0x7A0855954B8DA099]
+
+
+def test_values_with_the_same_hash_are_different_values() -> None:
+    def after_first(word: int) -> int:
+        start = 0x9E3779B97F4A7C15 ^ (16 * 0x9FB21C651E98DF25 % 2**64)
+        mixed = (start ^ word) * 0x9FB21C651E98DF25 % 2**64
+        return mixed ^ mixed >> 32
+
+    second = [after_first(word) ^ after_first(0) for word in range(50)]
+    values = [word.to_bytes(8, "little") + other.to_bytes(8, "little") for word, other in enumerate(second)]
+    made = Dictionary()
+    assert made.intern(pa.array(values)).tolist() == list(range(50))
+    assert len(np.unique(made.flat.hashes[:50])) == 1
+    made._check()
 
 
 def test_similar_values_spread_over_the_slots() -> None:

@@ -4,7 +4,11 @@ Every kernel is a plain function over arrays, decorated with `cache.kernel`, and
 tree shape: nothing is compiled per query. Only this package imports numba.
 
 - `cache`: the `kernel` decorator and the directory where compiled kernels are kept
+- `codes`: the two codes that are no values
 - `intern`: values in flat bytes to dense ids, and back
-- `labels`: order labels of ids: the blocked order, and the sharing of gaps
-- `codes`: nothing but bit patterns: floats and wide decimals in an order int64 and bytes understand
+- `labels`: ids in the order of their values, and the sharing of label gaps among new ones
+- `fields`: the numbers by which kernels name the fields of tables and nodes
+- `table`, `base`: rows of codes with stable ids; base tables, where batches are resolved
+- `update`, `enumerate`: view trees after a batch; their results, block by block
+- `wide`: 128-bit counts in two lanes
 """

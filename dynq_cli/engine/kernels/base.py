@@ -9,29 +9,49 @@ insert and a delete of one row cancel, whatever their order.
 in an error.
 """
 
+import numpy as np
+
 from dynq_cli.engine.kernels.cache import kernel
 from dynq_cli.engine.kernels.fields import (
     DELETE,
     DELETE_KEY,
     DUPLICATE_KEY,
-    INSERT,
     NEGATIVE,
     NO_SUCH_KEY,
     OK,
     T_ARITY,
     T_HASHED,
-    T_KEYS,
     T_MARK,
+    T_MASK,
     T_MULT,
+    T_SLOTS,
     UPSERT,
+    Bytes,
+    Halves,
+    Int,
+    Words,
 )
-from dynq_cli.engine.kernels.table import find, insert, next_with_key, remove
+from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
+from dynq_cli.engine.kernels.table import find_tagged, insert_at, next_with_key, record, remove, tag_of
+
+_ROW = 0xFFFFFFFF
 
 
 @kernel
-def _place(a32, T, t, row, change, touched, delta, first, last, n):  # type: ignore[no-untyped-def]
+def _place(
+    a32: Halves,
+    T: Words,
+    t: Int,
+    row: Int,
+    change: Int,
+    touched: Halves,
+    delta: Words,
+    first: Halves,
+    last: Halves,
+    n: Int,
+) -> tuple[Int, Int]:
     """Where a row stands in `touched`, and how long the list is now."""
-    at = T[t, T_MARK] + row
+    at = 2 * record(T, t, row) + T[t, T_MARK]
     place = a32[at] - 1
     if place < 0:
         place = n
@@ -45,79 +65,126 @@ def _place(a32, T, t, row, change, touched, delta, first, last, n):  # type: ign
 
 
 @kernel
-def _clear_key(a64, a32, T, t, key, change, touched, delta, first, last, n):  # type: ignore[no-untyped-def]
+def _clear_key(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    t: Int,
+    key: Words,
+    change: Int,
+    touched: Halves,
+    delta: Words,
+    first: Halves,
+    last: Halves,
+    n: Int,
+) -> tuple[Int, Int]:
     """Take away whatever row has this key now; says whether there was one."""
     found = False
-    place = -1
+    place = np.int64(-1)
     while True:
         row, place = next_with_key(a64, T, t, key, place)
         if row < 0:
             return found, n
         entry, n = _place(a32, T, t, row, change, touched, delta, first, last, n)
-        many = a64[T[t, T_MULT] + row] + delta[entry]
+        many = a64[record(T, t, row) + T[t, T_MULT]] + delta[entry]
         if many > 0:
             delta[entry] -= many
             found = True
 
 
 @kernel
-def collect(a64, a32, T, t, codes, ops, counts, start, stop, touched, delta, first, last, n):  # type: ignore[no-untyped-def]
+def collect(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    t: Int,
+    codes: Words,
+    ops: Bytes,
+    counts: Words,
+    start: Int,
+    stop: Int,
+    touched: Halves,
+    delta: Words,
+    first: Halves,
+    last: Halves,
+    n: Int,
+) -> tuple[Int, Int, Int]:
     """Changes start … stop of a batch; the table has room for as many new rows.
 
-    Returns (OK or NO_SUCH_KEY, length of `touched` or the change at fault).
+    Returns (OK, -1, length of `touched`) or (NO_SUCH_KEY, the change at fault, length).
     """
-    arity = T[t, T_ARITY]
-    for c in range(start, stop):
-        key = codes[c]
-        op = ops[c]
-        if op == UPSERT or op == DELETE_KEY:
-            found, n = _clear_key(a64, a32, T, t, key, c, touched, delta, first, last, n)
-            if op == DELETE_KEY:
-                if not found:
-                    return NO_SUCH_KEY, c, n
-                continue
-        row = find(a64, T, t, key[:arity])
-        if row < 0:
-            row = insert(a64, a32, T, t, key)
-        place, n = _place(a32, T, t, row, c, touched, delta, first, last, n)
-        if op == DELETE:
-            delta[place] -= counts[c]
-        else:
-            delta[place] += counts[c]
-            first[place] = c
+    hashed, mask, slots = T[t, T_HASHED], T[t, T_MASK], T[t, T_SLOTS]
+    tags = np.empty(AHEAD, np.int64)
+    for begin in range(start, stop, AHEAD):
+        end = min(begin + AHEAD, stop)
+        for c in range(begin, end):
+            tags[c - begin] = tag_of(codes[c], hashed)
+            prefetch(a64, slots + (tags[c - begin] & mask))
+        for c in range(begin, end):
+            slot = a64[slots + (tags[c - begin] & mask)]
+            if slot != 0 and slot >> 32 == tags[c - begin]:
+                prefetch(a64, record(T, t, (slot & _ROW) - 1))
+        for c in range(begin, end):
+            key, op, tag = codes[c], ops[c], tags[c - begin]
+            if op == UPSERT or op == DELETE_KEY:
+                found, n = _clear_key(a64, a32, T, t, key, c, touched, delta, first, last, n)
+                if op == DELETE_KEY:
+                    if not found:
+                        return NO_SUCH_KEY, c, n
+                    continue
+            row, slot = find_tagged(a64, T, t, key, tag)
+            if row < 0:
+                row = insert_at(a64, a32, T, t, key, tag, slot)
+            place, n = _place(a32, T, t, row, c, touched, delta, first, last, n)
+            if op == DELETE:
+                delta[place] -= counts[c]
+            else:
+                delta[place] += counts[c]
+                first[place] = c
     return OK, -1, n
 
 
 @kernel
-def _is_duplicate(a64, a32, T, t, row, delta):  # type: ignore[no-untyped-def]
+def _is_duplicate(a64: Words, a32: Halves, T: Words, t: Int, row: Int, delta: Words) -> Int:
     """Whether another row with the key of `row` is there at the end of the batch."""
-    arity, mult, mark = T[t, T_ARITY], T[t, T_MULT], T[t, T_MARK]
-    at = T[t, T_KEYS] + row * arity
-    key = a64[at : at + arity]
-    place = -1
+    at = record(T, t, row)
+    key = a64[at : at + T[t, T_ARITY]]
+    place = np.int64(-1)
     while True:
         other, place = next_with_key(a64, T, t, key, place)
         if other < 0:
             return False
         if other != row:
-            many = a64[mult + other]
-            if a32[mark + other] > 0:
-                many += delta[a32[mark + other] - 1]
+            there = record(T, t, other)
+            many = a64[there + T[t, T_MULT]]
+            mark = a32[2 * there + T[t, T_MARK]]
+            if mark > 0:
+                many += delta[mark - 1]
             if many > 0:
                 return True
 
 
 @kernel
-def settle(a64, a32, T, t, touched, delta, last, n, old, new):  # type: ignore[no-untyped-def]
+def settle(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    t: Int,
+    touched: Halves,
+    delta: Words,
+    last: Halves,
+    n: Int,
+    old: Words,
+    new: Words,
+) -> tuple[Int, Int]:
     """Check the batch; then `old` and `new` are the multiplicities, and the new ones hold.
 
     Returns (OK, -1), or (what is wrong, the change at fault) with nothing changed.
     """
     keyed = T[t, T_HASHED] < T[t, T_ARITY]
-    mult, mark = T[t, T_MULT], T[t, T_MARK]
     for i in range(n):
-        row = touched[i]
-        old[i] = a64[mult + row]
+        row = np.int64(touched[i])
+        old[i] = a64[record(T, t, row) + T[t, T_MULT]]
         new[i] = old[i] + delta[i]
         wrong = OK
         if new[i] < 0:
@@ -126,27 +193,28 @@ def settle(a64, a32, T, t, touched, delta, last, n, old, new):  # type: ignore[n
             wrong = DUPLICATE_KEY
         if wrong != OK:
             take_back(a64, a32, T, t, touched, n)
-            return wrong, last[i]
+            return wrong, np.int64(last[i])
     for i in range(n):
-        a64[mult + touched[i]] = new[i]
-        a32[mark + touched[i]] = 0
-    return OK, -1
+        at = record(T, t, np.int64(touched[i]))
+        a64[at + T[t, T_MULT]] = new[i]
+        a32[2 * at + T[t, T_MARK]] = 0
+    return OK, np.int64(-1)
 
 
 @kernel
-def take_back(a64, a32, T, t, touched, n):  # type: ignore[no-untyped-def]
+def take_back(a64: Words, a32: Halves, T: Words, t: Int, touched: Halves, n: Int) -> None:
     """Undo `collect`: rows made by it go, newest first, so that the free ids are as they were."""
-    mult, mark = T[t, T_MULT], T[t, T_MARK]
     for k in range(n):
-        row = touched[n - 1 - k]
-        a32[mark + row] = 0
-        if a64[mult + row] == 0:
+        row = np.int64(touched[n - 1 - k])
+        at = record(T, t, row)
+        a32[2 * at + T[t, T_MARK]] = 0
+        if a64[at + T[t, T_MULT]] == 0:
             remove(a64, T, t, row)
 
 
 @kernel
-def forget(a64, T, t, touched, new, n):  # type: ignore[no-untyped-def]
+def forget(a64: Words, T: Words, t: Int, touched: Halves, new: Words, n: Int) -> None:
     """Free the rows that the batch left without a copy."""
     for i in range(n):
         if new[i] == 0:
-            remove(a64, T, t, touched[i])
+            remove(a64, T, t, np.int64(touched[i]))

@@ -14,55 +14,76 @@ from dynq_cli.engine.kernels.cache import kernel
 from dynq_cli.engine.kernels.fields import (
     N_CLAMP,
     N_DEGREE,
+    N_GROUP,
     N_GUARD,
     N_HEAD,
     N_NEXT,
+    N_PARENT,
     N_TABLE,
     N_VALUE,
     N_VGID,
-    N_WIDTH,
-    T_ARITY,
-    T_KEYS,
     T_MULT,
+    T_ROWS,
+    T_STRIDE,
+    Flags,
+    Halves,
+    Int,
+    Words,
 )
+from dynq_cli.engine.kernels.table import record
 
 _LARGEST = 9.2e18
 
 
 @kernel
-def _copies(a64, T, N, v, row):  # type: ignore[no-untyped-def]
+def _copies(a64: Words, T: Words, N: Words, v: Int, row: Int) -> Int:
     """The multiplicity that a frontier row contributes, or -1 if it does not fit 63 bits."""
     if N[v, N_CLAMP]:
         return np.int64(1)
+    t = N[v, N_TABLE]
     if N[v, N_DEGREE] == 0:
-        return a64[T[N[v, N_TABLE], T_MULT] + row]
-    at = N[v, N_VALUE] + row * N[v, N_WIDTH]
+        return a64[record(T, t, row) + T[t, T_MULT]]
+    at = record(T, t, row) + N[v, N_VALUE]
     return a64[at] if a64[at + 1] == 0 and a64[at] >= 0 else np.int64(-1)
 
 
 @kernel
-def _first_row(a32, N, levels, above, i, current, root):  # type: ignore[no-untyped-def]
-    """The first live row of level i under the current row of its parent."""
+def _first_row(a32: Halves, T: Words, N: Words, levels: Words, above: Words, i: Int, current: Words) -> Int:
+    """The first live row of level i under the current row of its parent; the root has row 0."""
     v = levels[i]
-    up = root if above[i] < 0 else current[above[i]]
-    g = up if N[v, N_GUARD] else a32[N[v, N_VGID] + up]
-    return np.int64(a32[N[v, N_HEAD] + g])
+    g = np.int64(0) if above[i] < 0 else current[above[i]]
+    if not N[v, N_GUARD]:
+        g = np.int64(a32[2 * record(T, N[N[v, N_PARENT], N_TABLE], g) + N[v, N_VGID]])
+    return np.int64(a32[2 * record(T, N[v, N_GROUP], g) + N[v, N_HEAD]])
 
 
 @kernel
-def start(a32, N, levels, above, current):  # type: ignore[no-untyped-def]
+def start(a32: Halves, T: Words, N: Words, levels: Words, above: Words, current: Words) -> Int:
     """Stand before the first result row; False if there is none."""
     for i in range(len(levels)):
-        current[i] = _first_row(a32, N, levels, above, i, current, np.int64(0))
+        current[i] = _first_row(a32, T, N, levels, above, i, current)
         if current[i] < 0:
             return False
     return True
 
 
 @kernel
-def fill(  # type: ignore[no-untyped-def]
-    a64, a32, T, N, levels, above, frontier, current, column_level, column_position, out, rows, copies, counted
-):
+def fill(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    levels: Words,
+    above: Words,
+    frontier: Flags,
+    current: Words,
+    column_level: Words,
+    column_position: Words,
+    out: Words,
+    rows: Words,
+    copies: Words,
+    counted: Int,
+) -> tuple[Int, Int]:
     """Fill the columns of `out` (and `copies`, if counted) from the current rows on.
 
     Returns (rows written, whether more follow); (-1, _) if a multiplicity does not fit 63 bits. After
@@ -70,35 +91,45 @@ def fill(  # type: ignore[no-untyped-def]
     """
     size, width, last = out.shape[1], len(column_level), len(levels) - 1
     inner = levels[last]
-    following, table = N[inner, N_NEXT], N[inner, N_TABLE]
-    keys, arity = T[table, T_KEYS], T[table, T_ARITY]
+    table, following = N[inner, N_TABLE], N[inner, N_NEXT]
+    records, stride = T[table, T_ROWS], T[table, T_STRIDE]
     filled = 0
     while True:
         begin, row = filled, current[last]
         while row >= 0 and filled < size:
             rows[filled] = row
             filled += 1
-            row = np.int64(a32[following + row])
+            row = np.int64(a32[2 * (records + row * stride) + following])
         for c in range(width):
             i = column_level[c]
             if i == last:
-                at = keys + column_position[c]
+                at = records + column_position[c]
                 for k in range(begin, filled):
-                    out[c, k] = a64[at + rows[k] * arity]
+                    out[c, k] = a64[at + rows[k] * stride]
             else:
-                t = N[levels[i], N_TABLE]
-                out[c, begin:filled] = a64[T[t, T_KEYS] + current[i] * T[t, T_ARITY] + column_position[c]]
+                out[c, begin:filled] = a64[record(T, N[levels[i], N_TABLE], current[i]) + column_position[c]]
         if counted and not _count_run(a64, T, N, levels, frontier, current, rows, copies, begin, filled):
             return -1, False
         current[last] = row
-        if row < 0 and not _advance(a32, N, levels, above, current):
+        if row < 0 and not _advance(a32, T, N, levels, above, current):
             return filled, False
         if filled == size:
             return filled, True
 
 
 @kernel
-def _count_run(a64, T, N, levels, frontier, current, rows, copies, begin, end):  # type: ignore[no-untyped-def]
+def _count_run(
+    a64: Words,
+    T: Words,
+    N: Words,
+    levels: Words,
+    frontier: Flags,
+    current: Words,
+    rows: Words,
+    copies: Words,
+    begin: Int,
+    end: Int,
+) -> Int:
     """The multiplicities of a run of the innermost level; False if one does not fit 63 bits."""
     last = len(levels) - 1
     outer = np.int64(1)
@@ -112,9 +143,9 @@ def _count_run(a64, T, N, levels, frontier, current, rows, copies, begin, end): 
     if N[v, N_CLAMP]:
         copies[begin:end] = outer
         return True
-    is_leaf = N[v, N_DEGREE] == 0
-    at = T[N[v, N_TABLE], T_MULT] if is_leaf else N[v, N_VALUE]
-    stride = 1 if is_leaf else N[v, N_WIDTH]
+    t, is_leaf = N[v, N_TABLE], N[v, N_DEGREE] == 0
+    at = T[t, T_ROWS] + (T[t, T_MULT] if is_leaf else N[v, N_VALUE])
+    stride = T[t, T_STRIDE]
     for k in range(begin, end):
         many = a64[at + rows[k] * stride]
         too_wide = many < 0 or (not is_leaf and a64[at + rows[k] * stride + 1] != 0)
@@ -125,16 +156,17 @@ def _count_run(a64, T, N, levels, frontier, current, rows, copies, begin, end): 
 
 
 @kernel
-def _advance(a32, N, levels, above, current):  # type: ignore[no-untyped-def]
+def _advance(a32: Halves, T: Words, N: Words, levels: Words, above: Words, current: Words) -> Int:
     """The next combination after the innermost level has run out; False after the last one."""
     i = len(levels) - 2
     while i >= 0:
-        current[i] = a32[N[levels[i], N_NEXT] + current[i]]
+        v = levels[i]
+        current[i] = a32[2 * record(T, N[v, N_TABLE], current[i]) + N[v, N_NEXT]]
         if current[i] >= 0:
             break
         i -= 1
     if i < 0:
         return False
     for j in range(i + 1, len(levels)):
-        current[j] = _first_row(a32, N, levels, above, j, current, np.int64(0))
+        current[j] = _first_row(a32, T, N, levels, above, j, current)
     return True

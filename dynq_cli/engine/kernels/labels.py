@@ -154,7 +154,7 @@ def insert_run(order: Order, place: int, at: int, run: Int64s) -> tuple[int, int
 def spread(order: Order, place: int, at: int, added: int, anchor: int, capacity: Int64s) -> bool:
     """Label `added` new ids, the first of them at the position given, and what is around them.
 
-    `anchor` is the label of a neighbour, `capacity[i]` how many ids a range of 2^i labels may hold. False if
+    `anchor` is the lower end of their gap, `capacity[i]` how many ids a range of 2^i labels may hold. False if
     even all labels are too few.
     """
     labels, blocks, lengths, sequence, numbers = order
@@ -231,9 +231,7 @@ def insert_sorted(data: Bytes, offsets: Int64s, order: Order, ids: Int64s, strid
         if step > 0:
             for i in range(added):
                 labels[ids[start + i]] = low + step * (i + 1)
-        else:
-            anchor = high if before < 0 and after >= 0 else low
-            if not spread(order, new_place, new_at, added, anchor, capacity):
-                return False
+        elif not spread(order, new_place, new_at, added, low, capacity):
+            return False
         start = end
     return True

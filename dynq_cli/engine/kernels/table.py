@@ -16,7 +16,6 @@ from dynq_cli.engine.kernels.fields import (
     T_ARITY,
     T_FREE,
     T_HASHED,
-    T_KEYS,
     T_LIVE,
     T_MARK,
     T_MASK,
@@ -24,8 +23,13 @@ from dynq_cli.engine.kernels.fields import (
     T_QHEAD,
     T_QTAIL,
     T_REFS,
+    T_ROWS,
     T_SLOTS,
+    T_STRIDE,
     T_USED,
+    Halves,
+    Int,
+    Words,
 )
 
 _START = np.uint64(0x9E3779B97F4A7C15)
@@ -35,8 +39,14 @@ _TAG = np.uint64(33)
 _ROW = 0xFFFFFFFF
 
 
+@kernel(inline="always")
+def record(T: Words, t: Int, row: Int) -> Int:
+    """Where the record of a row starts, in words; half words count double."""
+    return T[t, T_ROWS] + row * T[t, T_STRIDE]
+
+
 @kernel
-def tag_of(key, n):  # type: ignore[no-untyped-def]
+def tag_of(key: Words, n: Int) -> Int:
     """31 well-mixed bits of the first n codes."""
     h = _START
     for i in range(n):
@@ -46,37 +56,43 @@ def tag_of(key, n):  # type: ignore[no-untyped-def]
     return np.int64(h >> _TAG)
 
 
+@kernel(inline="always")
+def _agree(a64: Words, at: Int, key: Words, n: Int) -> Int:
+    for j in range(n):
+        if a64[at + j] != key[j]:
+            return False
+    return True
+
+
 @kernel
-def find(a64, T, t, key):  # type: ignore[no-untyped-def]
-    """The row with these codes, or -1. O(1) expected."""
-    arity, mask, slots, keys = T[t, T_ARITY], T[t, T_MASK], T[t, T_SLOTS], T[t, T_KEYS]
-    tag = tag_of(key, T[t, T_HASHED])
+def find_tagged(a64: Words, T: Words, t: Int, key: Words, tag: Int) -> tuple[Int, Int]:
+    """The row with these codes, or -1, and the slot where probing ended. O(1) expected."""
+    arity, mask, slots = T[t, T_ARITY], T[t, T_MASK], T[t, T_SLOTS]
     i = tag & mask
     while True:
         slot = a64[slots + i]
         if slot == 0:
-            return -1
+            return np.int64(-1), i
         if slot >> 32 == tag:
             row = (slot & _ROW) - 1
-            at = keys + row * arity
-            same = True
-            for j in range(arity):
-                if a64[at + j] != key[j]:
-                    same = False
-                    break
-            if same:
-                return row
+            if _agree(a64, record(T, t, row), key, arity):
+                return row, i
         i = (i + 1) & mask
 
 
 @kernel
-def next_with_key(a64, T, t, key, place):  # type: ignore[no-untyped-def]
+def find(a64: Words, T: Words, t: Int, key: Words) -> Int:
+    """The row with these codes, or -1. O(1) expected."""
+    return find_tagged(a64, T, t, key, tag_of(key, T[t, T_HASHED]))[0]
+
+
+@kernel
+def next_with_key(a64: Words, T: Words, t: Int, key: Words, place: Int) -> tuple[Int, Int]:
     """Rows that agree on the hashed codes, one call after the other: (row, place) or (-1, place).
 
     `place` is -1 at first; then what the last call returned.
     """
-    arity, hashed, mask = T[t, T_ARITY], T[t, T_HASHED], T[t, T_MASK]
-    slots, keys = T[t, T_SLOTS], T[t, T_KEYS]
+    hashed, mask, slots = T[t, T_HASHED], T[t, T_MASK], T[t, T_SLOTS]
     tag = tag_of(key, hashed)
     i = tag & mask if place < 0 else (place + 1) & mask
     while True:
@@ -85,50 +101,49 @@ def next_with_key(a64, T, t, key, place):  # type: ignore[no-untyped-def]
             return np.int64(-1), i
         if slot >> 32 == tag:
             row = (slot & _ROW) - 1
-            at = keys + row * arity
-            same = True
-            for j in range(hashed):
-                if a64[at + j] != key[j]:
-                    same = False
-                    break
-            if same:
+            if _agree(a64, record(T, t, row), key, hashed):
                 return row, i
         i = (i + 1) & mask
 
 
 @kernel
-def insert(a64, a32, T, t, key):  # type: ignore[no-untyped-def]
-    """A new row with these codes, which no row has; the caller has made room. O(1) expected."""
-    arity, mask, slots, keys = T[t, T_ARITY], T[t, T_MASK], T[t, T_SLOTS], T[t, T_KEYS]
+def insert_at(a64: Words, a32: Halves, T: Words, t: Int, key: Words, tag: Int, slot: Int) -> Int:
+    """A new row with these codes in the empty slot where `find_tagged` ended; the caller has made room."""
     row = T[t, T_FREE]
     if row >= 0:
-        T[t, T_FREE] = a64[keys + row * arity]
+        T[t, T_FREE] = a64[record(T, t, row)]
     else:
         row = T[t, T_USED]
         T[t, T_USED] = row + 1
     T[t, T_LIVE] += 1
-    for j in range(arity):
-        a64[keys + row * arity + j] = key[j]
-    tag = tag_of(key, T[t, T_HASHED])
-    i = tag & mask
-    while a64[slots + i] != 0:
-        i = (i + 1) & mask
-    a64[slots + i] = tag << 32 | (row + 1)
+    at = record(T, t, row)
+    for j in range(T[t, T_ARITY]):
+        a64[at + j] = key[j]
+    a64[T[t, T_SLOTS] + slot] = tag << 32 | (row + 1)
     if T[t, T_MULT] >= 0:
-        a64[T[t, T_MULT] + row] = 0
+        a64[at + T[t, T_MULT]] = 0
     if T[t, T_REFS] >= 0:
-        a32[T[t, T_REFS] + row] = 0
-    a32[T[t, T_MARK] + row] = 0
+        a32[2 * at + T[t, T_REFS]] = 0
+    a32[2 * at + T[t, T_MARK]] = 0
     return row
 
 
 @kernel
-def remove(a64, T, t, row):  # type: ignore[no-untyped-def]
+def find_or_insert(a64: Words, a32: Halves, T: Words, t: Int, key: Words) -> tuple[Int, Int]:
+    """The row with these codes, and whether it is new; the caller has made room. O(1) expected."""
+    tag = tag_of(key, T[t, T_HASHED])
+    row, slot = find_tagged(a64, T, t, key, tag)
+    if row >= 0:
+        return row, False
+    return insert_at(a64, a32, T, t, key, tag, slot), True
+
+
+@kernel
+def remove(a64: Words, T: Words, t: Int, row: Int) -> None:
     """Free a row id and close the gap in the slots. O(1) expected."""
-    arity, mask, slots, keys = T[t, T_ARITY], T[t, T_MASK], T[t, T_SLOTS], T[t, T_KEYS]
-    at = keys + row * arity
-    tag = tag_of(a64[at : at + arity], T[t, T_HASHED])
-    i = tag & mask
+    mask, slots = T[t, T_MASK], T[t, T_SLOTS]
+    at = record(T, t, row)
+    i = tag_of(a64[at : at + T[t, T_ARITY]], T[t, T_HASHED]) & mask
     while a64[slots + i] & _ROW != row + 1:
         i = (i + 1) & mask
     hole = i
@@ -148,7 +163,7 @@ def remove(a64, T, t, row):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def rehash(a64, old, n, new, mask):  # type: ignore[no-untyped-def]
+def rehash(a64: Words, old: Int, n: Int, new: Int, mask: Int) -> None:
     """Move n slots at `old` to the empty slots at `new`; no key is looked at."""
     for k in range(n):
         slot = a64[old + k]
@@ -159,29 +174,29 @@ def rehash(a64, old, n, new, mask):  # type: ignore[no-untyped-def]
             a64[new + i] = slot
 
 
-@kernel
-def enqueue(a32, T, t, row):  # type: ignore[no-untyped-def]
+@kernel(inline="always")
+def enqueue(a32: Halves, T: Words, t: Int, row: Int) -> None:
     """Put a row into its table's queue of touched rows, once."""
     mark = T[t, T_MARK]
-    if a32[mark + row] != 0:
-        return
-    a32[mark + row] = -1
-    if T[t, T_QTAIL] >= 0:
-        a32[mark + T[t, T_QTAIL]] = row + 1
-    else:
-        T[t, T_QHEAD] = row
-    T[t, T_QTAIL] = row
+    at = 2 * record(T, t, row) + mark
+    if a32[at] == 0:
+        a32[at] = -1
+        if T[t, T_QTAIL] >= 0:
+            a32[2 * record(T, t, T[t, T_QTAIL]) + mark] = row + 1
+        else:
+            T[t, T_QHEAD] = row
+        T[t, T_QTAIL] = row
 
 
 @kernel
-def dequeue(a32, T, t):  # type: ignore[no-untyped-def]
+def dequeue(a32: Halves, T: Words, t: Int) -> Int:
     """The next touched row, or -1."""
     row = T[t, T_QHEAD]
     if row < 0:
         return row
-    mark = T[t, T_MARK]
-    following = a32[mark + row]
-    a32[mark + row] = 0
+    at = 2 * record(T, t, row) + T[t, T_MARK]
+    following = a32[at]
+    a32[at] = 0
     if following > 0:
         T[t, T_QHEAD] = following - 1
     else:

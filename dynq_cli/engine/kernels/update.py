@@ -7,10 +7,7 @@ self-joins need no special case. A value that stays the same touches nothing.
 
 Payload lanes come in pairs (lo, hi). Column 0 is the multiplicity and alone decides whether a row is
 live; column 1, where there is one, counts distinct results: 1 at a live frontier row, products of sums
-above it.
-
-A row of an inner node lives while rows of its guards refer to it; live or not, it keeps its place.
-The lists that enumeration walks hold live rows only.
+above it. The lists that enumeration walks hold live rows only.
 """
 
 import numpy as np
@@ -40,171 +37,52 @@ from dynq_cli.engine.kernels.fields import (
     N_VGID,
     N_VHEAD,
     N_VNEXT,
-    N_VPREV,
-    N_VPROJECT,
     N_WIDTH,
     OK,
     OVERFLOW,
     T_ARITY,
-    T_KEYS,
+    T_HASHED,
+    T_MASK,
     T_MULT,
     T_REFS,
+    T_SLOTS,
+    Flags,
+    Halves,
+    Int,
+    Words,
 )
-from dynq_cli.engine.kernels.table import dequeue, enqueue, find, insert, remove
+from dynq_cli.engine.kernels.groups import join_group, leave_group, link, unlink
+from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
+from dynq_cli.engine.kernels.table import dequeue, enqueue, find_or_insert, record, remove, tag_of
 from dynq_cli.engine.kernels.wide import multiply, replace
 
-
-@kernel
-def _group_started(a64, a32, N, v, g):  # type: ignore[no-untyped-def]
-    """A group of v's rows begins empty."""
-    width = N[v, N_WIDTH]
-    at = N[v, N_SUM] + g * width
-    for i in range(width):
-        a64[at + i] = 0
-    if N[v, N_OUTPUT]:
-        a32[N[v, N_HEAD] + g] = -1
+_ROW = 0xFFFFFFFF
 
 
 @kernel
-def _find_group(a64, a32, T, N, v, key):  # type: ignore[no-untyped-def]
-    """The row of v's own group table for a key, made if need be, with one more reference."""
-    t = N[v, N_GROUP]
-    g = find(a64, T, t, key)
-    if g < 0:
-        g = insert(a64, a32, T, t, key)
-        _group_started(a64, a32, N, v, g)
-        a32[N[v, N_VHEAD] + g] = -1
-    a32[T[t, T_REFS] + g] += 1
-    return g
-
-
-@kernel
-def _row_started(a64, a32, T, N, lists, n, row, key):  # type: ignore[no-untyped-def]
-    """A row of inner node n begins dead, with empty groups, reading the groups of its other children."""
-    width = N[n, N_WIDTH]
-    for i in range(width):
-        a64[N[n, N_VALUE] + row * width + i] = 0
-    at = T[N[n, N_TABLE], T_KEYS] + row * T[N[n, N_TABLE], T_ARITY]
-    for k in range(N[n, N_DEGREE]):
-        c = lists[N[n, N_CHILDREN] + k]
-        if N[c, N_GUARD]:
-            _group_started(a64, a32, N, c, row)
-            continue
-        for j in range(N[c, N_KEY]):
-            key[j] = a64[at + lists[N[c, N_VPROJECT] + j]]
-        g = _find_group(a64, a32, T, N, c, key)
-        head = a32[N[c, N_VHEAD] + g]
-        a32[N[c, N_VGID] + row] = g
-        a32[N[c, N_VNEXT] + row] = head
-        a32[N[c, N_VPREV] + row] = -1
-        if head >= 0:
-            a32[N[c, N_VPREV] + head] = row
-        a32[N[c, N_VHEAD] + g] = row
-
-
-@kernel
-def join_group(a64, a32, T, N, lists, v, row, key):  # type: ignore[no-untyped-def]
-    """Give a new row of v its group, making the rows above that it needs."""
-    while True:
-        t = N[v, N_TABLE]
-        at = T[t, T_KEYS] + row * T[t, T_ARITY]
-        _join_group_at(a64, a32, T, N, lists, v, row, at, key)
-        g = a32[N[v, N_GID] + row]
-        parent = N[v, N_PARENT]
-        if not N[v, N_GUARD] or a32[T[N[v, N_GROUP], T_REFS] + g] > 1 or N[parent, N_PARENT] < 0:
-            return
-        v, row = parent, np.int64(g)
-
-
-@kernel
-def _join_group_at(a64, a32, T, N, lists, v, row, at, key):  # type: ignore[no-untyped-def]
-    """One level of `join_group`: v's key starts at `at` of a64."""
-    for j in range(N[v, N_KEY]):
-        key[j] = a64[at + lists[N[v, N_PROJECT] + j]]
-    if N[v, N_GUARD]:
-        group = N[v, N_GROUP]
-        g = find(a64, T, group, key)
-        if g < 0:
-            g = insert(a64, a32, T, group, key)
-            _row_started(a64, a32, T, N, lists, N[v, N_PARENT], g, key)
-        a32[T[group, T_REFS] + g] += 1
-    else:
-        g = _find_group(a64, a32, T, N, v, key)
-    a32[N[v, N_GID] + row] = g
-
-
-@kernel
-def leave_group(a64, a32, T, N, lists, v, g):  # type: ignore[no-untyped-def]
-    """A row of v that was in group g is gone: free what nothing refers to any more."""
-    while True:
-        t = N[v, N_GROUP]
-        a32[T[t, T_REFS] + g] -= 1
-        if a32[T[t, T_REFS] + g] > 0:
-            return
-        if not N[v, N_GUARD]:
-            remove(a64, T, t, g)
-            return
-        n = N[v, N_PARENT]
-        for k in range(N[n, N_DEGREE]):
-            c = lists[N[n, N_CHILDREN] + k]
-            if not N[c, N_GUARD]:
-                _stop_reading(a64, a32, T, N, c, g)
-        up = np.int64(a32[N[n, N_GID] + g])
-        remove(a64, T, t, g)
-        v, g = n, up
-
-
-@kernel
-def _stop_reading(a64, a32, T, N, c, row):  # type: ignore[no-untyped-def]
-    """The parent's row no longer reads its group of child c."""
-    g = a32[N[c, N_VGID] + row]
-    following, previous = a32[N[c, N_VNEXT] + row], a32[N[c, N_VPREV] + row]
-    if following >= 0:
-        a32[N[c, N_VPREV] + following] = previous
-    if previous >= 0:
-        a32[N[c, N_VNEXT] + previous] = following
-    else:
-        a32[N[c, N_VHEAD] + g] = following
-    t = N[c, N_GROUP]
-    a32[T[t, T_REFS] + g] -= 1
-    if a32[T[t, T_REFS] + g] == 0:
-        remove(a64, T, t, g)
-
-
-@kernel
-def _move(a64, a32, T, N, v, row, old, new):  # type: ignore[no-untyped-def]
+def _move(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int, old: Words, new: Words) -> Int:
     """The payload of a row went from old to new: sum, live list and queue of its group follow."""
-    width = N[v, N_WIDTH]
-    g = np.int64(a32[N[v, N_GID] + row])
-    at = N[v, N_SUM] + g * width
+    t, group = N[v, N_TABLE], N[v, N_GROUP]
+    g = np.int64(a32[2 * record(T, t, row) + N[v, N_GID]])
+    at = record(T, group, g)
     fits = True
-    for i in range(0, width, 2):
-        lo, hi = replace(a64[at + i], a64[at + i + 1], old[i], old[i + 1], new[i], new[i + 1])
-        a64[at + i], a64[at + i + 1] = lo, hi
+    for i in range(0, N[v, N_WIDTH], 2):
+        place = at + N[v, N_SUM] + i
+        lo, hi = replace(a64[place], a64[place + 1], old[i], old[i + 1], new[i], new[i + 1])
+        a64[place], a64[place + 1] = lo, hi
         fits = fits and hi >= 0
     if N[v, N_OUTPUT]:
         was, now = old[0] != 0 or old[1] != 0, new[0] != 0 or new[1] != 0
         if now and not was:
-            head = a32[N[v, N_HEAD] + g]
-            a32[N[v, N_NEXT] + row] = head
-            a32[N[v, N_PREV] + row] = -1
-            if head >= 0:
-                a32[N[v, N_PREV] + head] = row
-            a32[N[v, N_HEAD] + g] = row
+            link(a32, T, t, row, 2 * at + N[v, N_HEAD], N[v, N_NEXT], N[v, N_PREV])
         elif was and not now:
-            following, previous = a32[N[v, N_NEXT] + row], a32[N[v, N_PREV] + row]
-            if following >= 0:
-                a32[N[v, N_PREV] + following] = previous
-            if previous >= 0:
-                a32[N[v, N_NEXT] + previous] = following
-            else:
-                a32[N[v, N_HEAD] + g] = following
-    enqueue(a32, T, N[v, N_GROUP], g)
+            unlink(a32, T, t, row, 2 * at + N[v, N_HEAD], N[v, N_NEXT], N[v, N_PREV])
+    enqueue(a32, T, group, g)
     return fits
 
 
-@kernel
-def _payload_of_leaf(N, v, many, payload):  # type: ignore[no-untyped-def]
+@kernel(inline="always")
+def _payload_of_leaf(N: Words, v: Int, many: Int, payload: Words) -> None:
     live = np.int64(many > 0)
     payload[0] = live if N[v, N_CLAMP] else many
     payload[1] = 0
@@ -213,42 +91,127 @@ def _payload_of_leaf(N, v, many, payload):  # type: ignore[no-untyped-def]
 
 
 @kernel
-def update_leaf(  # type: ignore[no-untyped-def]
-    a64, a32, T, N, lists, v, t, touched, first, old, new, start, stop, computed, passes, key, before, after
-):
+def _leaf_row(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    lists: Words,
+    v: Int,
+    at: Int,
+    computed: Words,
+    change: Int,
+    key: Words,
+) -> Int:
+    """The row of leaf v for a base row whose record is at `at`, with one more reference."""
+    t = N[v, N_TABLE]
+    wanted = key[T[t, T_ARITY] :]
+    for j in range(T[t, T_ARITY]):
+        source = lists[N[v, N_SOURCE] + j]
+        wanted[j] = a64[at + source] if source >= 0 else computed[change, -source - 1]
+    row, is_new = find_or_insert(a64, a32, T, t, wanted)
+    if is_new:
+        join_group(a64, a32, T, N, lists, v, row, key)
+    a32[2 * record(T, t, row) + T[t, T_REFS]] += 1
+    return row
+
+
+@kernel
+def _look_ahead(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    lists: Words,
+    v: Int,
+    t: Int,
+    touched: Halves,
+    begin: Int,
+    end: Int,
+    key: Words,
+    ahead: Words,
+) -> None:
+    """Ask for what the next rows of a leaf on the base table will touch: slots, then groups, then heads."""
+    group = N[v, N_GROUP]
+    slots, mask, hashed = T[group, T_SLOTS], T[group, T_MASK], T[group, T_HASHED]
+    for i in range(begin, end):
+        at = record(T, t, np.int64(touched[i]))
+        for j in range(N[v, N_KEY]):
+            key[j] = a64[at + lists[N[v, N_PROJECT] + j]]
+        ahead[i - begin] = tag_of(key, hashed)
+        prefetch(a64, slots + (ahead[i - begin] & mask))
+    for i in range(end - begin):
+        slot = a64[slots + (ahead[i] & mask)]
+        if slot >> 32 == ahead[i] and slot != 0:
+            ahead[i] = record(T, group, (slot & _ROW) - 1)
+            prefetch(a64, ahead[i])
+            prefetch(a64, ahead[i] + N[v, N_SUM])
+        else:
+            ahead[i] = -1
+    if N[v, N_OUTPUT]:
+        for i in range(end - begin):
+            if ahead[i] >= 0:
+                head = np.int64(a32[2 * ahead[i] + N[v, N_HEAD]])
+                if head >= 0:
+                    prefetch(a64, record(T, t, head) + (N[v, N_PREV] >> 1))
+
+
+@kernel
+def update_leaf(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    lists: Words,
+    v: Int,
+    t: Int,
+    touched: Halves,
+    first: Halves,
+    old: Words,
+    new: Words,
+    start: Int,
+    stop: Int,
+    computed: Words,
+    passes: Flags,
+    key: Words,
+    before: Words,
+    after: Words,
+) -> Int:
     """Entries start … stop of a settled batch of base table t, for leaf v.
 
     `computed` and `passes` have a row per change: values that the leaf binds to expressions, and
     whether its filters hold. They are looked at for rows that come, never for rows that go.
     """
-    shared = N[v, N_TABLE] == t
-    keys, arity = T[t, T_KEYS], T[t, T_ARITY]
+    shared, leaf_row = N[v, N_TABLE] == t, N[v, N_LEAF_ROW]
+    ahead = np.empty(AHEAD, np.int64)
     for i in range(start, stop):
+        if shared and (i - start) % AHEAD == 0:
+            _look_ahead(a64, a32, T, N, lists, v, t, touched, i, min(i + AHEAD, stop), key, ahead)
         if old[i] == new[i]:
             continue
         base = np.int64(touched[i])
+        at = record(T, t, base)
         row = base
         if old[i] == 0:
             if N[v, N_FILTER] >= 0 and not passes[first[i], N[v, N_FILTER]]:
-                a32[N[v, N_LEAF_ROW] + base] = -1
+                a32[2 * at + leaf_row] = -1
                 continue
             if shared:
                 join_group(a64, a32, T, N, lists, v, base, key)
-                if N[v, N_FILTER] >= 0:
-                    a32[N[v, N_LEAF_ROW] + base] = base
             else:
-                row = _leaf_row(a64, a32, T, N, lists, v, keys + base * arity, computed, first[i], key)
-                a32[N[v, N_LEAF_ROW] + base] = row
-        elif N[v, N_LEAF_ROW] >= 0:
-            row = np.int64(a32[N[v, N_LEAF_ROW] + base])
+                row = _leaf_row(a64, a32, T, N, lists, v, at, computed, first[i], key)
+            if leaf_row >= 0:
+                a32[2 * at + leaf_row] = row
+        elif leaf_row >= 0:
+            row = np.int64(a32[2 * at + leaf_row])
             if row < 0:
                 continue
         was, now = old[i], new[i]
         if not shared:
-            at = T[N[v, N_TABLE], T_MULT] + row
-            was = a64[at]
+            place = record(T, N[v, N_TABLE], row) + T[N[v, N_TABLE], T_MULT]
+            was = a64[place]
             now = was + new[i] - old[i]
-            a64[at] = now
+            a64[place] = now
         _payload_of_leaf(N, v, was, before)
         _payload_of_leaf(N, v, now, after)
         if (before[0] != after[0] or before[2] != after[2]) and not _move(a64, a32, T, N, v, row, before, after):
@@ -257,59 +220,54 @@ def update_leaf(  # type: ignore[no-untyped-def]
 
 
 @kernel
-def _leaf_row(a64, a32, T, N, lists, v, at, computed, change, key):  # type: ignore[no-untyped-def]
-    """The row of leaf v for a base row whose codes start at `at`, with one more reference."""
-    t = N[v, N_TABLE]
-    wanted = key[T[t, T_ARITY] :]
-    for j in range(T[t, T_ARITY]):
-        source = lists[N[v, N_SOURCE] + j]
-        wanted[j] = a64[at + source] if source >= 0 else computed[change, -source - 1]
-    row = find(a64, T, t, wanted)
-    if row < 0:
-        row = insert(a64, a32, T, t, wanted)
-        join_group(a64, a32, T, N, lists, v, row, key)
-    a32[T[t, T_REFS] + row] += 1
-    return np.int64(row)
-
-
-@kernel
-def release_leaf(a64, a32, T, N, lists, v, t, touched, old, new, n):  # type: ignore[no-untyped-def]
+def release_leaf(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    lists: Words,
+    v: Int,
+    t: Int,
+    touched: Halves,
+    old: Words,
+    new: Words,
+    n: Int,
+) -> None:
     """Base rows that a batch took away leave the tree; runs after `propagate`."""
-    shared = N[v, N_TABLE] == t
+    own = N[v, N_TABLE]
     for i in range(n):
         if old[i] == 0 or new[i] != 0:
             continue
         row = np.int64(touched[i])
         if N[v, N_LEAF_ROW] >= 0:
-            row = np.int64(a32[N[v, N_LEAF_ROW] + row])
+            row = np.int64(a32[2 * record(T, t, row) + N[v, N_LEAF_ROW]])
             if row < 0:
                 continue
-        if not shared:
-            own = N[v, N_TABLE]
-            a32[T[own, T_REFS] + row] -= 1
-            if a32[T[own, T_REFS] + row] > 0:
+        at = 2 * record(T, own, row)
+        g = np.int64(a32[at + N[v, N_GID]])
+        if own != t:
+            a32[at + T[own, T_REFS]] -= 1
+            if a32[at + T[own, T_REFS]] > 0:
                 continue
-            g = np.int64(a32[N[v, N_GID] + row])
             remove(a64, T, own, row)
-        else:
-            g = np.int64(a32[N[v, N_GID] + row])
         leave_group(a64, a32, T, N, lists, v, g)
 
 
 @kernel
-def _recompute(a64, a32, N, lists, n, row, value):  # type: ignore[no-untyped-def]
-    """Π of the children's sums, column by column; False if it does not fit."""
-    width = N[n, N_WIDTH]
-    for p in range(0, width, 2):
+def _recompute(a64: Words, a32: Halves, T: Words, N: Words, lists: Words, n: Int, at: Int, value: Words) -> Int:
+    """Π of the children's sums for the row whose record is at `at`; False if it does not fit."""
+    for p in range(0, N[n, N_WIDTH], 2):
         lo, hi = np.int64(1), np.int64(0)
         if p == 2 and N[n, N_FRONTIER]:
             lo = np.int64(value[0] != 0 or value[1] != 0)
         else:
             for k in range(N[n, N_DEGREE]):
                 c = lists[N[n, N_CHILDREN] + k]
-                g = row if N[c, N_GUARD] else np.int64(a32[N[c, N_VGID] + row])
-                at = N[c, N_SUM] + g * N[c, N_WIDTH] + p
-                slo, shi = a64[at], a64[at + 1]
+                group = at
+                if not N[c, N_GUARD]:
+                    group = record(T, N[c, N_GROUP], np.int64(a32[2 * at + N[c, N_VGID]]))
+                place = group + N[c, N_SUM] + p
+                slo, shi = a64[place], a64[place + 1]
                 if slo == 0 and shi == 0:
                     lo, hi = np.int64(0), np.int64(0)
                     break
@@ -323,7 +281,23 @@ def _recompute(a64, a32, N, lists, n, row, value):  # type: ignore[no-untyped-de
 
 
 @kernel
-def propagate(a64, a32, T, N, lists, first, stop, before, after):  # type: ignore[no-untyped-def]
+def _touch_readers(a32: Halves, T: Words, N: Words, c: Int, t: Int) -> None:
+    """Queue the rows of table t, the parent's, that read a touched group of child c."""
+    group = N[c, N_GROUP]
+    while True:
+        g = np.int64(dequeue(a32, T, group))
+        if g < 0:
+            return
+        row = np.int64(a32[2 * record(T, group, g) + N[c, N_VHEAD]])
+        while row >= 0:
+            enqueue(a32, T, t, row)
+            row = np.int64(a32[2 * record(T, t, row) + N[c, N_VNEXT]])
+
+
+@kernel
+def propagate(
+    a64: Words, a32: Halves, T: Words, N: Words, lists: Words, first: Int, stop: Int, before: Words, after: Words
+) -> Int:
     """Recompute the touched rows of the nodes first … stop, which stand children before parents."""
     for n in range(first, stop):
         if N[n, N_DEGREE] == 0:
@@ -332,27 +306,19 @@ def propagate(a64, a32, T, N, lists, first, stop, before, after):  # type: ignor
         for k in range(N[n, N_DEGREE]):
             c = lists[N[n, N_CHILDREN] + k]
             if not N[c, N_GUARD]:
-                while True:
-                    g = dequeue(a32, T, N[c, N_GROUP])
-                    if g < 0:
-                        break
-                    row = a32[N[c, N_VHEAD] + g]
-                    while row >= 0:
-                        enqueue(a32, T, t, row)
-                        row = a32[N[c, N_VNEXT] + row]
-        width = N[n, N_WIDTH]
+                _touch_readers(a32, T, N, c, t)
         while True:
             row = np.int64(dequeue(a32, T, t))
             if row < 0:
                 break
-            if not _recompute(a64, a32, N, lists, n, row, after):
+            at = record(T, t, row)
+            if not _recompute(a64, a32, T, N, lists, n, at, after):
                 return OVERFLOW
-            at = N[n, N_VALUE] + row * width
             changed = False
-            for i in range(width):
-                before[i] = a64[at + i]
+            for i in range(N[n, N_WIDTH]):
+                before[i] = a64[at + N[n, N_VALUE] + i]
                 changed = changed or before[i] != after[i]
-                a64[at + i] = after[i]
+                a64[at + N[n, N_VALUE] + i] = after[i]
             if changed and N[n, N_PARENT] >= 0 and not _move(a64, a32, T, N, n, row, before, after):
                 return OVERFLOW
     return OK

@@ -6,6 +6,7 @@ Counts are never negative, so a result with hi < 0 has overflowed; `multiply` an
 import numpy as np
 
 from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.fields import Int
 
 _SMALL = 1 << 31
 _HALF = np.uint64(0xFFFFFFFF)
@@ -15,7 +16,7 @@ _TWO_64 = 18446744073709551616.0
 
 
 @kernel
-def multiply(alo, ahi, blo, bhi):  # type: ignore[no-untyped-def]
+def multiply(alo: Int, ahi: Int, blo: Int, bhi: Int) -> tuple[Int, Int]:
     """a × b; (0, -1) if it does not fit 127 bits."""
     if ahi == 0 and bhi == 0 and 0 <= alo < _SMALL and 0 <= blo < _SMALL:
         return alo * blo, np.int64(0)
@@ -32,8 +33,8 @@ def multiply(alo, ahi, blo, bhi):  # type: ignore[no-untyped-def]
     return np.int64(ua * ub), np.int64(high)
 
 
-@kernel
-def replace(lo, hi, old_lo, old_hi, new_lo, new_hi):  # type: ignore[no-untyped-def]
+@kernel(inline="always")
+def replace(lo: Int, hi: Int, old_lo: Int, old_hi: Int, new_lo: Int, new_hi: Int) -> tuple[Int, Int]:
     """sum − old + new."""
     u = np.uint64(lo)
     less = u - np.uint64(old_lo)

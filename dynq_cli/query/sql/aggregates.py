@@ -65,6 +65,13 @@ class Groups:
                 parts.append(found)
             child.replace(placeholder(parts.index(found)))
 
+    def prepare(self, node: exp.Expr) -> None:
+        """Make the terms that the aggregates in `node` need, before any aggregate gets its name."""
+        for part in node.walk():
+            if isinstance(part, exp.AggFunc):
+                around = part.parent
+                self._made(around if isinstance(around, exp.Filter) else part, "")
+
     def aggregate(self, node: exp.Expr, name: str = "") -> DraftAggregate:
         key = key_of(node)
         if key not in self.known:
@@ -77,10 +84,9 @@ class Groups:
 
     def _unique(self, name: str) -> str:
         """A name that is no other aggregate's and no variable's: HAVING is said in both."""
-        tables = [self.body.context.tables[number] for number in self.body.atoms]
-        taken = self.names | {c.name.lower() for t in tables for c in t.columns}
-        taken |= {f"{t.alias}_{c.name}".lower() for t in tables for c in t.columns}
-        taken |= {term.name.lower() for term in self.body.draft.terms}
+        draft = self.body.draft
+        taken = self.names | {term.name.lower() for term in draft.terms}
+        taken |= {f"{draft.atoms[term.atom].alias}_{term.name}".lower() for term in draft.terms}
         made, count = name, 1
         while made.lower() in taken:
             count += 1
@@ -123,7 +129,7 @@ class Groups:
         self, call: exp.Expr, function: AggregateFunction, argument: exp.Distinct, condition: exp.Expr | None, name: str
     ) -> DraftAggregate:
         context = self.body.context
-        if len(argument.expressions) != 1:
+        if len(argument.expressions) != 1 or isinstance(bare(argument.expressions[0]), exp.Tuple):
             message = "COUNT(DISTINCT …) takes one expression"
             raise context.refuse(call, message, "count rows of a derived table: SELECT DISTINCT a, b")
         inner = argument.expressions[0]

@@ -30,6 +30,7 @@ class Body:
     flat: bool
     atoms: dict[int, int] = field(default_factory=dict)
     foreign: list[Piece] = field(default_factory=list)
+    views: dict[int, Table] = field(default_factory=dict)
 
     def add(self, table: Table, mode: AtomMode = "join") -> int:
         """Make a table an atom."""

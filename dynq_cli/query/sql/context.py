@@ -142,6 +142,15 @@ def key_of(node: exp.Expr) -> str:
     return bare(node).sql(dialect="duckdb")
 
 
+def many(count: int, noun: str) -> str:
+    """A number of things.
+
+    >>> many(1, "column"), many(2, "column")
+    ('1 column', '2 columns')
+    """
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
 def plain_name(text: str) -> str:
     """A text as a lower-case identifier.
 

@@ -40,7 +40,8 @@ def refused(said: str, places: Places, spec: Spec) -> QueryProblems:
     if near is None:
         return refuse(0, f"DuckDB does not accept the SQL: {said}", "correct it so that DuckDB would run it")
     at = _first_wrong(near[1], places, spec)
-    return refuse(at, f"the SQL cannot be read at {near[1]!r}", "check the words and brackets before it")
+    hint = "check the words and brackets around it; a name that is a word of SQL needs double quotes"
+    return refuse(at, f"the SQL cannot be read at {near[1]!r}", hint)
 
 
 def _first_wrong(word: str, places: Places, spec: Spec) -> int:

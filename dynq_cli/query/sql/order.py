@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from dynq_cli.query.sql.context import Context, bare, key_of
+from dynq_cli.query.sql.context import Context, bare, key_of, many
 from dynq_cli.query.sql.items import Item
 from dynq_cli.query.sql.scope import Scope
 
@@ -46,7 +46,8 @@ def _index(context: Context, key: exp.Expr, names: Sequence[str], scope: Scope |
     if isinstance(node, exp.Literal) and not node.is_string:
         position = int(node.this) if node.this.isdigit() else 0
         if not 1 <= position <= len(names):
-            raise context.refuse(key, f"ORDER BY {node.this}: there are {len(names)} output columns", _HINT)
+            message = f"ORDER BY {node.this}: the SELECT has {many(len(names), 'output column')}"
+            raise context.refuse(key, message, _HINT)
         return position - 1
     if isinstance(node, exp.Column) and not node.table:
         by_name = [i for i, name in enumerate(names) if name.lower() == node.name.lower()]

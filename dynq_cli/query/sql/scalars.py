@@ -6,6 +6,7 @@ type, and with it a second opinion on whether the expression makes sense.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 
 from sqlglot import exp
@@ -19,6 +20,7 @@ from dynq_cli.query.sql.strings import check_strings
 from dynq_cli.spec.model import Column
 from dynq_cli.spec.types import BOOL, Type
 
+_NO_FUNCTION = re.compile(r"No function matches the given name and argument types '(.+?)\((.*?)\)'")
 _CLOSED = (exp.Column, exp.Literal, exp.Boolean, exp.Null, exp.Func, exp.Paren)
 
 
@@ -51,6 +53,10 @@ def typed(context: Context, sql: str, columns: tuple[Column, ...], node: exp.Exp
     except ScalarError as error:
         message = str(error).rstrip(".!")
         hint = "write an expression that DuckDB accepts over the columns' types"
+        unknown = _NO_FUNCTION.match(message)
+        if unknown is not None:
+            message = f"{unknown[1]} does not take ({unknown[2].replace('_LITERAL', '').lower()})"
+            hint = "cast the arguments, or use another function"
         if "no counterpart" in message:
             hint = "cast it to one of dynq's types"
         raise context.refuse(node, message, hint) from None

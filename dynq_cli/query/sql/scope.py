@@ -6,12 +6,13 @@ correlated subqueries), and last the aliases of its SELECT, as DuckDB does.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 
 from sqlglot import exp
 
-from dynq_cli.query.sql.context import Context
+from dynq_cli.query.sql.context import Context, key_of
 from dynq_cli.query.sql.scalars import closed
 from dynq_cli.query.sql.shape import outside_queries
 
@@ -54,7 +55,14 @@ class Scope:
     def lookup(self, node: exp.Column) -> exp.Expr:
         """What a column node means. Raises QueryProblems at its place."""
         found = self._qualified(node) if node.table else self._unqualified(node)
-        made = closed(found.copy())
+        return self._placed(found, node)
+
+    def _is_one(self, node: exp.Column, groups: Container[str] | None) -> bool:
+        return groups is not None and any(key_of(e) in groups for e in self.matches(node.name))
+
+    def _placed(self, value: exp.Expr, node: exp.Expr) -> exp.Expr:
+        """A copy of a resolved expression that stands where `node` stands."""
+        made = closed(value.copy())
         at = self.context.at(node)
         for part in made.walk():
             part.meta["start"] = at
@@ -105,7 +113,7 @@ class Scope:
         return found
 
     def _unknown(self, node: exp.Column, message: str, names: list[str]) -> Exception:
-        hint = _near(node.name, names) or (f"its columns are {', '.join(names)}" if len(names) <= 12 else "")
+        hint = _near(node.name, names) or (f"the columns are {', '.join(names)}" if len(names) <= 12 else "")
         return self.context.refuse(node, message, hint or "check the columns in the spec")
 
     def _all_sources(self) -> list[Source]:
@@ -127,12 +135,20 @@ class Scope:
             raise self.context.refuse(node, f"there is no table {table} in sight", hint)
         return list(source.columns)
 
-    def resolve(self, node: exp.Expr) -> exp.Expr:
-        """A copy of `node` with every column resolved; subqueries inside are left as they are."""
+    def resolve(self, node: exp.Expr, groups: Container[str] | None = None) -> exp.Expr:
+        """A copy of `node` with every column resolved; subqueries inside are left as they are.
+
+        In HAVING, where `groups` has the keys of the group expressions, an alias of the SELECT hides
+        a column that is none of them and stands in no aggregate.
+        """
         holder = exp.Paren(this=node.copy())
         for found in list(outside_queries(holder)):
             if isinstance(found, exp.Column):
-                found.replace(self.lookup(found))
+                alias = self.aliases.get(found.name.lower()) if groups is not None and not found.table else None
+                if alias is not None and found.find_ancestor(exp.AggFunc) is None and not self._is_one(found, groups):
+                    found.replace(self._placed(alias, found))
+                else:
+                    found.replace(self.lookup(found))
         inner: exp.Expr = holder.this
         return inner.pop()
 

@@ -9,7 +9,7 @@ from dynq_cli.query.normal_form import ConjunctiveQuery
 from dynq_cli.query.normalise import normalise
 from dynq_cli.query.sql.aggregates import Groups, expression
 from dynq_cli.query.sql.build import Body
-from dynq_cli.query.sql.context import Context, Ctes, bare, column_node, key_of, tables_of
+from dynq_cli.query.sql.context import Context, Ctes, bare, column_node, key_of, many, tables_of
 from dynq_cli.query.sql.items import Item, check_names, select_items
 from dynq_cli.query.sql.order import order_keys
 from dynq_cli.query.sql.scope import Scope
@@ -24,13 +24,10 @@ def compile_select(
 ) -> ConjunctiveQuery:
     """`asked` overrides the semantics that the SELECT itself has; `around` is in sight only to
     say of a name that it belongs to the query around."""
-    aggregating = is_aggregating(select)
-    if not aggregating:
-        return _Select(context, select, name, ctes, asked or ("set" if is_distinct(select) else "bag"), around).plain()
-    groups = _Select(context, select, name, ctes, asked or "bag", around)
-    if groups.is_distinct_in_disguise() and asked is None:
-        return _Select(context, select, name, ctes, "set", around).plain()
-    return groups.grouped()
+    if is_aggregating(select):
+        return _Select(context, select, name, ctes, asked or "bag", around).grouped(asked is None)
+    semantics: Semantics = asked or ("set" if is_distinct(select) else "bag")
+    return _Select(context, select, name, ctes, semantics, around).plain()
 
 
 class _Select:
@@ -45,16 +42,6 @@ class _Select:
         flat = semantics == "set" and not is_aggregating(select)
         self.body = Body(context, Draft(name, semantics), flat)
 
-    def is_distinct_in_disguise(self) -> bool:
-        """GROUP BY of exactly the output columns, without aggregates: SELECT DISTINCT."""
-        group, select = self.select.args.get("group"), self.select
-        if group is None or select.args.get("having") is not None or any(map(has_aggregate, select.expressions)):
-            return False
-        keys = {key_of(e) for e in group.expressions}
-        return all(key_of(e.unalias()) in keys for e in select.expressions) and keys <= {
-            key_of(e.unalias()) for e in select.expressions
-        }
-
     def _from_and_items(self) -> tuple[Scope, list[Item]]:
         scope = add_from(self.body, self.select, self.ctes, self.around)
         items = select_items(scope, self.select)
@@ -65,8 +52,6 @@ class _Select:
         return scope, items
 
     def plain(self) -> ConjunctiveQuery:
-        # `flat` also holds for GROUP BY that is DISTINCT in disguise.
-        self.body.flat = self.body.draft.semantics == "set"
         scope, items = self._from_and_items()
         values: list[Term | Expression | None] = []
         for item in items:
@@ -88,13 +73,20 @@ class _Select:
         message = f"this output column reads columns of {named}"
         raise self.context.refuse(node, message, "select the columns themselves and compute afterwards")
 
-    def grouped(self) -> ConjunctiveQuery:
+    def grouped(self, default: bool) -> ConjunctiveQuery:
+        """`default`: the semantics is the SELECT's own, so groups without aggregates may become a set."""
         scope, items = self._from_and_items()
         terms = self._group_terms(scope, items)
         self.context.stop_on_problems()
         draft = self.body.draft
         draft.group_by = None if terms is None else list(dict.fromkeys(terms.values()))
         groups = Groups(self.body, terms)
+        condition = None
+        with self.context.gather():
+            condition = self._having_node(scope, terms)
+        for node in (*(item.node for item in items), *([condition] if condition is not None else [])):
+            with self.context.gather():
+                groups.prepare(node)
         # Aggregates that are output columns themselves are called as these are.
         for item in items:
             if isinstance(bare(item.node), exp.AggFunc | exp.Filter):
@@ -106,14 +98,16 @@ class _Select:
             with self.context.gather():
                 values[-1] = value = groups.value(item.node, item.name)
                 draft.output(item.name, value)
-        having = self.select.args.get("having")
-        if having is not None:
+        if condition is not None:
             with self.context.gather():
-                draft.having = self._having(scope, groups, having.this)
+                draft.having = self._having(groups, condition)
         self.context.stop_on_problems()
         selected = {v for v in values if isinstance(v, Term)}
-        if is_distinct(self.select) and any(t not in selected for t in draft.group_by or ()):
+        whole = selected.issuperset(draft.group_by or ())
+        if is_distinct(self.select) and not whole:
             return self._distinct_of_groups(scope, items)
+        if default and whole and not draft.aggregates and draft.having is None and len(selected) == len(set(values)):
+            draft.group_by, draft.semantics = None, "set"
         self._order(scope, items, values)
         self.context.stop_on_problems()
         return normalise(draft)
@@ -143,7 +137,7 @@ class _Select:
         if isinstance(inner, exp.Literal) and not inner.is_string:
             position = int(inner.this) if inner.this.isdigit() else 0
             if not 1 <= position <= len(items):
-                message = f"GROUP BY {inner.this}: there are {len(items)} output columns"
+                message = f"GROUP BY {inner.this}: the SELECT has {many(len(items), 'output column')}"
                 raise self.context.refuse(key, message, "name a column, or the position of an output column")
             return items[position - 1].node
         return scope.resolve(inner)
@@ -162,11 +156,17 @@ class _Select:
         message = f"this GROUP BY expression reads columns of {named}"
         raise self.context.refuse(node, message, "group by expressions over one table each")
 
-    def _having(self, scope: Scope, groups: Groups, node: exp.Expr) -> Expression:
-        if has_query(node):
+    def _having_node(self, scope: Scope, terms: dict[str, Term] | None) -> exp.Expr | None:
+        clause = self.select.args.get("having")
+        if clause is None:
+            return None
+        if has_query(clause.this):
             message = "a subquery in HAVING is not supported"
-            raise self.context.refuse(node, message, "put the groups into a derived table and join")
-        value = groups.value(scope.resolve(node))
+            raise self.context.refuse(clause.this, message, "put the groups into a derived table and join")
+        return scope.resolve(clause.this, groups=terms or {})
+
+    def _having(self, groups: Groups, node: exp.Expr) -> Expression:
+        value = groups.value(node)
         if isinstance(value, Expression):
             if value.type.name != "bool":
                 raise self.context.refuse(node, "HAVING needs a condition", "compare the aggregate with something")

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from dynq_cli.query.normal_form import Query, View
 from dynq_cli.query.sql.build import Body
-from dynq_cli.query.sql.context import Cte, Ctes, Table, column_node
+from dynq_cli.query.sql.context import Cte, Ctes, Table, column_node, many
 from dynq_cli.query.sql.items import check_unique, select_items
 from dynq_cli.query.sql.scope import Scope, Source
 from dynq_cli.query.sql.shape import is_aggregating, is_distinct, unwrapped
@@ -61,8 +61,8 @@ def _join_conditions(body: Body, scope: Scope, source: Source, join: exp.Join, c
     for name in names:
         left, right = scope.matches(name, before=source), source.find(name)
         if not left or right is None:
-            side = source.alias if right is None else "the tables before it"
-            message = f"USING ({name}): {side} has no such column"
+            side = f"{source.alias} has" if right is None else "the tables before it have"
+            message = f"USING ({name}): {side} no such column"
             raise context.refuse(_identifier(join, name), message, "name a column that both sides have, or write ON")
         if len(left) > 1:
             message = f"USING ({name}): the name is ambiguous on the left"
@@ -128,7 +128,7 @@ def _renamed(
     body: Body, node: exp.Expr, columns: list[tuple[str, exp.Expr]], names: tuple[str, ...]
 ) -> list[tuple[str, exp.Expr]]:
     if len(names) > len(columns):
-        message = f"{len(names)} column names for {len(columns)} columns"
+        message = f"{many(len(names), 'column name')} for {many(len(columns), 'column')}"
         raise body.context.refuse(node, message, "give at most one name per column")
     return [(names[i] if i < len(names) else name, e) for i, (name, e) in enumerate(columns)]
 
@@ -154,9 +154,15 @@ def is_inlined(body: Body, select: exp.Select) -> bool:
 
 
 def add_view(body: Body, query: exp.Expr, alias: str, ctes: Ctes, around: Scope | None = None) -> Table:
-    """Keep a query as a view of the draft; the table that reads it is not yet an atom."""
+    """Keep a query as a view of the draft; the table that reads it is not yet an atom. A common
+    table that is named twice is one view."""
+    known = body.views.get(id(query))
+    if known is not None:
+        return body.context.table(alias, known.source, known.columns)
     name = body.context.view_name(body.draft.name, alias)
-    return view_table(body, body.context.compile_query(query, name, ctes, around), name, alias)
+    made = view_table(body, body.context.compile_query(query, name, ctes, around), name, alias)
+    body.views[id(query)] = made
+    return made
 
 
 def view_table(body: Body, query: Query, name: str, alias: str) -> Table:

@@ -21,7 +21,7 @@ from dynq_cli.query.normal_form import AtomMode
 from dynq_cli.query.normalise import normalise
 from dynq_cli.query.sql.allow import COMPARISONS
 from dynq_cli.query.sql.build import Body
-from dynq_cli.query.sql.context import Context, Ctes, Table, bare, column_node, key_of, tables_of
+from dynq_cli.query.sql.context import Context, Ctes, Table, bare, column_node, key_of, many, tables_of
 from dynq_cli.query.sql.items import select_items
 from dynq_cli.query.sql.links import Link
 from dynq_cli.query.sql.scalars import name_of, scalar
@@ -107,7 +107,7 @@ def _first_query(node: exp.Expr) -> exp.Expr:
 def _pairs(body: Body, found: _Subquery, inner: list[exp.Expr]) -> list[exp.Expr]:
     """The comparisons between the row outside and the columns inside."""
     if found.by_value and len(inner) != len(found.outer):
-        message = f"the subquery has {len(inner)} columns, the left side has {len(found.outer)} values"
+        message = f"the subquery has {many(len(inner), 'column')}, the left side has {many(len(found.outer), 'value')}"
         raise body.context.refuse(found.node, message, "select as many columns as stand on the left")
     made = []
     for outer, column in zip(found.outer, inner, strict=True) if found.by_value else ():

@@ -7,7 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dynq_cli.query.normal_form import OutputColumn, Query, UnionQuery, VariableOrder
-from dynq_cli.query.sql.context import Context, Ctes
+from dynq_cli.query.sql.context import Context, Ctes, many
 from dynq_cli.query.sql.order import order_keys
 from dynq_cli.query.sql.scope import Scope
 from dynq_cli.query.sql.select import compile_select
@@ -79,7 +79,7 @@ def _columns(context: Context, members: list[tuple[exp.Expr, Query]]) -> tuple[O
     for node, query in members[1:]:
         if len(query.columns) != len(first):
             at = context.places.keyword(node, "SELECT")
-            message = f"this SELECT has {len(query.columns)} columns, the first one has {len(first)}"
+            message = f"this SELECT has {many(len(query.columns), 'column')}, the first one has {len(first)}"
             context.problems += context.refuse_at(at, message, "give all members the same columns").problems
             continue
         for i, column in enumerate(query.columns):

@@ -1,0 +1,46 @@
+"""Asking for memory before it is needed.
+
+Tables are larger than caches, and a probe of a hash is one cache miss after another. A kernel that
+knows the next few dozen places it will look at asks for all of them first, so that the misses overlap.
+"""
+
+from typing import Any
+
+from llvmlite import ir
+from numba import types
+from numba.core import cgutils
+from numba.extending import intrinsic
+
+from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.fields import Words
+
+_cgutils: Any = cgutils
+# How many places are asked for at a time.
+AHEAD = 32
+
+
+def _generate_prefetch(typing: Any, array: Any, index: Any) -> Any:
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        kind = signature.args[0]
+        struct = context.make_array(kind)(context, builder, arguments[0])
+        place = _cgutils.get_item_pointer(context, builder, kind, struct, [arguments[1]], wraparound=False)
+        bytes_ = builder.bitcast(place, ir.IntType(8).as_pointer())
+        number = ir.IntType(32)
+        ask = _cgutils.get_or_insert_function(
+            builder.module,
+            ir.FunctionType(ir.VoidType(), [bytes_.type, number, number, number]),
+            "llvm.prefetch.p0" if "opaque" in str(bytes_.type) else "llvm.prefetch.p0i8",
+        )
+        builder.call(ask, [bytes_, number(0), number(3), number(1)])
+        return context.get_dummy_value()
+
+    return types.void(array, types.intp), generate
+
+
+_prefetch: Any = intrinsic(_generate_prefetch)
+
+
+@kernel(inline="always")
+def prefetch(a64: Words, place: int) -> None:
+    """Bring the cache line of a place near; changes nothing."""
+    _prefetch(a64, place)
