@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install demo test lint docs bench clean
+.PHONY: help install demo test fuzz lint docs bench clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -43,6 +43,9 @@ test: $(STAMP) ## lint, then all tests; ends with where the time went
 	printf 'time: lint %d ms, tests %d ms\n' \
 	  $$(( (linted - begin) / 1000000 )) $$(( (tested - linted) / 1000000 )); \
 	exit $$status
+
+fuzz: $(STAMP) ## 10,000 random queries against DuckDB, which takes about half an hour
+	@DYNQ_FUZZ=20 $(BIN)/pytest -q tests/engine/test_random_queries.py $(PYTEST_ARGS)
 
 docs: $(STAMP) ## regenerate docs/cli.md from the commands' own help
 	@$(BIN)/python -m dynq_cli.cli.reference -o docs/cli.md

@@ -22,6 +22,7 @@ from dynq_cli.engine.check import check_engine
 from dynq_cli.engine.kernels import base, enumerate, update
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.groups import start_row
+from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.kernels.table import find, find_or_insert, next_with_key
 from dynq_cli.engine.layout import BaseLayout, Layout, TreeLayout
 
@@ -84,6 +85,7 @@ class Engine:
         wide = 2 * layout.widest + 2
         self._key = np.zeros(wide, np.int64)
         self._before, self._after = np.zeros(4, np.int64), np.zeros(4, np.int64)
+        self._ahead = np.zeros(AHEAD, np.int64)
         if arena is not None:
             self.arena = arena
             return
@@ -155,6 +157,7 @@ class Engine:
                 first,
                 last,
                 n,
+                self._ahead,
             )
             if reason != f.OK:
                 base.take_back(a.a64, a.a32, a.T, t, touched, n)
@@ -196,6 +199,7 @@ class Engine:
                 self._key,
                 self._before,
                 self._after,
+                self._ahead,
             )
             if done != f.OK:
                 raise OverflowedError

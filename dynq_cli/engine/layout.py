@@ -266,7 +266,11 @@ class _Builder:
         return at
 
     def _levels(self, plan: Plan, root: int) -> tuple[tuple[int, ...], tuple[bool, ...], dict[str, Place]]:
-        """The output set below the root in preorder, and where each head variable is read first."""
+        """The output set below the root in preorder, and where each head variable is read first.
+
+        Of siblings those without new variables come first: their one row need not be found again for every
+        row of the others.
+        """
         levels: list[int] = []
         todo = [root]
         while todo:
@@ -275,7 +279,9 @@ class _Builder:
                 levels.append(n)
             row = self.nodes[n]
             children = self.lists[row[f.N_CHILDREN] : row[f.N_CHILDREN] + row[f.N_DEGREE]]
-            todo += [c for c in reversed(children) if self.nodes[c][f.N_OUTPUT]]
+            siblings = [c for c in children if self.nodes[c][f.N_OUTPUT]]
+            siblings.sort(key=lambda c, n=n: not set(self.variables[c]) <= set(self.variables[n]))  # type: ignore[misc]
+            todo += reversed(siblings)
         places: dict[str, Place] = {}
         for i, n in enumerate(levels):
             for v in self.variables[n]:

@@ -60,7 +60,7 @@ class _Chooser:
         views = tuple((v.name, plan_query(v.query, self.spec)) for v in self.query.views)
         advice = list(advice_of(self.graph, classes))
         if not classes.acyclic and degree is not None and self._only_sums():
-            return self._ivm_epsilon(degree)
+            return self._ivm_epsilon(degree, views)
         joined = not classes.acyclic
         shape = self._joined() if joined else self._atoms()
         head, shape = self._free_connex_head(shape)
@@ -185,7 +185,7 @@ class _Chooser:
                 found.append(DistinctTree(a.name, a.variable, tree))
         return found
 
-    def _ivm_epsilon(self, degree: int) -> Plan:
+    def _ivm_epsilon(self, degree: int, views: tuple[tuple[str, AnyPlan], ...]) -> Plan:
         leaves = self._atoms().leaves
         tree = Node((), leaves, kind="join", output=True)
         cost = [UpdateCost(a.brief, "O(n^0.5)", "touches at most √n light or heavy partners") for a in self.query.atoms]
@@ -198,6 +198,7 @@ class _Chooser:
             order=(),
             guarantees=ivm_epsilon_guarantees(degree),
             updates=tuple(cost),
+            views=views,
         )
 
 

@@ -3,7 +3,7 @@
 A change of an atom climbs from its leaf to the root. Across a guard it touches one row; across
 another edge it touches every row of the parent that agrees on the shared variables:
 
-    KEYED      the shared variables contain a key of a relation that guards the parent: one row
+    KEYED      the shared variables contain a key of every relation that guards the parent: one row
     EQUAL      a group of rows
     COMPARED   a range of rows
     PRODUCT    all rows: nothing is shared
@@ -62,11 +62,14 @@ def edge_cost(parent: Node, child: Node, weights: Weights) -> float:
 
 
 def is_keyed(parent: Node, shared: frozenset[str], weights: Weights) -> bool:
-    """Whether at most one row of `parent` agrees with given values of `shared`."""
+    """Whether given values of `shared` fix the row of `parent`: in every guard, since each of them has
+    rows of its own that the parent keeps, live or not. Of a joined node, one child that has all of its
+    variables is enough."""
     if not parent.variables:
         return True
-    for node in parent.walk():
-        key = weights.key(node.atom) if node.atom is not None else None
-        if key is not None and key <= shared and parent.vars <= node.vars:
-            return True
-    return False
+    if parent.atom is not None:
+        key = weights.key(parent.atom)
+        return key is not None and key <= shared
+    wide = [c for c in parent.children if parent.vars <= c.vars]
+    keyed = [is_keyed(c, shared, weights) for c in wide]
+    return any(keyed) if parent.kind == "join" else bool(keyed) and all(keyed)

@@ -1,21 +1,28 @@
-"""A plan's fingerprint: equal exactly if the kept data is.
+"""A plan's fingerprint: the same for plans that keep the same data in the same layout.
 
 It covers what decides the bytes of a state: sources, their filters and bound scalars, the tree, the
-comparisons on its edges, the order, the payload of aggregates, semantics, views. It leaves out what
-only names or shows things: names of queries, variables, aliases and output columns, advice, bounds.
-Variables are numbered as the tree meets them, so renaming one changes nothing.
+comparisons on its edges, the order, the payload of aggregates, semantics, views, and the columns of
+what is itself read as rows: views and the members of a set union. It leaves out what only names or
+shows things: names of queries, variables, aliases and columns, advice, bounds. Variables and atoms
+are numbered as the tree meets them, aggregates and columns as they are listed, so renaming one
+changes nothing; writing the atoms in another order may, since it may give another tree.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
+import re
+from collections.abc import Iterable, Mapping
+from functools import cached_property
 
 from dynq_cli.plan.plan import AnyPlan, Plan
 from dynq_cli.plan.view_tree import Node
-from dynq_cli.query.normal_form import Atom, Comparison, Factor
+from dynq_cli.query.normal_form import Aggregate, Atom, Comparison, OutputColumn, Scalar
+from dynq_cli.query.scalar import quote
 
 FORMAT = 1
+_STRING_OR_NAME = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
 
 
 def fingerprint(plan: AnyPlan) -> str:
@@ -27,7 +34,27 @@ def fingerprint(plan: AnyPlan) -> str:
 def _kept(plan: AnyPlan) -> object:
     if isinstance(plan, Plan):
         return _Kept(plan).all()
-    return ["union", plan.query.semantics, plan.count_by, [_kept(m) for m in plan.members]]
+    read = _kept if plan.query.semantics == "bag" else _read
+    return ["union", plan.query.semantics, plan.count_by, [read(m) for m in plan.members]]
+
+
+def _read(plan: AnyPlan) -> object:
+    """What is kept of a plan whose rows something else keeps or counts."""
+    if isinstance(plan, Plan):
+        kept = _Kept(plan)
+        return [kept.all(), kept.columns()]
+    types = [str(c.type) for c in plan.query.columns]
+    return ["union", plan.query.semantics, plan.count_by, types, [_read(m) for m in plan.members]]
+
+
+def _renamed(sql: str, names: Mapping[str, str]) -> str:
+    """`sql` with its quoted names replaced.
+
+    >>> _renamed('"t" > 1 AND "x" = \\'"t"\\'', {"t": "a0"})
+    '"a0" > 1 AND "x" = \\'"t"\\''
+    """
+    quoted = {quote(old): quote(new) for old, new in names.items()}
+    return _STRING_OR_NAME.sub(lambda found: quoted.get(found[0], found[0]), sql)
 
 
 class _Kept:
@@ -35,8 +62,11 @@ class _Kept:
         self.plan = plan
         self.query = plan.query
         self.number: dict[str, int] = {}
+        self.atom_number: dict[int, int] = {}
         self.views = dict(plan.views)
         for node in (n for t in self._trees() for n in t.walk()):
+            if node.atom is not None:
+                self.atom_number.setdefault(node.atom, len(self.atom_number))
             for variable in node.variables:
                 self.number.setdefault(variable, len(self.number))
 
@@ -53,32 +83,53 @@ class _Kept:
             "types": sorted([self.number[v.name], str(v.type)] for v in q.variables if v.name in self.number),
             "head": sorted(self.number[v] for v in q.head),
             "order": [[self.number[o.variable], o.descending] for o in self.plan.order],
-            "aggregates": [
-                [a.function, a.variable and self.number[a.variable], self._monomials(a.monomials)] for a in q.aggregates
-            ],
-            "having": bool(q.having) and [q.having.sql if q.having else ""],
+            "aggregates": [self._aggregate(a) for a in q.aggregates],
+            "having": q.having and _renamed(q.having.sql, self._shown),
         }
+
+    def columns(self) -> object:
+        return [self._column(c) for c in self.query.columns]
+
+    @cached_property
+    def _shown(self) -> Mapping[str, str]:
+        """The names that HAVING and computed columns use: head variables and aggregates."""
+        aggregates = {a.name: f"a{i}" for i, a in enumerate(self.query.aggregates)}
+        return {v: f"v{self.number[v]}" for v in self.query.head} | aggregates
+
+    def _column(self, c: OutputColumn) -> object:
+        source = _renamed(c.source, self._shown) if c.kind == "expression" else self._shown[c.source]
+        return [c.kind, source, str(c.type)]
 
     def _node(self, node: Node) -> object:
         inside: object = [self._node(c) for c in node.children]
         if node.atom is not None:
-            inside = self._atom(self.query.atoms[node.atom])
+            inside = [self.atom_number[node.atom], self._atom(self.query.atoms[node.atom])]
         compared = [self._comparison(c) for c in node.comparisons]
         joined = [self._comparison(c) for c in node.joined_by]
         variables = [self.number[v] for v in node.variables]
         return [node.kind, variables, compared, joined, node.output, inside]
 
     def _atom(self, atom: Atom) -> object:
-        source: object = _kept(self.views[atom.source]) if atom.source in self.views else atom.source
-        bound = sorted([self.number[b.variable], b.scalar.sql, str(b.scalar.type)] for b in atom.bindings)
+        source: object = _read(self.views[atom.source]) if atom.source in self.views else atom.source
+        bound = sorted([self.number[b.variable], *self._scalar(atom, b.scalar)] for b in atom.bindings)
         aware = atom.null_aware and self.number[atom.null_aware]
-        return [source, atom.mode, aware, bound, sorted(f.sql for f in atom.filters)]
+        return [source, atom.mode, aware, bound, sorted(self._scalar(atom, f)[0] for f in atom.filters)]
+
+    def _scalar(self, atom: Atom, scalar: Scalar) -> tuple[str, str]:
+        """SQL and type; the columns of a view go by their position."""
+        view = self.views.get(atom.source)
+        columns: Iterable[OutputColumn] = () if view is None else view.query.columns
+        return _renamed(scalar.sql, {c.name: f"c{i}" for i, c in enumerate(columns)}), str(scalar.type)
 
     def _comparison(self, c: Comparison) -> object:
         return [self.number[c.left], c.op, self.number[c.right], str(c.offset.normalize())]
 
-    def _monomials(self, monomials: object) -> object:
-        def factor(f: Factor) -> object:
-            return [f.atom, f.scalar.sql]
-
-        return [[str(m.coefficient), [factor(f) for f in m.factors]] for m in monomials]  # type: ignore[attr-defined]
+    def _aggregate(self, a: Aggregate) -> object:
+        monomials = [
+            [
+                str(m.coefficient.normalize()),
+                [[self.atom_number[f.atom], *self._scalar(self.query.atoms[f.atom], f.scalar)] for f in m.factors],
+            ]
+            for m in a.monomials
+        ]
+        return [a.function, a.variable and self.number[a.variable], str(a.type), monomials]

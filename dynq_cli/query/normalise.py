@@ -245,7 +245,9 @@ class _Normaliser:
         constant = self.classes.constant.get(outer)
         known = atom.slot(outer)
         if constant is not None:
-            atom.filters.append(sql.compare(shifted, "=", constant))
+            aware = self.draft.atoms[inner.atom].null_aware == inner
+            same = sql.equal_or_null(shifted, constant) if aware else sql.compare(shifted, "=", constant)
+            atom.filters.append(same)
         elif known is not None:
             atom.filters.append(sql.compare(known.scalar, "=", shifted))
         else:

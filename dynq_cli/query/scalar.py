@@ -140,6 +140,12 @@ def compare(left: Scalar, op: str, right: Scalar) -> Scalar:
     return Scalar(f"{left.sql} {op} {right.sql}", BOOL, left.nullable or right.nullable, columns)
 
 
+def equal_or_null(left: Scalar, right: Scalar) -> Scalar:
+    """Whether NOT IN sees `left` as a possible match of `right`, which is not NULL."""
+    same = compare(left, "=", right)
+    return Scalar(f"({same.sql} OR {left.sql} IS NULL)", BOOL, False, same.columns)
+
+
 def not_null(scalar: Scalar) -> Scalar:
     return Scalar(f"{scalar.sql} IS NOT NULL", BOOL, False, scalar.columns)
 

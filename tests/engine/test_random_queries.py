@@ -19,7 +19,7 @@ from tests.engine.random_queries import Case, draw_query, random_case, random_re
 from tests.engine.random_runs import described, failure, minimise
 
 QUERIES = 8
-SEEDS = range(64 * int(os.environ.get("DYNQ_FUZZ", "1")))
+SEEDS = range(int(64 * float(os.environ.get("DYNQ_FUZZ", "1"))))
 # Of a hundred queries at least so many are expected to have each property.
 SHARES = {
     "q-hierarchical": 30,

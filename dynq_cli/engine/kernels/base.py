@@ -11,7 +11,7 @@ in an error.
 
 import numpy as np
 
-from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.cache import bare
 from dynq_cli.engine.kernels.fields import (
     DELETE,
     DELETE_KEY,
@@ -37,7 +37,7 @@ from dynq_cli.engine.kernels.table import find_tagged, insert_at, next_with_key,
 _ROW = 0xFFFFFFFF
 
 
-@kernel
+@bare
 def _place(
     a32: Halves,
     T: Words,
@@ -64,7 +64,7 @@ def _place(
     return place, n
 
 
-@kernel
+@bare
 def _clear_key(
     a64: Words,
     a32: Halves,
@@ -92,7 +92,7 @@ def _clear_key(
             found = True
 
 
-@kernel
+@bare
 def collect(
     a64: Words,
     a32: Halves,
@@ -108,13 +108,13 @@ def collect(
     first: Halves,
     last: Halves,
     n: Int,
+    tags: Words,
 ) -> tuple[Int, Int, Int]:
-    """Changes start … stop of a batch; the table has room for as many new rows.
+    """Changes start … stop of a batch; the table has room for as many new rows, `tags` for AHEAD of them.
 
     Returns (OK, -1, length of `touched`) or (NO_SUCH_KEY, the change at fault, length).
     """
     hashed, mask, slots = T[t, T_HASHED], T[t, T_MASK], T[t, T_SLOTS]
-    tags = np.empty(AHEAD, np.int64)
     for begin in range(start, stop, AHEAD):
         end = min(begin + AHEAD, stop)
         for c in range(begin, end):
@@ -144,7 +144,7 @@ def collect(
     return OK, -1, n
 
 
-@kernel
+@bare
 def _is_duplicate(a64: Words, a32: Halves, T: Words, t: Int, row: Int, delta: Words) -> Int:
     """Whether another row with the key of `row` is there at the end of the batch."""
     at = record(T, t, row)
@@ -164,7 +164,7 @@ def _is_duplicate(a64: Words, a32: Halves, T: Words, t: Int, row: Int, delta: Wo
                 return True
 
 
-@kernel
+@bare
 def settle(
     a64: Words,
     a32: Halves,
@@ -201,7 +201,7 @@ def settle(
     return OK, np.int64(-1)
 
 
-@kernel
+@bare
 def take_back(a64: Words, a32: Halves, T: Words, t: Int, touched: Halves, n: Int) -> None:
     """Undo `collect`: rows made by it go, newest first, so that the free ids are as they were."""
     for k in range(n):
@@ -212,7 +212,7 @@ def take_back(a64: Words, a32: Halves, T: Words, t: Int, touched: Halves, n: Int
             remove(a64, T, t, row)
 
 
-@kernel
+@bare
 def forget(a64: Words, T: Words, t: Int, touched: Halves, new: Words, n: Int) -> None:
     """Free the rows that the batch left without a copy."""
     for i in range(n):

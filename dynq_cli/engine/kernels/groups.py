@@ -8,7 +8,7 @@ belong to it; a group lives while rows belong to it or read it. Live or not, a r
 
 import numpy as np
 
-from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.cache import bare
 from dynq_cli.engine.kernels.fields import (
     N_CHILDREN,
     N_DEGREE,
@@ -37,7 +37,7 @@ from dynq_cli.engine.kernels.fields import (
 from dynq_cli.engine.kernels.table import find_or_insert, record, remove
 
 
-@kernel(inline="always")
+@bare(inline="always")
 def link(a32: Halves, T: Words, t: Int, row: Int, head_at: Int, following: Int, previous: Int) -> None:
     """Put a row of table t in front of the list whose head stands at `head_at`."""
     at = 2 * record(T, t, row)
@@ -49,7 +49,7 @@ def link(a32: Halves, T: Words, t: Int, row: Int, head_at: Int, following: Int, 
     a32[head_at] = row
 
 
-@kernel(inline="always")
+@bare(inline="always")
 def unlink(a32: Halves, T: Words, t: Int, row: Int, head_at: Int, following: Int, previous: Int) -> None:
     """Take a row of table t out of the list whose head stands at `head_at`."""
     at = 2 * record(T, t, row)
@@ -62,7 +62,7 @@ def unlink(a32: Halves, T: Words, t: Int, row: Int, head_at: Int, following: Int
         a32[head_at] = after
 
 
-@kernel(inline="always")
+@bare(inline="always")
 def _start_group(a64: Words, a32: Halves, N: Words, v: Int, at: Int) -> None:
     """A group of v's rows, whose record is at `at`, begins empty."""
     for i in range(N[v, N_WIDTH]):
@@ -71,7 +71,7 @@ def _start_group(a64: Words, a32: Halves, N: Words, v: Int, at: Int) -> None:
         a32[2 * at + N[v, N_HEAD]] = -1
 
 
-@kernel
+@bare
 def _own_group(a64: Words, a32: Halves, T: Words, N: Words, v: Int, key: Words) -> Int:
     """The row of v's own group table for a key, made if need be, with one more reference."""
     t = N[v, N_GROUP]
@@ -84,7 +84,7 @@ def _own_group(a64: Words, a32: Halves, T: Words, N: Words, v: Int, key: Words) 
     return g
 
 
-@kernel
+@bare
 def start_row(a64: Words, a32: Halves, T: Words, N: Words, lists: Words, n: Int, row: Int, key: Words) -> None:
     """A row of inner node n begins dead, with empty groups, reading the groups of its other children."""
     t = N[n, N_TABLE]
@@ -104,7 +104,7 @@ def start_row(a64: Words, a32: Halves, T: Words, N: Words, lists: Words, n: Int,
         link(a32, T, t, row, head_at, N[c, N_VNEXT], N[c, N_VPREV])
 
 
-@kernel
+@bare
 def join_group(a64: Words, a32: Halves, T: Words, N: Words, lists: Words, v: Int, row: Int, key: Words) -> None:
     """Give a new row of v its group, making the rows above that it needs."""
     while True:
@@ -125,7 +125,7 @@ def join_group(a64: Words, a32: Halves, T: Words, N: Words, lists: Words, v: Int
         v, row = parent, g
 
 
-@kernel
+@bare
 def leave_group(a64: Words, a32: Halves, T: Words, N: Words, lists: Words, v: Int, g: Int) -> None:
     """A row of v that was in group g is gone: free what nothing refers to any more."""
     while True:
@@ -147,7 +147,7 @@ def leave_group(a64: Words, a32: Halves, T: Words, N: Words, lists: Words, v: In
         v, g = n, up
 
 
-@kernel
+@bare
 def _stop_reading(a64: Words, a32: Halves, T: Words, N: Words, c: Int, row: Int) -> None:
     """A row of c's parent no longer reads its group."""
     above, t = N[N[c, N_PARENT], N_TABLE], N[c, N_GROUP]

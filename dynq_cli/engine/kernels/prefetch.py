@@ -11,7 +11,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.cache import bare
 from dynq_cli.engine.kernels.fields import Words
 
 _cgutils: Any = cgutils
@@ -40,7 +40,7 @@ def _generate_prefetch(typing: Any, array: Any, index: Any) -> Any:
 _prefetch: Any = intrinsic(_generate_prefetch)
 
 
-@kernel(inline="always")
+@bare(inline="always")
 def prefetch(a64: Words, place: int) -> None:
     """Bring the cache line of a place near; changes nothing."""
     _prefetch(a64, place)

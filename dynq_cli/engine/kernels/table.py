@@ -11,7 +11,7 @@ between; live + free = used ≤ capacity; at most two thirds of the slots are ta
 
 import numpy as np
 
-from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.cache import bare
 from dynq_cli.engine.kernels.fields import (
     T_ARITY,
     T_FREE,
@@ -39,13 +39,13 @@ _TAG = np.uint64(33)
 _ROW = 0xFFFFFFFF
 
 
-@kernel(inline="always")
+@bare(inline="always")
 def record(T: Words, t: Int, row: Int) -> Int:
     """Where the record of a row starts, in words; half words count double."""
     return T[t, T_ROWS] + row * T[t, T_STRIDE]
 
 
-@kernel
+@bare
 def tag_of(key: Words, n: Int) -> Int:
     """31 well-mixed bits of the first n codes."""
     h = _START
@@ -56,7 +56,7 @@ def tag_of(key: Words, n: Int) -> Int:
     return np.int64(h >> _TAG)
 
 
-@kernel(inline="always")
+@bare(inline="always")
 def _agree(a64: Words, at: Int, key: Words, n: Int) -> Int:
     for j in range(n):
         if a64[at + j] != key[j]:
@@ -64,7 +64,7 @@ def _agree(a64: Words, at: Int, key: Words, n: Int) -> Int:
     return True
 
 
-@kernel
+@bare
 def find_tagged(a64: Words, T: Words, t: Int, key: Words, tag: Int) -> tuple[Int, Int]:
     """The row with these codes, or -1, and the slot where probing ended. O(1) expected."""
     arity, mask, slots = T[t, T_ARITY], T[t, T_MASK], T[t, T_SLOTS]
@@ -80,13 +80,13 @@ def find_tagged(a64: Words, T: Words, t: Int, key: Words, tag: Int) -> tuple[Int
         i = (i + 1) & mask
 
 
-@kernel
+@bare
 def find(a64: Words, T: Words, t: Int, key: Words) -> Int:
     """The row with these codes, or -1. O(1) expected."""
     return find_tagged(a64, T, t, key, tag_of(key, T[t, T_HASHED]))[0]
 
 
-@kernel
+@bare
 def next_with_key(a64: Words, T: Words, t: Int, key: Words, place: Int) -> tuple[Int, Int]:
     """Rows that agree on the hashed codes, one call after the other: (row, place) or (-1, place).
 
@@ -106,7 +106,7 @@ def next_with_key(a64: Words, T: Words, t: Int, key: Words, place: Int) -> tuple
         i = (i + 1) & mask
 
 
-@kernel
+@bare
 def insert_at(a64: Words, a32: Halves, T: Words, t: Int, key: Words, tag: Int, slot: Int) -> Int:
     """A new row with these codes in the empty slot where `find_tagged` ended; the caller has made room."""
     row = T[t, T_FREE]
@@ -128,7 +128,7 @@ def insert_at(a64: Words, a32: Halves, T: Words, t: Int, key: Words, tag: Int, s
     return row
 
 
-@kernel
+@bare
 def find_or_insert(a64: Words, a32: Halves, T: Words, t: Int, key: Words) -> tuple[Int, Int]:
     """The row with these codes, and whether it is new; the caller has made room. O(1) expected."""
     tag = tag_of(key, T[t, T_HASHED])
@@ -138,7 +138,7 @@ def find_or_insert(a64: Words, a32: Halves, T: Words, t: Int, key: Words) -> tup
     return insert_at(a64, a32, T, t, key, tag, slot), True
 
 
-@kernel
+@bare
 def remove(a64: Words, T: Words, t: Int, row: Int) -> None:
     """Free a row id and close the gap in the slots. O(1) expected."""
     mask, slots = T[t, T_MASK], T[t, T_SLOTS]
@@ -162,7 +162,7 @@ def remove(a64: Words, T: Words, t: Int, row: Int) -> None:
     T[t, T_LIVE] -= 1
 
 
-@kernel
+@bare
 def rehash(a64: Words, old: Int, n: Int, new: Int, mask: Int) -> None:
     """Move n slots at `old` to the empty slots at `new`; no key is looked at."""
     for k in range(n):
@@ -174,7 +174,7 @@ def rehash(a64: Words, old: Int, n: Int, new: Int, mask: Int) -> None:
             a64[new + i] = slot
 
 
-@kernel(inline="always")
+@bare(inline="always")
 def enqueue(a32: Halves, T: Words, t: Int, row: Int) -> None:
     """Put a row into its table's queue of touched rows, once."""
     mark = T[t, T_MARK]
@@ -188,7 +188,7 @@ def enqueue(a32: Halves, T: Words, t: Int, row: Int) -> None:
         T[t, T_QTAIL] = row
 
 
-@kernel
+@bare
 def dequeue(a32: Halves, T: Words, t: Int) -> Int:
     """The next touched row, or -1."""
     row = T[t, T_QHEAD]

@@ -12,7 +12,7 @@ above it. The lists that enumeration walks hold live rows only.
 
 import numpy as np
 
-from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.cache import bare
 from dynq_cli.engine.kernels.fields import (
     N_CHILDREN,
     N_CLAMP,
@@ -44,6 +44,7 @@ from dynq_cli.engine.kernels.fields import (
     T_HASHED,
     T_MASK,
     T_MULT,
+    T_QHEAD,
     T_REFS,
     T_SLOTS,
     Flags,
@@ -59,7 +60,7 @@ from dynq_cli.engine.kernels.wide import multiply, replace
 _ROW = 0xFFFFFFFF
 
 
-@kernel
+@bare
 def _move(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int, old: Words, new: Words) -> Int:
     """The payload of a row went from old to new: sum, live list and queue of its group follow."""
     t, group = N[v, N_TABLE], N[v, N_GROUP]
@@ -81,7 +82,7 @@ def _move(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int, old: Wo
     return fits
 
 
-@kernel(inline="always")
+@bare(inline="always")
 def _payload_of_leaf(N: Words, v: Int, many: Int, payload: Words) -> None:
     live = np.int64(many > 0)
     payload[0] = live if N[v, N_CLAMP] else many
@@ -90,7 +91,7 @@ def _payload_of_leaf(N: Words, v: Int, many: Int, payload: Words) -> None:
     payload[3] = 0
 
 
-@kernel
+@bare
 def _leaf_row(
     a64: Words,
     a32: Halves,
@@ -116,7 +117,7 @@ def _leaf_row(
     return row
 
 
-@kernel
+@bare
 def _look_ahead(
     a64: Words,
     a32: Halves,
@@ -156,7 +157,7 @@ def _look_ahead(
                     prefetch(a64, record(T, t, head) + (N[v, N_PREV] >> 1))
 
 
-@kernel
+@bare
 def update_leaf(
     a64: Words,
     a32: Halves,
@@ -176,6 +177,7 @@ def update_leaf(
     key: Words,
     before: Words,
     after: Words,
+    ahead: Words,
 ) -> Int:
     """Entries start … stop of a settled batch of base table t, for leaf v.
 
@@ -183,7 +185,6 @@ def update_leaf(
     whether its filters hold. They are looked at for rows that come, never for rows that go.
     """
     shared, leaf_row = N[v, N_TABLE] == t, N[v, N_LEAF_ROW]
-    ahead = np.empty(AHEAD, np.int64)
     for i in range(start, stop):
         if shared and (i - start) % AHEAD == 0:
             _look_ahead(a64, a32, T, N, lists, v, t, touched, i, min(i + AHEAD, stop), key, ahead)
@@ -219,7 +220,7 @@ def update_leaf(
     return OK
 
 
-@kernel
+@bare
 def release_leaf(
     a64: Words,
     a32: Halves,
@@ -253,7 +254,7 @@ def release_leaf(
         leave_group(a64, a32, T, N, lists, v, g)
 
 
-@kernel
+@bare
 def _recompute(a64: Words, a32: Halves, T: Words, N: Words, lists: Words, n: Int, at: Int, value: Words) -> Int:
     """Π of the children's sums for the row whose record is at `at`; False if it does not fit."""
     for p in range(0, N[n, N_WIDTH], 2):
@@ -280,7 +281,7 @@ def _recompute(a64: Words, a32: Halves, T: Words, N: Words, lists: Words, n: Int
     return True
 
 
-@kernel
+@bare
 def _touch_readers(a32: Halves, T: Words, N: Words, c: Int, t: Int) -> None:
     """Queue the rows of table t, the parent's, that read a touched group of child c."""
     group = N[c, N_GROUP]
@@ -294,7 +295,7 @@ def _touch_readers(a32: Halves, T: Words, N: Words, c: Int, t: Int) -> None:
             row = np.int64(a32[2 * record(T, t, row) + N[c, N_VNEXT]])
 
 
-@kernel
+@bare
 def propagate(
     a64: Words, a32: Halves, T: Words, N: Words, lists: Words, first: Int, stop: Int, before: Words, after: Words
 ) -> Int:
@@ -311,7 +312,9 @@ def propagate(
             row = np.int64(dequeue(a32, T, t))
             if row < 0:
                 break
-            at = record(T, t, row)
+            at, following = record(T, t, row), record(T, t, max(T[t, T_QHEAD], np.int64(0)))
+            prefetch(a64, following)
+            prefetch(a64, following + N[n, N_VALUE])
             if not _recompute(a64, a32, T, N, lists, n, at, after):
                 return OVERFLOW
             changed = False
