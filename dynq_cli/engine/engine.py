@@ -21,6 +21,7 @@ from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.check import check_engine
 from dynq_cli.engine.kernels import base, enumerate, update
 from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.kernels.commit import run_commits
 from dynq_cli.engine.kernels.groups import start_row
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.kernels.table import find, find_or_insert, next_with_key
@@ -50,15 +51,23 @@ class Changes:
     def __len__(self) -> int:
         return len(self.ops)
 
+    def part(self, start: int, stop: int) -> Changes:
+        """Changes start … stop."""
+        computed = self.computed if self.computed is _NO_VALUES else self.computed[start:stop]
+        passes = self.passes if self.passes is _NO_FILTERS else self.passes[start:stop]
+        return Changes(self.codes[start:stop], self.ops[start:stop], self.counts[start:stop], computed, passes)
+
 
 class BatchError(Exception):
-    """A batch that cannot be: `reason` of fields.py, and the change at fault."""
+    """A batch that cannot be: `reason` of fields.py, the change at fault, and, of a sequence of
+    commits, how many hold."""
 
-    def __init__(self, relation: str, reason: int, change: int) -> None:
+    def __init__(self, relation: str, reason: int, change: int, applied: int | None = None) -> None:
         super().__init__(f"{relation}: change {change}: reason {reason}")
         self.relation = relation
         self.reason = reason
         self.change = change
+        self.applied = applied
 
 
 class OverflowedError(Exception):
@@ -78,6 +87,15 @@ class _Resolved:
     n: int
 
 
+class _Work:
+    """Arrays that a call of `run_commits` works in."""
+
+    def __init__(self) -> None:
+        # A change by key touches the row that goes and the row that comes.
+        self.touched, self.first, self.last = (np.empty(2 * CHUNK, np.int32) for _ in range(3))
+        self.delta, self.old, self.new = (np.empty(2 * CHUNK, np.int64) for _ in range(3))
+
+
 class Engine:
     def __init__(self, layout: Layout, arena: Arena | None = None) -> None:
         self.layout = layout
@@ -86,6 +104,8 @@ class Engine:
         self._key = np.zeros(wide, np.int64)
         self._before, self._after = np.zeros(4, np.int64), np.zeros(4, np.int64)
         self._ahead = np.zeros(AHEAD, np.int64)
+        self._work = _Work()
+        self._of_relation = {name: self._reached(b) for name, b in layout.bases.items()}
         if arena is not None:
             self.arena = arena
             return
@@ -94,6 +114,12 @@ class Engine:
             self.arena.reserve(table, 1)
         for tree in layout.trees.values():
             self._start_root(tree)
+
+    def _reached(self, base_: BaseLayout) -> tuple[Codes, Codes]:
+        """The leaves on a relation, and first and last node of the trees they are in."""
+        trees = [self.layout.trees[name] for name in dict.fromkeys(leaf.query for leaf in base_.leaves)]
+        ranges = [n for tree in trees for n in (tree.first, tree.stop)]
+        return np.array([leaf.node for leaf in base_.leaves], np.int64), np.array(ranges, np.int64)
 
     def _start_root(self, tree: TreeLayout) -> None:
         a = self.arena
@@ -107,6 +133,11 @@ class Engine:
 
     def apply(self, batch: Mapping[str, Changes]) -> None:
         """One commit: all changes or none. Raises BatchError with nothing changed."""
+        if len(batch) == 1:
+            ((relation, changes),) = batch.items()
+            if 0 < len(changes) <= CHUNK:
+                self._run_commits(self.layout.bases[relation], changes, 0, np.array([len(changes)], np.int64))
+                return
         resolved: list[_Resolved] = []
         for relation, changes in batch.items():
             try:
@@ -131,6 +162,66 @@ class Engine:
                     a.a64, a.a32, a.T, a.N, self.lists, leaf.node, r.base.table, r.touched, r.old, r.new, r.n
                 )
             base.forget(a.a64, a.T, r.base.table, r.touched, r.new, r.n)
+
+    def apply_commits(self, relation: str, changes: Changes, ends: Codes) -> None:
+        """Commits of one relation, in order: the k-th ends before change `ends[k]`.
+
+        Raises BatchError at the first that is refused, with the number of those before it, which hold.
+        """
+        layout = self.layout.bases[relation]
+        done = 0
+        while done < len(ends):
+            start = int(ends[done - 1]) if done else 0
+            many = int(np.searchsorted(ends, start + CHUNK, side="right")) - done
+            try:
+                if many:
+                    self._run_commits(layout, changes, start, ends[done : done + many])
+                else:
+                    many = 1
+                    self.apply({relation: changes.part(start, int(ends[done]))})
+            except BatchError as error:
+                at = error.change + (0 if error.applied is not None else start)
+                raise BatchError(relation, error.reason, at, done + (error.applied or 0)) from None
+            done += many
+
+    def _run_commits(self, layout: BaseLayout, changes: Changes, start: int, ends: Codes) -> None:
+        a, w, many = self.arena, self._work, int(ends[-1]) - start
+        a.reserve(layout.table, many)
+        for leaf in layout.leaves:
+            for table in self.layout.leaf_paths[leaf.node]:
+                a.reserve(table, many)
+        leaves, trees = self._of_relation[layout.relation.name]
+        reason, at, applied = run_commits(
+            a.a64,
+            a.a32,
+            a.T,
+            a.N,
+            self.lists,
+            layout.table,
+            leaves,
+            trees,
+            changes.codes,
+            changes.ops,
+            changes.counts,
+            changes.computed,
+            changes.passes,
+            start,
+            ends,
+            w.touched,
+            w.first,
+            w.last,
+            w.delta,
+            w.old,
+            w.new,
+            self._key,
+            self._before,
+            self._after,
+            self._ahead,
+        )
+        if reason == f.OVERFLOW:
+            raise OverflowedError
+        if reason != f.OK:
+            raise BatchError(layout.relation.name, reason, int(at), int(applied))
 
     def _resolve(self, layout: BaseLayout, changes: Changes) -> _Resolved:
         a, t, many = self.arena, layout.table, len(changes)

@@ -9,9 +9,10 @@ live.test("q", {"x": 1})           how often the result has a row
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from dynq_cli.engine.codes import Codes, arrow_type, decode, encode
@@ -56,11 +57,29 @@ class Live:
             self.engine.apply(batch)
         except BatchError as error:
             self.dictionaries.truncate(known)
-            reason = _REASONS[error.reason]
-            raise RejectedError(f"{error.relation}: row {error.change + 1} {reason}") from None
+            raise _rejected(error) from None
         except RejectedError:
             self.dictionaries.truncate(known)
             raise
+
+    def apply_commits(self, relation: str, table: pa.Table, ends: Sequence[int] | Codes) -> None:
+        """Many commits of one relation in one table: the k-th ends before row `ends[k]`.
+
+        Each is checked by itself. Raises RejectedError at the first that is refused; those before it hold.
+        """
+        stops = np.asarray(ends, np.int64)
+        if len(stops) == 0 or stops[-1] != len(table) or (np.diff(stops, prepend=0) < 0).any():
+            raise UsageError("the ends of commits have to ascend to the number of rows")
+        known = self.dictionaries.counts()
+        try:
+            changes = changes_of(table, self._base(relation), self.dictionaries)
+        except RejectedError:
+            self.dictionaries.truncate(known)
+            raise
+        try:
+            self.engine.apply_commits(relation, changes, stops)
+        except BatchError as error:
+            raise _rejected(error) from None
 
     def _base(self, relation: str) -> BaseLayout:
         if relation not in self.layout.bases:
@@ -144,6 +163,10 @@ class Live:
     def _check(self) -> None:
         self.dictionaries._check()
         self.engine._check()
+
+
+def _rejected(error: BatchError) -> RejectedError:
+    return RejectedError(f"{error.relation}: row {error.change + 1} {_REASONS[error.reason]}")
 
 
 def _constant(column: OutputColumn) -> pa.Scalar:

@@ -26,10 +26,10 @@ def advice_of(graph: Hypergraph, classes: Classification) -> Iterator[str]:
     if not graph.comparisons:
         added = _smallest(graph, lambda g: not not_q_hierarchical(g))
         if added:
-            yield f"if {_listed(added)} were in the head, updates would be O(1)"
+            yield f"if {_listed(added)} were in the head, a change would touch one row per level"
         for v in sorted(graph.free):
             if not not_q_hierarchical(graph.with_free(graph.free - {v})):
-                yield f"without {v} in the head, updates would be O(1)"
+                yield f"without {v} in the head, a change would touch one row per level"
 
 
 def _break_cycle(graph: Hypergraph) -> Iterator[str]:

@@ -9,7 +9,7 @@ cyclic                … +join                atoms joined without a guard unti
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dynq_cli.plan.advise import advice_of
 from dynq_cli.plan.cost import WEIGHTS, Weights, cost_of
@@ -17,6 +17,7 @@ from dynq_cli.plan.extend import extensions
 from dynq_cli.plan.guarantees import Kept, guarantees_of, ivm_epsilon_guarantees, updates_of
 from dynq_cli.plan.materialise import Merged, loomis_whitney_degree, merge
 from dynq_cli.plan.order import completions, layered, obstacle
+from dynq_cli.plan.over_views import with_views
 from dynq_cli.plan.plan import AnyPlan, DistinctTree, Plan, Strategy, UpdateCost
 from dynq_cli.plan.search import Search, leaf
 from dynq_cli.plan.union import plan_union
@@ -71,10 +72,11 @@ class _Chooser:
                 f"kept with {added} added to the head; the result asked for is its projection, kept as a table"
             )
         tree, order, refusal = self._tree(shape, head, projected)
-        kept = Kept(self.query, tree, self.weights, bool(order), projected)
+        distinct = tuple(self._distinct_trees(shape))
+        kept = Kept(self.query, tree, self.weights, bool(order), projected, distinct)
         updates = updates_of(kept)
         if not order:
-            advice += self._hints(shape, updates, projected)
+            advice += self._hints(shape, kept, updates)
         return Plan(
             query=self.query,
             classification=classes,
@@ -82,9 +84,9 @@ class _Chooser:
             tree=tree,
             head=tuple(v.name for v in self.query.variables if v.name in head),
             order=order,
-            guarantees=guarantees_of(kept, updates),
+            guarantees=with_views(guarantees_of(kept, updates), self.query.atoms, updates, views),
             updates=updates,
-            distinct=tuple(self._distinct_trees(shape)),
+            distinct=distinct,
             views=views,
             notes=tuple(self.notes),
             advice=tuple(advice),
@@ -155,7 +157,7 @@ class _Chooser:
         why = within or obstacle(edges, state.comparisons, next(iter(completions(wanted, names))))
         return f"order_by [{', '.join(map(str, self.query.order))}] cannot be kept: {why}"
 
-    def _hints(self, shape: _Shape, updates: Sequence[UpdateCost], projected: bool) -> Iterator[str]:
+    def _hints(self, shape: _Shape, kept: Kept, updates: Sequence[UpdateCost]) -> Iterator[str]:
         """Relations whose changes another tree would make cheap, if the spec said that they are frequent."""
         for i, atom in enumerate(self.query.atoms):
             relation = self.spec.relation(atom.source)
@@ -166,7 +168,7 @@ class _Chooser:
             weights = Weights(tuple(heavy), self.weights.keys)
             tree = Search(shape.graph, shape.leaves, weights, self.rank).run()
             assert tree is not None
-            other = updates_of(Kept(self.query, tree, weights, False, projected))
+            other = updates_of(replace(kept, tree=tree, weights=weights))
             if all(other[j].bound != "O(n)" for j, s in enumerate(same) if s):
                 slow = [u.atom for u in other if u.bound == "O(n)"]
                 yield (
@@ -196,7 +198,7 @@ class _Chooser:
             tree=tree,
             head=(),
             order=(),
-            guarantees=ivm_epsilon_guarantees(degree),
+            guarantees=with_views(ivm_epsilon_guarantees(degree), self.query.atoms, cost, views),
             updates=tuple(cost),
             views=views,
         )

@@ -10,17 +10,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from dynq_cli.plan.bounds import POWERS, total
 from dynq_cli.plan.cost import Weights, is_keyed
-from dynq_cli.plan.plan import Guarantee, Guarantees, UpdateCost
+from dynq_cli.plan.plan import DistinctTree, Guarantee, Guarantees, UpdateCost
 from dynq_cli.plan.view_tree import Node
-from dynq_cli.query.normal_form import ConjunctiveQuery
-
-BOUNDS = ("O(1)", "O(log n)", "O(n)")
-
-
-def worst(bounds: list[str]) -> str:
-    """The largest of some bounds."""
-    return max(bounds, key=BOUNDS.index, default=BOUNDS[0])
+from dynq_cli.query.normal_form import Atom, ConjunctiveQuery
 
 
 def show(node: Node) -> str:
@@ -36,28 +30,44 @@ class Kept:
     weights: Weights
     ordered: bool
     projected: bool
+    distinct: tuple[DistinctTree, ...] = ()
 
     @property
     def joins(self) -> list[Node]:
         return [n for n in self.tree.walk() if n.kind == "join"]
 
+    @property
+    def is_filtered_by_having(self) -> bool:
+        """Whether groups are told apart by HAVING only when they are read: a table keeps those that pass."""
+        return self.query.having is not None and not self.query.one_row and not self.projected
+
+    @property
+    def distinct_tables(self) -> list[DistinctTree]:
+        """Trees that hold more than the groups and the counted variable: their projection is kept as a table."""
+        head = frozenset(self.query.head)
+        return [d for d in self.distinct if d.tree.output_variables != head | {d.variable}]
+
 
 def updates_of(kept: Kept) -> tuple[UpdateCost, ...]:
-    """What a changed row touches, atom by atom."""
+    """What a changed row touches, atom by atom; of several trees, where it touches most."""
     found: dict[int, UpdateCost] = {}
-    _climb(kept, kept.tree, [], found)
+    for tree in (kept.tree, *(d.tree for d in kept.distinct)):
+        _climb(kept, tree, [], found)
     return tuple(found[i] for i in sorted(found))
 
 
 def _climb(kept: Kept, node: Node, path: list[tuple[Node, Node]], found: dict[int, UpdateCost]) -> None:
     if node.atom is not None:
-        found[node.atom] = _cost_along(kept, kept.query.atoms[node.atom].brief, path)
+        cost = _cost_along(kept, kept.query.atoms[node.atom], path)
+        found[node.atom] = max(found.get(node.atom, cost), cost, key=lambda c: POWERS.index(c.bound[2:-1]))
     for child in node.children:
         _climb(kept, child, [(node, child), *path], found)
 
 
-def _cost_along(kept: Kept, name: str, path: list[tuple[Node, Node]]) -> UpdateCost:
-    wide, bound = [], "O(1)"
+def _cost_along(kept: Kept, atom: Atom, path: list[tuple[Node, Node]]) -> UpdateCost:
+    name, wide, bound = atom.brief, [], "O(1)"
+    if _has_nulls(atom):
+        wide.append(f"every row of {show(path[0][0])} by a NULL")
     for parent, child in path:
         siblings = [c for c in parent.children if c is not child]
         if parent.kind == "join":
@@ -81,6 +91,12 @@ def _cost_along(kept: Kept, name: str, path: list[tuple[Node, Node]]) -> UpdateC
     return UpdateCost(name, bound, "touches one row per level, each through an ordered tree")
 
 
+def _has_nulls(atom: Atom) -> bool:
+    """Whether it is the inner side of a NOT IN where one NULL rules out every row."""
+    binding = atom.binding(atom.null_aware) if atom.null_aware is not None else None
+    return binding is not None and binding.scalar.nullable
+
+
 def _names(kept: Kept, node: Node) -> str:
     return ", ".join(kept.query.atoms[i].brief for i in node.atoms)
 
@@ -94,7 +110,7 @@ def guarantees_of(kept: Kept, updates: tuple[UpdateCost, ...]) -> Guarantees:
 
 
 def _update(kept: Kept, updates: tuple[UpdateCost, ...]) -> Guarantee:
-    bound = worst([u.bound for u in updates])
+    bound = total(u.bound for u in updates)
     if bound == "O(1)":
         meaning = "a change touches one row per level of the tree, however large the data and the result are"
     elif bound == "O(log n)":
@@ -102,10 +118,14 @@ def _update(kept: Kept, updates: tuple[UpdateCost, ...]) -> Guarantee:
     else:
         heavy = [u.atom for u in updates if u.bound == bound]
         meaning = f"a change of {_either(heavy)} can touch many rows; see changes"
-    if not kept.projected:
-        return Guarantee(bound, meaning)
-    further = "; each of the Δ rows that come or go in the result before projection updates one row of the table"
-    return Guarantee(f"{bound[:-1]} + |Δ|)", meaning + further)
+    fed = []
+    if kept.projected:
+        fed.append("each of the Δ rows that come or go in the result before projection updates one row of the table")
+    if kept.is_filtered_by_having:
+        fed.append("HAVING is evaluated for each of the Δ groups that change")
+    for d in kept.distinct_tables:
+        fed.append(f"each of the Δ rows that come or go in the tree of {d.aggregate} updates one row of its table")
+    return Guarantee(total([bound, *["O(|Δ|)" for _ in fed]]), "; ".join([meaning, *fed]))
 
 
 def _either(words: list[str]) -> str:
@@ -129,6 +149,8 @@ def _filtered(kept: Kept) -> str:
 def _delay(kept: Kept) -> Guarantee:
     if kept.projected:
         return Guarantee("O(1)", "the projected result is a table and is read row by row")
+    if kept.is_filtered_by_having:
+        return Guarantee("O(groups)", "groups are filtered by HAVING while they are enumerated")
     filtered = _filtered(kept)
     if filtered:
         return Guarantee("O(n)", f"rows are filtered by {filtered} while they are enumerated")
@@ -143,6 +165,8 @@ def _count(kept: Kept) -> Guarantee:
 def _jth(kept: Kept) -> Guarantee:
     if kept.query.is_boolean or kept.query.one_row:
         return Guarantee("O(1)", "the result has at most one row")
+    if kept.is_filtered_by_having:
+        return Guarantee("O(groups)", "positions are counted before HAVING filters")
     if not kept.ordered:
         way = "walks the table" if kept.projected else "walks the first level and skips whole subtrees by their counts"
         return Guarantee("O(n)", f"{way}; order_by makes it O(log n)")
@@ -157,16 +181,20 @@ def _space(kept: Kept) -> Guarantee:
         parts += ["|" + " ⋈ ".join(_names(kept, c) for c in j.children) + "|" for j in kept.joins]
     if kept.projected:
         parts.append(f"|{kept.query.name}|")
+    pairs = [", ".join([*kept.query.head, d.variable]) for d in kept.distinct_tables]
+    parts += [f"|{kept.query.name}({pair})|" for pair in pairs]
     bound = f"O({' + '.join(parts)})"
     if len(parts) == 1:
         return Guarantee(bound, "the views are as large as the base tables; the result is never stored")
     stored = [f"the join of {' and '.join(_names(kept, c) for c in j.children)}" for j in kept.joins]
     stored += ["the projected result"] if kept.projected else []
-    return Guarantee(bound, f"{' and '.join(stored)} is stored, within the budget of max_view_rows")
+    stored += [f"the table of distinct {pair}" for pair in pairs]
+    verb = "is" if len(stored) == 1 else "are"
+    return Guarantee(bound, f"{' and '.join(stored)} {verb} stored, within the budget of max_view_rows")
 
 
 def ivm_epsilon_guarantees(degree: int) -> Guarantees:
-    """Thesis of the triangle paper, with ε = 1/2: rows are split by the degree of their values."""
+    """IVM-epsilon with ε = 1/2: rows are split by the degree of their values."""
     shape = "triangle" if degree == 3 else f"Loomis–Whitney query of degree {degree}"
     return Guarantees(
         Guarantee("O(n^0.5)", f"amortised: the atoms of the {shape} are split into heavy and light values"),

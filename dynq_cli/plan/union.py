@@ -4,7 +4,8 @@
     inclusion-exclusion   every intersection of members is q-hierarchical, so it can be counted in O(1)
     table                 otherwise the distinct rows are kept in a table
 
-The intersection of conjunctive queries is the conjunction of their bodies with the heads made equal.
+The intersection of conjunctive queries is the conjunction of their bodies with the heads made equal,
+NULL to NULL, as UNION does.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import combinations
 
-from dynq_cli.plan.guarantees import worst
+from dynq_cli.plan.bounds import total
 from dynq_cli.plan.plan import AnyPlan, Guarantee, Guarantees, Plan, UnionCount, UnionPlan
 from dynq_cli.query.classify import Classification, classify
 from dynq_cli.query.hypergraph import Hypergraph
@@ -92,28 +93,20 @@ def intersection(queries: Sequence[ConjunctiveQuery]) -> Hypergraph | None:
 
 
 def _guarantees(query: UnionQuery, members: Sequence[AnyPlan], count_by: UnionCount) -> Guarantees:
-    update = _worst(members, "update")
-    delay = _worst(members, "delay")
-    stored = f"O(n + |{query.name}|)"
-    spaces = [m.guarantees.space.bound for m in members]
-    space = next((s for s in spaces if s != "O(n)"), "O(n)")
+    is_table = count_by == "table"
+    delay = [m.guarantees.delay.bound for m in members]
+    update = [m.guarantees.update.bound for m in members] + ["O(|Δ|)"] * is_table
+    space = [m.guarantees.space.bound for m in members] + [f"O(|{query.name}|)"] * is_table
+    fed = "; each of the Δ rows that come or go in a member updates one row of the table" * is_table
     counts = {
         "sum": "the members' counts add up",
         "inclusion-exclusion": "from the counts of the members and of their intersections, each kept in O(1)",
         "table": "the distinct rows are kept in a table",
     }
     return Guarantees(
-        Guarantee(update, "that of the member that costs most"),
-        Guarantee(delay, "members are read in turn, each row reported by one of them only"),
+        Guarantee(total(update), "that of the member that costs most" + fed),
+        Guarantee(total(delay), "members are read in turn, each row reported by one of them only"),
         Guarantee("O(1)", counts[count_by]),
         Guarantee("O(n)", "walks the members; a union keeps no order"),
-        Guarantee(
-            stored if count_by == "table" else space,
-            "that of the members" + (" and of the table of distinct rows" if count_by == "table" else ""),
-        ),
+        Guarantee(total(space), "that of the members" + " and of the table of distinct rows" * is_table),
     )
-
-
-def _worst(members: Sequence[AnyPlan], which: str) -> str:
-    bounds = [getattr(m.guarantees, which).bound for m in members]
-    return worst([b if b in ("O(1)", "O(log n)", "O(n)") else "O(n)" for b in bounds])

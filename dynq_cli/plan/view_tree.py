@@ -81,6 +81,10 @@ class Node:
         return tuple(n.atom for n in self.walk() if n.atom is not None)
 
     @property
+    def output_variables(self) -> frozenset[str]:
+        return frozenset().union(*(n.vars for n in self.walk() if n.output))
+
+    @property
     def is_simple(self) -> bool:
         """Whether every child is a guard of its parent, so that a change touches one row per level."""
         return all(child.guards(parent) for parent, child in self.edges())
@@ -142,4 +146,4 @@ class Node:
             if n.output and any(c.output for c in n.children):
                 siblings = [c for c in n.children if c.atom not in tested]
                 assert all(c.output for c in siblings), "the output set is closed under siblings"
-        assert frozenset().union(*(n.vars for n in self.walk() if n.output)) == head, "the output set has the head"
+        assert self.output_variables == head, "the output set has the head"

@@ -177,9 +177,7 @@ def _count_run(
 
 
 @bare
-def _advance(
-    a64: Words, a32: Halves, T: Words, N: Words, levels: Words, above: Words, current: Words
-) -> Int:
+def _advance(a64: Words, a32: Halves, T: Words, N: Words, levels: Words, above: Words, current: Words) -> Int:
     """The next combination after the innermost level has run out; False after the last one."""
     i = len(levels) - 2
     while i >= 0:

@@ -1,0 +1,90 @@
+"""Commits of one relation, one after the other, in one call: the whole path from changes to roots.
+
+Small commits cost what they touch, not what calling kernels from Python costs. The caller has made room
+in every table for all changes of the call.
+"""
+
+import numpy as np
+
+from dynq_cli.engine.kernels.base import collect, forget, settle, take_back
+from dynq_cli.engine.kernels.cache import bare
+from dynq_cli.engine.kernels.fields import OK, Bytes, Flags, Halves, Int, Words
+from dynq_cli.engine.kernels.update import propagate, release_leaf, update_leaf
+
+
+@bare
+def run_commits(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    lists: Words,
+    t: Int,
+    leaves: Words,
+    trees: Words,
+    codes: Words,
+    ops: Bytes,
+    counts: Words,
+    computed: Words,
+    passes: Flags,
+    start: Int,
+    ends: Words,
+    touched: Halves,
+    first: Halves,
+    last: Halves,
+    delta: Words,
+    old: Words,
+    new: Words,
+    key: Words,
+    before: Words,
+    after: Words,
+    ahead: Words,
+) -> tuple[Int, Int, Int]:
+    """Commits that end at the changes `ends`, the first starting at `start`.
+
+    Returns (OK, -1, number of commits), or what is wrong, the change at fault, and how many commits hold:
+    the one at fault has changed nothing, unless a count overflowed.
+    """
+    for done in range(len(ends)):
+        reason, at, n = collect(
+            a64, a32, T, t, codes, ops, counts, start, ends[done], touched, delta, first, last, np.int64(0), ahead
+        )
+        if reason != OK:
+            take_back(a64, a32, T, t, touched, n)
+            return reason, at, done
+        reason, at = settle(a64, a32, T, t, touched, delta, last, n, old, new)
+        if reason != OK:
+            return reason, at, done
+        for v in leaves:
+            reason = update_leaf(
+                a64,
+                a32,
+                T,
+                N,
+                lists,
+                v,
+                t,
+                touched,
+                first,
+                old,
+                new,
+                np.int64(0),
+                n,
+                computed,
+                passes,
+                key,
+                before,
+                after,
+                ahead,
+            )
+            if reason != OK:
+                return reason, start, done
+        for k in range(0, len(trees), 2):
+            reason = propagate(a64, a32, T, N, lists, trees[k], trees[k + 1], before, after)
+            if reason != OK:
+                return reason, start, done
+        for v in leaves:
+            release_leaf(a64, a32, T, N, lists, v, t, touched, old, new, n)
+        forget(a64, T, t, touched, new, n)
+        start = ends[done]
+    return OK, np.int64(-1), len(ends)
