@@ -13,25 +13,28 @@ import numpy as np
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.kernels.table import rehash
+from dynq_cli.engine.memory import Memory
 
 ALIGN = 8  # words: records start on cache lines
 LEAST_ROWS = 8
+LEAST_WORDS = 1 << 16
 GROWTH = 1.5
 
 
 class Arena:
     """Tables in `T`, nodes in `N`, their data in one array seen as `a64` and `a32`."""
 
-    def __init__(self, tables: Words, nodes: Words, words: int = 1024) -> None:
+    def __init__(self, tables: Words, nodes: Words, memory: Memory | None = None) -> None:
         self.T = tables
         self.N = nodes
         self.top = 0
         self.holes: list[tuple[int, int]] = []
-        self._view(np.zeros(words, np.int64))
+        self._memory = memory or Memory(LEAST_WORDS)
+        self._view()
 
-    def _view(self, memory: Words) -> None:
-        self.a64 = memory
-        self.a32 = memory.view(np.int32)
+    def _view(self) -> None:
+        self.a64 = self._memory.words
+        self.a32 = self.a64.view(np.int32)
 
     def reserve(self, table: int, rows: int) -> None:
         """Room for that many rows more. O(table) when it grows, by half at least; amortised O(1) a row."""
@@ -74,15 +77,15 @@ class Arena:
             return place
         place = self.top
         if place + words > len(self.a64):
-            grown = np.zeros(max(int(len(self.a64) * GROWTH), place + words), np.int64)
-            grown[: self.top] = self.a64[: self.top]
-            self._view(grown)
+            self._memory.grow(place + words)
+            self._view()
         self.top += words
         return place
 
     def _free(self, place: int, words: int) -> None:
         """Give a region back, joined with free neighbours."""
         start, end = place, place + _rounded(words)
+        self._memory.discard(start, end)
         kept = []
         for at, size in self.holes:
             if at + size == start:

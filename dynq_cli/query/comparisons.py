@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 
-from dynq_cli.spec.types import Type
+from dynq_cli.spec.types import Type, widen
 
 # A bound on x − y: its value, and 0 if it may be reached or −1 if not; tuples order by tightness.
 Bound = tuple[Decimal, int]
@@ -42,6 +42,12 @@ def step_of(type_: Type) -> Decimal | None:
     if type_.is_integer or type_.is_temporal or type_.name == "bool":
         return Decimal(1)
     return Decimal(1).scaleb(-type_.scale) if type_.name == "decimal" else None
+
+
+def step_between(a: Type, b: Type) -> Decimal | None:
+    """The step of the differences between values of two types, or None where they are dense."""
+    common = widen(a, b)
+    return None if common is None else step_of(common)
 
 
 def bound_of(op: str, offset: Decimal, step: Decimal | None) -> Bound:

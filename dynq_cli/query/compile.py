@@ -8,8 +8,9 @@ from dynq_cli.errors import Place, Problem, SpecError
 from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn, Query, UnionQuery, VariableOrder
 from dynq_cli.query.normalise import normalise
 from dynq_cli.query.problems import QueryProblems
+from dynq_cli.query.scalar import quote
 from dynq_cli.spec.model import QuerySpec, Spec, Text
-from dynq_cli.spec.types import widen
+from dynq_cli.spec.types import Type, widen
 
 
 def compile_spec(spec: Spec) -> dict[str, Query]:
@@ -61,8 +62,9 @@ def _compile_rules(spec: Spec, query: QuerySpec) -> Query:
         raise SpecError(problems)
     if len(members) == 1:
         return members[0]
+    types = [column.type for column in members[0].columns]
     for text, member in zip(query.texts[1:], members[1:], strict=True):
-        problems += _check_heads(text.place(), members[0], member)
+        problems += _check_head(text.place(), members[0], types, member)
     if problems:
         raise SpecError(problems)
     named = tuple(replace(m, name=f"{query.name}.{i}") for i, m in enumerate(members, 1))
@@ -70,7 +72,8 @@ def _compile_rules(spec: Spec, query: QuerySpec) -> Query:
     return UnionQuery(query.name, named, columns, query.semantics or "set")
 
 
-def _check_heads(place: Place, first: ConjunctiveQuery, other: ConjunctiveQuery) -> list[Problem]:
+def _check_head(place: Place, first: ConjunctiveQuery, types: list[Type], other: ConjunctiveQuery) -> list[Problem]:
+    """Whether a rule fits the ones before; `types` are theirs, and widened to its own."""
     if len(first.columns) != len(other.columns):
         return [
             Problem(
@@ -79,15 +82,16 @@ def _check_heads(place: Place, first: ConjunctiveQuery, other: ConjunctiveQuery)
                 "the rules of one query are united: give all heads the same columns",
             )
         ]
-    return [
-        Problem(
-            place,
-            f"column {a.name} is {a.type} in the first rule and {b.type} here: no common type",
-            "the rules of one query are united: give all heads columns of the same types",
-        )
-        for a, b in zip(first.columns, other.columns, strict=True)
-        if widen(a.type, b.type) is None
-    ]
+    problems = []
+    for i, (column, here) in enumerate(zip(first.columns, other.columns, strict=True)):
+        common = widen(types[i], here.type)
+        if common is None:
+            message = f"column {column.name} is {types[i]} in the rules before and {here.type} here: no common type"
+            hint = "the rules of one query are united: give all heads columns of the same types"
+            problems.append(Problem(place, message, hint))
+        else:
+            types[i] = common
+    return problems
 
 
 def _columns(n: int) -> str:
@@ -95,13 +99,13 @@ def _columns(n: int) -> str:
 
 
 def union_columns(members: list[tuple[OutputColumn, ...]]) -> tuple[OutputColumn, ...]:
-    """The columns of a union: names of the first member, types widened; None of them must clash."""
+    """The columns of a union: names of the first member, types widened, which the caller has checked to be possible."""
     columns = []
     for several in zip(*members, strict=True):
         kind = several[0].type
         for other in several[1:]:
             common = widen(kind, other.type)
-            assert common is not None, "the caller has checked the types"
+            assert common is not None
             kind = common
         nullable = any(c.nullable for c in several)
         columns.append(OutputColumn(several[0].name, kind, nullable, "variable", several[0].name))
@@ -119,12 +123,13 @@ def _with_order(query: QuerySpec, compiled: Query) -> Query:
         if column is None:
             names = ", ".join(c.name for c in compiled.columns) or "none: the query is Boolean"
             problems.append(Problem(place, f"order_by: no output column {key.column}", f"the columns are {names}"))
-        elif column.kind == "aggregate" or (column.kind == "expression" and '"' in column.source):
-            message = f"order_by: {key.column} is an aggregate, and only the columns of groups can be ordered by"
+        elif column.kind == "aggregate" or _is_computed(compiled, column):
+            what = "an aggregate" if column.kind == "aggregate" else "computed from groups"
+            message = f"order_by: {key.column} is {what}, and only the columns of groups can be ordered by"
             problems.append(Problem(place, message, "order by columns of the GROUP BY"))
         elif column.kind == "variable":
             order.append(VariableOrder(column.source, key.descending))
-    if compiled.order and order and not problems:
+    if compiled.order and not problems:
         problems.append(
             Problem(
                 query.order_by[0].place or query.texts[0].place(),
@@ -138,3 +143,9 @@ def _with_order(query: QuerySpec, compiled: Query) -> Query:
     for entry in order:
         seen.setdefault(entry.variable, entry)
     return replace(compiled, order=tuple(seen.values()))
+
+
+def _is_computed(query: Query, column: OutputColumn) -> bool:
+    """Whether a column is an expression over groups and aggregates, and no constant."""
+    names = [*query.head, *(a.name for a in query.aggregates)] if isinstance(query, ConjunctiveQuery) else []
+    return column.kind == "expression" and any(quote(name) in column.source for name in names)

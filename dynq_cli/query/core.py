@@ -15,7 +15,7 @@ import re
 from dataclasses import dataclass, replace
 from decimal import Decimal
 
-from dynq_cli.query.comparisons import Closure, Edge, step_of
+from dynq_cli.query.comparisons import Closure, Edge, step_between
 from dynq_cli.query.normal_form import Atom, Comparison, ConjunctiveQuery, Scalar
 
 # Only plain columns: of other texts the equality need not be the outermost operation.
@@ -80,8 +80,7 @@ def _fixed(query: ConjunctiveQuery) -> frozenset[str]:
 
 
 def _step(query: ConjunctiveQuery, c: Comparison) -> Decimal | None:
-    left, right = step_of(query.variable(c.left).type), step_of(query.variable(c.right).type)
-    return None if left is None or right is None else min(left, right)
+    return step_between(query.variable(c.left).type, query.variable(c.right).type)
 
 
 def _extend(target: _Target, atoms: list[Atom], mapping: dict[str, str]) -> bool:

@@ -11,11 +11,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal, InvalidOperation
 
 from dynq_cli.query import scalar as sql
 from dynq_cli.query.classes import Classes, describe, unique_name, widest
+from dynq_cli.query.comparisons import bound_of, step_between
 from dynq_cli.query.draft import Draft, DraftComparison, Equality, Expression, Term
 from dynq_cli.query.normal_form import Atom, Binding, Comparison, ConjunctiveQuery, Scalar, Variable
 from dynq_cli.query.problems import QueryProblems, TextProblem
@@ -56,6 +57,7 @@ class _Normaliser:
         self.atoms = [_DraftedAtom(filters=list(a.filters)) for a in draft.atoms]
         self.required: set[Term] = set()
         self.offset_equalities: list[Equality] = []
+        self.stated: list[DraftComparison] = []
         self.comparisons: list[Comparison] = []
 
     def run(self) -> ConjunctiveQuery:
@@ -63,7 +65,7 @@ class _Normaliser:
         self._stop_on_problems()
         self._constants()
         self._stop_on_problems()
-        outside = [c for c in self.draft.comparisons if not (self._anti(c.left) or self._anti(c.right))]
+        outside = [c for c in self.stated if not (self._anti(c.left) or self._anti(c.right))]
         left = simplify(outside, self.offset_equalities, self.classes, self._add_filter)
         self.required |= left.required
         self.notes += left.notes
@@ -101,6 +103,7 @@ class _Normaliser:
                 self.classes.union(e.left, e.right)
         for c in self.draft.comparisons:
             self._check_types(c.left, c.op, c.right, c.at)
+            self.stated.append(_snapped(c))
 
     def _check_types(self, left: Term, op: str, right: Term, at: int) -> None:
         if widen(left.scalar.type, right.scalar.type) is None:
@@ -198,7 +201,7 @@ class _Normaliser:
             parts = value.parts if isinstance(value, Expression) else (value,)
             terms += [p for p in parts if isinstance(p, Term)]
         pairs: list[DraftComparison | Equality] = [*compared, *equalities]
-        linked: list[DraftComparison | Equality] = [*draft.equalities, *draft.comparisons]
+        linked: list[DraftComparison | Equality] = [*draft.equalities, *self.stated]
         pairs += [p for p in linked if self._anti(p.left) or self._anti(p.right)]
         for pair in pairs:
             terms += [pair.left, pair.right]
@@ -234,7 +237,7 @@ class _Normaliser:
                 self._link(e.left, self.classes.find(e.right), -e.offset)
             elif self._anti(e.right):
                 self._link(e.right, self.classes.find(e.left), e.offset)
-        for c in self.draft.comparisons:
+        for c in self.stated:
             if self._anti(c.left) or self._anti(c.right):
                 self._compare_anti(c)
 
@@ -282,11 +285,16 @@ class _Normaliser:
             common = widest(several)
             if common is None:
                 shown = ", ".join(dict.fromkeys(map(str, several)))
-                self._problem(0, f"{self.name[root]} joins columns of types without a common one: {shown}")
+                at = max((e.at for e in self.draft.equalities if self._joins(e, root)), default=0)
+                message = f"{self.name[root]} joins columns of types without a common one: {shown}"
+                self._problem(at, message, "cast one side in SQL, or declare the columns with one type")
                 self._stop_on_problems()
             assert common is not None
             types[root] = common
         return types
+
+    def _joins(self, e: Equality, root: Term) -> bool:
+        return any(not self._anti(t) and self.classes.find(t) == root for t in (e.left, e.right))
 
     def _finish(self) -> ConjunctiveQuery:
         types = self._types()
@@ -320,6 +328,14 @@ class _Normaliser:
         variables = [Variable(self.name[r], t, nullable.get(self.name[r], False)) for r, t in types.items()]
         variables += [Variable(b.variable, b.scalar.type) for a in self.atoms for b in a.private]
         return Speaker(self.draft, self.classes, self.name).query(atoms, self.comparisons, variables, self.notes)
+
+
+def _snapped(c: DraftComparison) -> DraftComparison:
+    """The same comparison with an offset that its type has: x < y + 0.5 on integers is x <= y."""
+    step = step_between(c.left.scalar.type, c.right.scalar.type)
+    if c.op == "!=" or bound_of("<=", c.offset, step)[0] == c.offset:
+        return c
+    return replace(c, op="<=", offset=bound_of(c.op, c.offset, step)[0])
 
 
 def _differ(a: str, b: str) -> bool:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 from dynq_cli.query.normal_form import Scalar
 from dynq_cli.spec.model import Column
-from dynq_cli.spec.types import BOOL, Type, decimal, widen
+from dynq_cli.spec.types import BOOL, MAX_PRECISION, Type, decimal, widen
 
 if TYPE_CHECKING:
     import duckdb
@@ -121,11 +121,12 @@ def shift(scalar: Scalar, offset: Decimal) -> Scalar:
         return Scalar(sql, Type("int64"), True, scalar.columns)
     if kind.is_float:
         return Scalar(f"({scalar.sql} + {offset!s}::DOUBLE)", Type("float64"), scalar.nullable, scalar.columns)
-    exact = widen(kind, _decimal_of(offset))
-    assert exact is not None and kind.is_numeric
-    wide = decimal(min(exact.precision + 1, 38), exact.scale)
-    sql = f"TRY_CAST({scalar.sql} AS {wide.sql}) + TRY_CAST({offset:f} AS {wide.sql})"
-    return Scalar(f"TRY_CAST({sql} AS {wide.sql})", wide, True, scalar.columns)
+    assert kind.is_numeric
+    fine = _decimal_of(offset)
+    exact = widen(kind, fine) or decimal(MAX_PRECISION, max(kind.scale, fine.scale))
+    wide = decimal(min(exact.precision + 1, MAX_PRECISION), exact.scale)
+    sql = f"CAST({scalar.sql} AS {wide.sql}) + CAST({offset:f} AS {wide.sql})"
+    return Scalar(f"TRY(CAST({sql} AS {wide.sql}))", wide, True, scalar.columns)
 
 
 def _decimal_of(value: Decimal) -> Type:

@@ -13,11 +13,10 @@ from decimal import Decimal
 
 from dynq_cli.query import scalar as sql
 from dynq_cli.query.classes import Classes
-from dynq_cli.query.comparisons import Closure, Edge, redundant, step_of
+from dynq_cli.query.comparisons import Closure, Edge, redundant, step_between
 from dynq_cli.query.draft import DraftComparison, Equality, Term
 from dynq_cli.query.normal_form import Comparison, Scalar, Temporal
 from dynq_cli.query.problems import refuse
-from dynq_cli.spec.types import widen
 
 TEMPORAL: dict[str, Temporal] = {"date": "date", "timestamp": "timestamp"}
 
@@ -159,5 +158,4 @@ def _is_exact(c: DraftComparison) -> bool:
 
 
 def _step(left: Term, right: Term) -> Decimal | None:
-    common = widen(left.scalar.type, right.scalar.type)
-    return step_of(common) if common is not None else None
+    return step_between(left.scalar.type, right.scalar.type)

@@ -1,0 +1,61 @@
+"""Memory that grows in place: address space is taken once, pages come as they are touched.
+
+An array that doubles by copying needs both copies at the moment of growth, and touches every page again.
+A large private mapping without reservation costs nothing until it is written to; where the system refuses
+one (limits on address space, strict accounting), smaller ones are tried, and growth copies.
+"""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+
+from dynq_cli.engine.kernels.fields import Words
+
+WORD = 8
+LARGEST = 1 << 40
+_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
+
+
+class Memory:
+    """Zeroed words that `grow` extends, in place if there is room, else by copying."""
+
+    def __init__(self, words: int, most: int = LARGEST) -> None:
+        self._most = most
+        self._mapping, self.words = _mapped(words * WORD, most)
+
+    @property
+    def size(self) -> int:
+        return len(self.words)
+
+    def grow(self, words: int) -> None:
+        """At least that many words; what is there stays. O(1) unless it has to copy."""
+        if words <= len(self.words):
+            return
+        grown = Memory(max(words, len(self.words) * 3 // 2), self._most)
+        grown.words[: len(self.words)] = self.words
+        self._mapping, self.words = grown._mapping, grown.words
+
+    def discard(self, start: int, stop: int) -> None:
+        """Words start … stop are not needed any more: their whole pages go back and read as 0."""
+        page = mmap.PAGESIZE
+        first, last = -(-start * WORD // page) * page, stop * WORD // page * page
+        if self._mapping is not None and last > first and hasattr(mmap, "MADV_DONTNEED"):
+            self._mapping.madvise(mmap.MADV_DONTNEED, first, last - first)
+
+
+def _mapped(least: int, most: int) -> tuple[mmap.mmap | None, Words]:
+    """The largest mapping the system gives, and its words; plain memory if it gives none."""
+    size = most
+    while size >= max(least, mmap.PAGESIZE):
+        try:
+            flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | _NO_RESERVE
+            mapping = mmap.mmap(-1, size, flags=flags)
+        except (OSError, ValueError):
+            size //= 4
+            continue
+        if hasattr(mmap, "MADV_HUGEPAGE"):
+            mapping.madvise(mmap.MADV_HUGEPAGE)
+        return mapping, np.frombuffer(mapping, np.int64)
+    return None, np.zeros(least // WORD, np.int64)
