@@ -15,6 +15,7 @@ import os
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from dynq_cli.engine.supported import refusal_of
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.plan.draw import draw_dot, draw_mermaid
@@ -85,8 +86,9 @@ def explain_text_of(text: str, file: str = "spec") -> str:
 
 
 def check_supported(path: str | os.PathLike[str]) -> None:
-    """Raise RejectedError, with one sentence, if this version cannot keep some query of the spec."""
+    """Raise RejectedError, with one sentence, for the first query of the spec that cannot be kept."""
     for name, plan in explain_spec(path).plans.items():
-        if plan.refusal:
-            raise RejectedError(f"query {name}: {plan.refusal}")
-    raise RejectedError("this version explains queries but has no engine to keep them yet; nothing was created")
+        reason = refusal_of(plan)
+        if reason:
+            raise RejectedError(f"query {name}: {reason}")
+    raise RejectedError("the queries can be kept in memory, but this version makes no states on disk yet")

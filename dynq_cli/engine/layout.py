@@ -131,6 +131,7 @@ class _Builder:
             order = (*relation.key, *(n for n in names if n not in relation.key))
             table = self._table(len(order), len(relation.key) or len(order))
             self.tables[table][f.T_MULT] = self.fields[table].wide()
+            self.tables[table][f.T_KEYED] = int(bool(relation.key))
             self.bases[relation.name] = BaseLayout(relation, table, order)
         trees = {name: self._tree(name, plan) for name, plan in self.plans.items()}
         for row, fields in zip(self.tables, self.fields, strict=True):

@@ -10,6 +10,8 @@ live.test("q", {"x": 1})           how often the result has a row
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -21,18 +23,19 @@ from dynq_cli.engine.engine import BLOCK, BatchError, Engine, OverflowedError
 from dynq_cli.engine.ingest import changes_of
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.layout import BaseLayout, Layout, layout_of
-from dynq_cli.engine.lossless import CodeError
+from dynq_cli.engine.lossless import CodeError, lossless
 from dynq_cli.engine.supported import refusal_of
-from dynq_cli.errors import RejectedError, UsageError
+from dynq_cli.errors import DynqError, RejectedError, UsageError
 from dynq_cli.plan.plan import AnyPlan, Plan
 from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn
-from dynq_cli.query.scalar import evaluate
+from dynq_cli.query.scalar import ScalarError, evaluate
 from dynq_cli.spec.model import Spec
 
 _REASONS = {
     f.NEGATIVE: "deletes a row that is not there",
     f.DUPLICATE_KEY: "has a key that is there already",
     f.NO_SUCH_KEY: "deletes a key that is not there",
+    f.TOO_MANY: "makes more than 2^63 - 1 copies of one row",
 }
 
 
@@ -48,19 +51,13 @@ class Live:
         self.layout: Layout = layout_of(list(spec.relations), kept)
         self.engine = Engine(self.layout)
         self.dictionaries = Dictionaries()
+        self._unusable = ""
 
     def apply(self, tables: Mapping[str, pa.Table]) -> None:
         """One commit of changes, by relation. Raises RejectedError with nothing changed."""
-        known = self.dictionaries.counts()
-        try:
+        with self._all_or_nothing():
             batch = {name: changes_of(table, self._base(name), self.dictionaries) for name, table in tables.items()}
             self.engine.apply(batch)
-        except BatchError as error:
-            self.dictionaries.truncate(known)
-            raise _rejected(error) from None
-        except RejectedError:
-            self.dictionaries.truncate(known)
-            raise
 
     def apply_commits(self, relation: str, table: pa.Table, ends: Sequence[int] | Codes) -> None:
         """Many commits of one relation in one table: the k-th ends before row `ends[k]`.
@@ -70,16 +67,35 @@ class Live:
         stops = np.asarray(ends, np.int64)
         if len(stops) == 0 or stops[-1] != len(table) or (np.diff(stops, prepend=0) < 0).any():
             raise UsageError("the ends of commits have to ascend to the number of rows")
+        with self._all_or_nothing():
+            changes = changes_of(table, self._base(relation), self.dictionaries)
+        with self._all_or_nothing():
+            self.engine.apply_commits(relation, changes, stops)
+
+    @contextmanager
+    def _all_or_nothing(self) -> Iterator[None]:
+        """What fails inside takes new dictionary values back and says why."""
+        self._usable()
         known = self.dictionaries.counts()
         try:
-            changes = changes_of(table, self._base(relation), self.dictionaries)
-        except RejectedError:
+            yield
+        except OverflowedError:
+            self._unusable = "a count passed 127 bits; start again from the data"
+            raise RejectedError(self._unusable) from None
+        except BatchError as error:
+            self.dictionaries.truncate(known)
+            reason = _REASONS[error.reason]
+            raise RejectedError(f"{error.relation}: row {error.change + 1} {reason}") from None
+        except (ScalarError, pa.ArrowException) as error:
+            self.dictionaries.truncate(known)
+            raise RejectedError(str(error)) from None
+        except DynqError:
             self.dictionaries.truncate(known)
             raise
-        try:
-            self.engine.apply_commits(relation, changes, stops)
-        except BatchError as error:
-            raise _rejected(error) from None
+
+    def _usable(self) -> None:
+        if self._unusable:
+            raise RejectedError(self._unusable)
 
     def _base(self, relation: str) -> BaseLayout:
         if relation not in self.layout.bases:
@@ -92,6 +108,7 @@ class Live:
         return self.engine.count(query)
 
     def _query(self, name: str) -> ConjunctiveQuery:
+        self._usable()
         if name not in self.layout.trees:
             raise UsageError(f"no query {name} in the spec; there is {', '.join(self.layout.trees)}")
         return self.layout.trees[name].plan.query
@@ -128,7 +145,7 @@ class Live:
     def _decoded(self, q: ConjunctiveQuery, column: OutputColumn, codes: Codes) -> pa.Array:
         kind = q.variable(column.source).type
         values = decode(codes, kind, self.dictionaries)
-        return values if kind == column.type else values.cast(arrow_type(column.type))
+        return values if kind == column.type else lossless(values, column.type)
 
     def test(self, query: str, row: Mapping[str, Any]) -> int:
         """How often the result has the row given by its output columns; 0 or 1 for sets. O(1)."""
@@ -145,17 +162,21 @@ class Live:
                     return 0
                 continue
             code = self._code(q, c, row[c.name])
-            if codes.setdefault(c.source, code) != code:
+            if code is None or codes.setdefault(c.source, code) != code:
                 return 0
         many = self.engine.copies(query, codes)
         return min(many, 1) if q.semantics == "set" else many
 
-    def _code(self, q: ConjunctiveQuery, column: OutputColumn, value: Any) -> int:
+    def _code(self, q: ConjunctiveQuery, column: OutputColumn, value: Any) -> int | None:
+        """The code of a value of a column; None if the variable, whose type may be narrower, cannot be it."""
         kind = q.variable(column.source).type
         try:
             typed = pa.array([value], arrow_type(column.type))
             if kind != column.type:
-                typed = typed.cast(arrow_type(kind))
+                try:
+                    typed = lossless(typed, kind)
+                except CodeError:
+                    return None
             return int(encode(typed, kind, self.dictionaries, intern=False)[0])
         except (pa.ArrowInvalid, pa.ArrowTypeError, CodeError, OverflowError) as error:
             raise RejectedError(f"column {column.name}: {value!r} is no {column.type}: {error}") from None
@@ -165,10 +186,7 @@ class Live:
         self.engine._check()
 
 
-def _rejected(error: BatchError) -> RejectedError:
-    return RejectedError(f"{error.relation}: row {error.change + 1} {_REASONS[error.reason]}")
-
-
+@cache
 def _constant(column: OutputColumn) -> pa.Scalar:
     (values,) = evaluate(pa.table({"_": [0]}), [column.source])
     return values.combine_chunks().cast(arrow_type(column.type))[0]

@@ -25,9 +25,12 @@ class Memory:
         self._most = most
         self._mapping, self.words = _mapped(words * WORD, most)
 
-    @property
-    def size(self) -> int:
-        return len(self.words)
+    @classmethod
+    def over(cls, words: Words) -> Memory:
+        """Memory that is there already, such as a mapped file; it is copied when it has to grow."""
+        made = cls.__new__(cls)
+        made._most, made._mapping, made.words = LARGEST, None, words
+        return made
 
     def grow(self, words: int) -> None:
         """At least that many words; what is there stays. O(1) unless it has to copy."""

@@ -21,10 +21,12 @@ from dynq_cli.engine.kernels.fields import (
     OK,
     T_ARITY,
     T_HASHED,
+    T_KEYED,
     T_MARK,
     T_MASK,
     T_MULT,
     T_SLOTS,
+    TOO_MANY,
     UPSERT,
     Bytes,
     Halves,
@@ -35,6 +37,7 @@ from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
 from dynq_cli.engine.kernels.table import find_tagged, insert_at, next_with_key, record, remove, tag_of
 
 _ROW = 0xFFFFFFFF
+_LARGEST = np.int64(2**63 - 1)
 
 
 @bare
@@ -112,7 +115,7 @@ def collect(
 ) -> tuple[Int, Int, Int]:
     """Changes start … stop of a batch; the table has room for as many new rows, `tags` for AHEAD of them.
 
-    Returns (OK, -1, length of `touched`) or (NO_SUCH_KEY, the change at fault, length).
+    Returns (OK, -1, length of `touched`) or (what is wrong, the change at fault, length).
     """
     hashed, mask, slots = T[t, T_HASHED], T[t, T_MASK], T[t, T_SLOTS]
     for begin in range(start, stop, AHEAD):
@@ -139,6 +142,8 @@ def collect(
             if op == DELETE:
                 delta[place] -= counts[c]
             else:
+                if delta[place] > _LARGEST - counts[c]:
+                    return TOO_MANY, np.int64(c), n
                 delta[place] += counts[c]
                 first[place] = c
     return OK, -1, n
@@ -181,15 +186,14 @@ def settle(
 
     Returns (OK, -1), or (what is wrong, the change at fault) with nothing changed.
     """
-    keyed = T[t, T_HASHED] < T[t, T_ARITY]
     for i in range(n):
         row = np.int64(touched[i])
         old[i] = a64[record(T, t, row) + T[t, T_MULT]]
         new[i] = old[i] + delta[i]
         wrong = OK
         if new[i] < 0:
-            wrong = NEGATIVE
-        elif keyed and new[i] > 0 and (new[i] > 1 or _is_duplicate(a64, a32, T, t, row, delta)):
+            wrong = NEGATIVE if delta[i] < 0 else TOO_MANY
+        elif T[t, T_KEYED] and new[i] > 0 and (new[i] > 1 or _is_duplicate(a64, a32, T, t, row, delta)):
             wrong = DUPLICATE_KEY
         if wrong != OK:
             take_back(a64, a32, T, t, touched, n)

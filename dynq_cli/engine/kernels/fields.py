@@ -29,6 +29,7 @@ Int = Any
 (
     T_ARITY,
     T_HASHED,
+    T_KEYED,  # whether the hashed codes are a key: at most one row, once
     T_CAPACITY,
     T_USED,  # row ids ever handed out
     T_LIVE,  # row ids in use
@@ -43,7 +44,7 @@ Int = Any
     T_QHEAD,
     T_QTAIL,
     T_FIELDS,
-) = range(16)
+) = range(17)
 
 # Nodes.
 (
@@ -76,8 +77,8 @@ Int = Any
     N_FIELDS,
 ) = range(27)
 
-# What can be wrong with a batch.
-OK, NEGATIVE, DUPLICATE_KEY, NO_SUCH_KEY, OVERFLOW = range(5)
+# What can be wrong with a batch; all but the last are found before anything has changed.
+OK, NEGATIVE, DUPLICATE_KEY, NO_SUCH_KEY, TOO_MANY, OVERFLOW = range(6)
 
 # How a change is meant.
 INSERT, DELETE, UPSERT, DELETE_KEY = range(4)

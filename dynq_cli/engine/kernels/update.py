@@ -212,6 +212,8 @@ def update_leaf(
             place = record(T, N[v, N_TABLE], row) + T[N[v, N_TABLE], T_MULT]
             was = a64[place]
             now = was + new[i] - old[i]
+            if now < 0:
+                return OVERFLOW
             a64[place] = now
         _payload_of_leaf(N, v, was, before)
         _payload_of_leaf(N, v, now, after)
