@@ -4,7 +4,9 @@ The layers, top to bottom; each imports only from those below it:
 
     cli       parse, call, print
     session   the library behind the commands: the same verbs
+    storage   state directories: snapshots, logs, versions, one writer at a time
     io        data files in, results out; Arrow at every boundary
+    engine    base tables and view trees in flat arrays: update, count, enumerate
     plan      a view tree for each query, and the explanation of it
     query     SQL and rules in one normal form; its class, with a witness
     spec      the YAML file as a frozen model; all its errors at once
@@ -22,13 +24,17 @@ if TYPE_CHECKING:
     from dynq_cli.io.infer import infer_spec as infer_spec
     from dynq_cli.session import explain_spec as explain_spec
     from dynq_cli.spec.load import load_spec as load_spec
+    from dynq_cli.storage.state import create as create
+    from dynq_cli.storage.state import open as open
 
 __version__ = "0.1.0.dev0"
 
 _VERBS = {
+    "create": "dynq_cli.storage.state",
     "explain_spec": "dynq_cli.session",
     "infer_spec": "dynq_cli.io.infer",
     "load_spec": "dynq_cli.spec.load",
+    "open": "dynq_cli.storage.state",
 }
 
 

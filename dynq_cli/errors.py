@@ -73,6 +73,27 @@ class NoStateError(DynqError):
     exit_code = EXIT_NO_STATE
 
 
+class LockedError(DynqError):
+    """Another process is writing to the state."""
+
+    code = "locked"
+    exit_code = EXIT_LOCKED
+
+
+class DamagedError(DynqError):
+    """A state whose files are not what was written."""
+
+    code = "damaged"
+    exit_code = EXIT_DAMAGED
+
+
+class SpecDiffersError(DynqError):
+    """A state that was made for other plans than its spec has now."""
+
+    code = "spec-differs"
+    exit_code = EXIT_SPEC_DIFFERS
+
+
 class SpecError(RejectedError):
     """All problems of one spec, in the order of the file."""
 

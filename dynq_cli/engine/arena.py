@@ -48,8 +48,8 @@ class Arena:
         stride, old = int(row[f.T_STRIDE]), int(row[f.T_CAPACITY])
         place = self._allocate(capacity * stride)
         if old:
-            before, used = int(row[f.T_ROWS]), int(row[f.T_USED]) * stride
-            self.a64[place : place + used] = self.a64[before : before + used]
+            before = int(row[f.T_ROWS])
+            self._memory.move(before, place, int(row[f.T_USED]) * stride)
             self._free(before, old * stride)
         row[f.T_ROWS], row[f.T_CAPACITY] = place, capacity
         self._grow_slots(table, capacity)

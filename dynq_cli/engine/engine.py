@@ -225,8 +225,8 @@ class Engine:
 
     def _resolve(self, layout: BaseLayout, changes: Changes) -> _Resolved:
         a, t, many = self.arena, layout.table, len(changes)
-        # An upsert or a delete by key touches the row that goes and the row that comes.
-        room = 2 * many
+        # A change by key touches the row that goes and the row that comes.
+        room = 2 * many if (changes.ops >= f.UPSERT).any() else many
         touched, first, last = (np.empty(room, np.int32) for _ in range(3))
         delta, old, new = (np.empty(room, np.int64) for _ in range(3))
         n = 0

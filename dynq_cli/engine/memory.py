@@ -15,6 +15,7 @@ from dynq_cli.engine.kernels.fields import Words
 
 WORD = 8
 LARGEST = 1 << 40
+PIECE = 1 << 20
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
 
 
@@ -39,6 +40,13 @@ class Memory:
         grown = Memory(max(words, len(self.words) * 3 // 2), self._most)
         grown.words[: len(self.words)] = self.words
         self._mapping, self.words = grown._mapping, grown.words
+
+    def move(self, start: int, to: int, words: int) -> None:
+        """Copy a region to one that does not overlap it, giving its pages back on the way: never twice in memory."""
+        for done in range(0, words, PIECE):
+            many = min(PIECE, words - done)
+            self.words[to + done : to + done + many] = self.words[start + done : start + done + many]
+            self.discard(start + done, start + done + many)
 
     def discard(self, start: int, stop: int) -> None:
         """Words start … stop are not needed any more: their whole pages go back and read as 0."""

@@ -94,5 +94,14 @@ def _format(path: str) -> Format:
 
 def _relation(path: Path) -> str:
     named = path.absolute().parent if path.name.startswith("part-") else path
-    name = re.sub(r"\W", "_", named.name.split(".")[0], flags=re.ASCII)
+    return relation_name(named.name.split(".")[0])
+
+
+def relation_name(text: str) -> str:
+    """A text as the name of a relation.
+
+    >>> relation_name("my orders"), relation_name("2024")
+    ('my_orders', 'r_2024')
+    """
+    name = re.sub(r"\W", "_", text, flags=re.ASCII)
     return name if re.match(r"[A-Za-z_]", name) else f"r_{name}"

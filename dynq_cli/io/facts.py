@@ -6,6 +6,7 @@ The facts of several files of one relation are those of the files one after the 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from dataclasses import dataclass, field
 from itertools import combinations
 
@@ -126,6 +127,7 @@ class RelationFacts:
     keys: list[tuple[str, ...]] = field(default_factory=list)
     rows_compared: int = 0
     _lower: set[str] = field(default_factory=set)
+    _live_rows: Counter[str] = field(default_factory=Counter)
     _finder: KeyFinder | None = None
 
     def observe(self, piece: Piece) -> None:
@@ -136,12 +138,20 @@ class RelationFacts:
         self.by_column |= piece.by_column
         self.logged |= piece.live is not None
         for name in piece.columns:
-            self._column(name).observe(self.name, piece)
+            column = self._column(name)
+            column.nulls |= self._is_late(column, piece)
+            column.observe(self.name, piece)
+        self._live_rows[piece.file.path] += piece.rows if piece.live is None else piece.live.true_count
         for name, reason in piece.unusable.items():
             column = self._column(name)
             column.unusable = column.unusable or reason
             column.files.add(piece.file.path)
         self._look_for_keys(piece)
+
+    def _is_late(self, column: ColumnFacts, piece: Piece) -> bool:
+        """Whether earlier lines of a JSON file have left the column out, which means NULL."""
+        path = piece.file.path
+        return piece.file.format == "jsonl" and path not in column.files and self._live_rows[path] > 0
 
     @property
     def own_columns(self) -> list[ColumnFacts]:

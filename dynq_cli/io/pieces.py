@@ -14,7 +14,7 @@ import pyarrow.compute as pc
 
 from dynq_cli.errors import RejectedError
 from dynq_cli.io import read_arrow, read_csv, read_jsonl, read_parquet
-from dynq_cli.io.data_files import DataFile
+from dynq_cli.io.data_files import DataFile, relation_name
 from dynq_cli.io.raw import META_COLUMNS, Raw
 
 _GONE = pa.array(["delete", "update_preimage"])
@@ -87,7 +87,7 @@ def _pieces(file: DataFile, raw: Raw) -> Iterator[Piece]:
         return
     relations = _plain(meta["_relation"]).cast(pa.string())
     for relation in pc.unique(relations.drop_null()).to_pylist():
-        yield _only(whole, relation, pc.fill_null(pc.equal(relations, relation), False))
+        yield _only(whole, relation_name(relation), pc.fill_null(pc.equal(relations, relation), False))
 
 
 def _only(whole: Piece, relation: str, mask: pa.BooleanArray) -> Piece:

@@ -28,10 +28,12 @@ def read(path: str, skim_after: int) -> Iterator[Raw]:
         unusable = dict(_unusable(schema))
         names = [name for name in schema.names if name not in unusable]
         yield Raw(names, [pa.array([], schema.field(name).type) for name in names], 0, unusable)
+        # Where rows are of several relations, or of deletes, NULLs of a whole group say too little.
+        rows_differ = not {"_relation", "_change_type"}.isdisjoint(names)
         seen = 0
         for group in range(file.num_row_groups):
             meta = file.metadata.row_group(group)
-            nulls = _null_counts(meta, names) if seen >= skim_after and "_relation" not in names else None
+            nulls = _null_counts(meta, names) if seen >= skim_after and not rows_differ else None
             if nulls is not None:
                 yield Raw(names, [pa.array([], schema.field(name).type) for name in names], meta.num_rows, nulls=nulls)
             else:

@@ -10,10 +10,14 @@ _MOST_KEYS = 3
 # Words that other YAML readers take for something else than a string, and words SQL keeps for itself.
 _YAML_WORDS = frozenset({"y", "n", "yes", "no", "on", "off", "true", "false", "null"})
 _SQL_KEEPS = """
-    all and any as asc both case cast check column constraint create cross default desc distinct else end except
-    exists false for foreign from full grant group having in inner intersect into is join lateral left like limit
-    natural not null offset on only or order outer primary references right select some table then to true union
-    unique user using values when where window with
+    all alter analyse analyze and anti any array as asc asof asymmetric at authorization between binary both by case
+    cast check collate collation column concurrently constraint create cross cube default deferrable desc describe
+    distinct do drop else end except exists false fetch for force foreign freeze from full glob grant group having
+    ilike in initially inner insert install intersect into is isnull join lambda lateral leading left like limit
+    lock map natural not notnull null offset on only or order outer overlaps pivot pivot_longer pivot_wider placing
+    positional primary qualify references returning revoke right rollback rollup select semi show similar some
+    summarize symmetric table tablesample then to trailing true union unique unpack unpivot user using values
+    variadic verbose when where window with
 """
 _SQL_WORDS = frozenset(_SQL_KEEPS.split())
 

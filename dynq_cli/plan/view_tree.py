@@ -119,11 +119,15 @@ class Node:
         self._check_output(head, tested)
 
     def _check_connected(self) -> None:
-        """The nodes that have a variable form a connected part of the tree."""
-        for variable in frozenset().union(*(n.vars for n in self.walk())):
-            tops = [c for p, c in self.edges() if variable in c.vars and variable not in p.vars]
-            tops += [self] if variable in self.vars else []
+        """The nodes that have a variable form a connected part of the tree; a joined node has its children's."""
+        for variable in frozenset().union(*(n._held for n in self.walk())):
+            tops = [c for p, c in self.edges() if variable in c._held and variable not in p._held]
+            tops += [self] if variable in self._held else []
             assert len(tops) == 1, f"{variable} is not connected in\n{self!r}"
+
+    @property
+    def _held(self) -> frozenset[str]:
+        return self.vars.union(*(c.vars for c in self.children)) if self.kind == "join" else self.vars
 
     def _check_comparisons(self, atoms: tuple[frozenset[str], ...], comparisons: tuple[Comparison, ...]) -> None:
         placed: list[Comparison] = []

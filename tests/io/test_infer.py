@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+import duckdb
 import pyarrow as pa
 import pyarrow.csv as pcsv
 import pyarrow.parquet as pq
@@ -14,6 +15,7 @@ from pyarrow import ipc
 
 from dynq_cli.errors import EXIT_REJECTED, RejectedError
 from dynq_cli.io.infer import infer_spec
+from dynq_cli.query.compile import compile_spec
 from dynq_cli.spec.load import parse_spec
 from dynq_cli.spec.model import Relation
 
@@ -56,7 +58,7 @@ ORDERS = pa.table(
 
 def infer(*paths: Path, key_rows: int = 1000) -> str:
     text = infer_spec([str(p) for p in paths], key_rows=key_rows).text
-    parse_spec(text, "inferred.yaml")
+    compile_spec(parse_spec(text, "inferred.yaml"))
     return text
 
 
@@ -252,6 +254,34 @@ def test_names_that_sql_or_yaml_keep_for_themselves_still_load(tmp_path: Path) -
     text = infer(write(tmp_path / "order.csv", "on,null,group\n1,2,3\n"))
     assert columns(text, "order") == {"on": "int64", "null": "int64", "group": "int64"}
     assert 'SELECT * FROM "order"' in text
+
+
+def test_every_word_of_sql_can_name_a_relation_and_a_column_also_in_the_examples(tmp_path: Path) -> None:
+    for (word,) in duckdb.sql("SELECT keyword_name FROM duckdb_keywords()").fetchall():
+        text = infer(write(tmp_path / f"{word}.csv", f"{word},b\n1,2\n"))
+        assert columns(text, word) == {word: "int64", "b": "int64"}
+        example = [f"  {line[4:]}" for line in text.splitlines() if line.startswith(("  #   sql", f"  # {word}_by_"))]
+        both = parse_spec("\n".join([*text.splitlines(), *example]), "inferred.yaml")
+        assert compile_spec(both).keys() == {f"all_{word}", f"{word}_by_{word}"}
+
+
+def test_relations_named_in_a_column_get_names_a_spec_can_have(tmp_path: Path) -> None:
+    rows = [{"_relation": name, "a": 1} for name in ("my orders", "2024")]
+    text = infer(write(tmp_path / "log.jsonl", "".join(json.dumps(row) + "\n" for row in rows)))
+    assert columns(text, "my_orders") == columns(text, "r_2024") == {"a": "int64"}
+
+
+def test_a_json_key_that_comes_late_was_null_before(tmp_path: Path) -> None:
+    early, late = json.dumps({"a": 1}) + "\n", json.dumps({"a": 1, "b": 2}) + "\n"
+    for rows in (1, 8192, 20000):
+        assert columns(infer(write(tmp_path / "t.jsonl", early * rows + late)), "t") == {"a": "int64", "b": "int64?"}
+
+
+def test_deletes_past_the_rows_read_for_keys_do_not_mark_nulls(tmp_path: Path) -> None:
+    changes = ["insert"] * 4 + ["delete"] * 4
+    table = pa.table({"_change_type": changes, "k": list(range(8)), "v": [1, 2, 3, 4, None, None, None, None]})
+    pq.write_table(table, tmp_path / "t.parquet", row_group_size=4)
+    assert columns(infer(tmp_path / "t.parquet", key_rows=2), "t") == {"k": "int64", "v": "int64"}
 
 
 def test_the_query_does_not_take_the_name_of_a_relation(tmp_path: Path) -> None:

@@ -108,10 +108,30 @@ class Views:
         if node.atom is not None:
             self.rows[id(node)] = self._leaf(node, node.atom)
             return
+        if node.kind == "join":
+            self.rows[id(node)] = dict(self._join(node))
+            return
         guard = next(c for c in node.children if c.guards(node) and self._mode(c) == "join")
         candidates = {project(guard.variables, row, node.variables) for row in self.rows[id(guard)]}
         values = {row: self._value(node, row) for row in candidates}
         self.rows[id(node)] = {row: value for row, value in values.items() if value}
+
+    def _join(self, node: Node) -> Counter[Row]:
+        """All combinations of the children's rows that agree and satisfy what they are joined by."""
+        found: Counter[Row] = Counter()
+
+        def extend(left: Sequence[Node], binding: dict[str, int], count: int) -> None:
+            if not left:
+                if all(holds(c, binding) for c in node.joined_by):
+                    found[tuple(binding[v] for v in node.variables)] += count
+                return
+            for row, value in self.rows[id(left[0])].items():
+                extended = dict(binding)
+                if _bind(extended, left[0].variables, row):
+                    extend(left[1:], extended, count * value)
+
+        extend(node.children, {}, 1)
+        return found
 
     def _leaf(self, node: Node, atom: int) -> dict[Row, int]:
         """The atom's rows that pass the comparisons within it."""

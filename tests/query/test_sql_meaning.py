@@ -161,6 +161,13 @@ SELECT a FROM r WHERE b NOT IN (SELECT x FROM u WHERE u.a = r.b)
 SELECT r.a FROM r, s WHERE r.b = s.b AND r.b NOT IN (SELECT x FROM u WHERE u.a = s.b)
 SELECT r.a FROM r, s WHERE r.b = s.b AND r.b NOT IN (SELECT x FROM u)
 SELECT b FROM r WHERE b = 1 AND b NOT IN (SELECT x FROM u WHERE u.a > r.a)
+SELECT a FROM r WHERE b = 2 AND b NOT IN (SELECT x FROM u)
+SELECT r.a FROM r, s WHERE r.a = s.a AND s.a = 2 AND r.a NOT IN (SELECT x FROM u)
+SELECT a FROM r WHERE a = 1 AND a NOT IN (SELECT MAX(x) FROM u GROUP BY a)
+SELECT r.a, s.a AS sa FROM r, s WHERE r.a < s.a + 0.5
+SELECT r.a, s.a AS sa FROM r, s WHERE r.a <= s.b - 0.5 AND r.b = s.b
+SELECT r.a FROM r, s WHERE r.a > s.m + 0.0005 AND s.m <= 2
+SELECT a FROM r WHERE NOT EXISTS (SELECT 1 FROM u WHERE u.x < r.b - 0.5)
 SELECT MAX(b) AS b, MIN(a) AS a FROM r HAVING MAX(b) > 1
 SELECT a AS key, COUNT(*) AS a FROM r GROUP BY key
 SELECT a FROM r WHERE a = ANY (SELECT x FROM u)

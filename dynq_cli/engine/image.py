@@ -1,0 +1,139 @@
+"""An engine's state as named arrays, and back: what a snapshot holds.
+
+    restore(live, arrays filled by parts_of(other)) makes `live` what `other` is: rows, ids, order, dictionaries
+
+Records and slots are packed one after the other, each table with a quarter of free room: row ids stay, only
+the places of tables move. What `restore` is given it keeps and writes to, so arrays may be mapped from a file,
+copy-on-write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynq_cli.engine.arena import ALIGN, LEAST_ROWS, Arena
+from dynq_cli.engine.dictionary import Dictionaries
+from dynq_cli.engine.engine import Changes, Engine
+from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.kernels.fields import Words
+from dynq_cli.engine.kernels.table import rehash
+from dynq_cli.engine.layout import Layout
+from dynq_cli.engine.live import Live
+from dynq_cli.engine.memory import Memory
+
+Arrays = Mapping[str, NDArray[Any]]
+
+_TABLES, _TOP, _MEMORY, _VALUES = "tables", "top", "memory", "values."
+# What the layout decides about a table; the rest of its row is data.
+_FIXED = (f.T_ARITY, f.T_HASHED, f.T_STRIDE, f.T_MULT, f.T_REFS, f.T_MARK)
+# Beyond what tables have of their own: so that a small table can grow without moving the whole arena.
+_SPARE_WORDS = 8192
+
+
+class Part(NamedTuple):
+    """One array to be kept: what it is like, and how to write it into an array of zeros."""
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    fill: Callable[[NDArray[Any]], None]
+
+
+def parts_of(live: Live) -> dict[str, Part]:
+    """The state of an engine between commits. O(tables); `fill` takes O(data), and memory for one table's slots."""
+    arena = live.engine.arena
+    tables = _packed(arena)
+    top = _top(tables)
+    kept = {_TABLES: tables, _TOP: np.array([top], np.int64)}
+    kept |= {_VALUES + name: array for name, array in live.dictionaries.arrays().items()}
+    parts = {name: Part(array.dtype, array.shape, _copying(array)) for name, array in kept.items()}
+    words = top + top // 16 + _SPARE_WORDS
+    parts[_MEMORY] = Part(np.dtype(np.int64), (words,), lambda memory: _pack(arena, tables, memory))
+    return parts
+
+
+class RestoredEngine(Engine):
+    """An engine that was restored: it knows the last batch it took, for a log, and how it has grown since."""
+
+    taken: Mapping[str, Changes]
+
+    def __init__(self, layout: Layout, arena: Arena) -> None:
+        super().__init__(layout, arena)
+        self._memory = arena.a64
+        self._sizes = self._table_sizes()
+
+    def _table_sizes(self) -> Words:
+        tables = self.arena.T
+        sizes: Words = tables[:, f.T_CAPACITY] * tables[:, f.T_STRIDE] + tables[:, f.T_MASK] + 1
+        return sizes
+
+    def grown(self) -> int:
+        """Words of the tables that are no longer where they were restored; of all, if the arena moved. O(tables)."""
+        if self.arena.a64 is not self._memory:
+            return self.arena.top
+        now = self._table_sizes()
+        return int(now[now != self._sizes].sum())
+
+    def apply(self, batch: Mapping[str, Changes]) -> None:
+        super().apply(batch)
+        self.taken = batch
+
+
+def restore(live: Live, arrays: Arrays) -> RestoredEngine:
+    """Make a new `live` what the arrays say. ValueError if they are those of another layout. O(tables)."""
+    layout = live.layout
+    tables = np.array(arrays[_TABLES], np.int64)
+    if tables.shape != layout.tables.shape or (tables[:, _FIXED] != layout.tables[:, _FIXED]).any():
+        raise ValueError("the tables are those of another layout")
+    arena = Arena(tables, layout.nodes, Memory.over(arrays[_MEMORY]))
+    arena.top = int(arrays[_TOP][0])
+    values = {name.removeprefix(_VALUES): a for name, a in arrays.items() if name.startswith(_VALUES)}
+    engine = RestoredEngine(layout, arena)
+    live.engine = engine
+    live.dictionaries = Dictionaries.from_arrays(values)
+    return engine
+
+
+def _copying(array: NDArray[Any]) -> Callable[[NDArray[Any]], None]:
+    def copy(into: NDArray[Any]) -> None:
+        into[...] = array
+
+    return copy
+
+
+def _packed(arena: Arena) -> Words:
+    """The tables as they will stand: with room, one after the other."""
+    tables = arena.T.copy()
+    place = 0
+    for row in tables:
+        live = int(row[f.T_LIVE])
+        row[f.T_CAPACITY] = capacity = max(int(row[f.T_USED]), live + live // 4 + LEAST_ROWS)
+        row[f.T_MASK] = max(int(row[f.T_MASK]), (1 << int(capacity * 3 // 2).bit_length()) - 1)
+        row[f.T_ROWS] = place
+        row[f.T_SLOTS] = place = _aligned(place + capacity * int(row[f.T_STRIDE]))
+        place = _aligned(place + int(row[f.T_MASK]) + 1)
+    return tables
+
+
+def _top(tables: Words) -> int:
+    return max((_aligned(int(row[f.T_SLOTS] + row[f.T_MASK]) + 1) for row in tables), default=0)
+
+
+def _pack(arena: Arena, tables: Words, memory: NDArray[Any]) -> None:
+    for old, new in zip(arena.T, tables, strict=True):
+        used = int(old[f.T_USED] * old[f.T_STRIDE])
+        memory[new[f.T_ROWS] : new[f.T_ROWS] + used] = arena.a64[old[f.T_ROWS] : old[f.T_ROWS] + used]
+        had, has = int(old[f.T_MASK]) + 1, int(new[f.T_MASK]) + 1
+        slots = arena.a64[old[f.T_SLOTS] : old[f.T_SLOTS] + had]
+        if had < has:
+            both = np.concatenate([slots, np.zeros(has, np.int64)])
+            rehash(both, 0, had, had, has - 1)
+            slots = both[had:]
+        memory[new[f.T_SLOTS] : new[f.T_SLOTS] + has] = slots
+
+
+def _aligned(words: int) -> int:
+    return -(-words // ALIGN) * ALIGN

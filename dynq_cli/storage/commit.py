@@ -1,0 +1,90 @@
+"""Making a version, or a snapshot, the one in force. The caller holds the lock.
+
+    commit_version    one record of the log and a manifest: O(change)
+    commit_snapshot   a new generation, the same version: O(state)
+
+A snapshot is due when opening the state has to replay too much. A process that goes on waits until the log is as
+long as the snapshot, so that snapshots take at most as much writing as changes do; one that ends does not, since
+the next one has to open the state. The generation before is kept whole: its snapshot and its log lead to the
+snapshot in force.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from dynq_cli.engine.image import parts_of
+from dynq_cli.engine.live import Live
+from dynq_cli.storage.layout import remove_others, snapshot_name, wal_name, write_new
+from dynq_cli.storage.manifest import Counts, Manifest, keep_manifest, write_manifest
+from dynq_cli.storage.recover import NO_RECORDS, Opened, Planned, fingerprints, open_engine
+from dynq_cli.storage.snapshot import write_snapshot
+from dynq_cli.storage.wal import Record, append_record
+
+DUE_SECONDS = 0.1
+# Measured by benchmarks/skeleton.py: replay into freshly mapped pages, and growth out of them.
+CHANGES_PER_SECOND = 400_000
+WORDS_PER_SECOND = 70_000_000
+
+
+def first_manifest(directory: Path, planned: Planned, spec_checksum: str) -> Manifest:
+    """Version 0 of a new state, as generation 1; its spec is there already."""
+    live = Live(planned.spec, planned.plans)
+    snapshot = write_snapshot(directory / snapshot_name(1), parts_of(live), version=0)
+    write_new(directory / wal_name(1), b"")
+    made = Manifest(1, 0, 1, spec_checksum, fingerprints(planned), counts_of(live), snapshot, NO_RECORDS)
+    write_manifest(directory, made)
+    return made
+
+
+def counts_of(live: Live) -> dict[str, Counts]:
+    return {query: Counts(*live.count(query)) for query in live.layout.trees}
+
+
+def commit_version(directory: Path, opened: Opened, record: Record) -> None:
+    """Make the version that the engine is at durable and the one in force."""
+    before = opened.manifest
+    wal = append_record(directory / wal_name(before.generation), before.wal, record)
+    made = replace(before, number=before.number + 1, version=record.version, counts=counts_of(opened.live), wal=wal)
+    write_manifest(directory, made)
+    opened.manifest = made
+    remove_others(directory, _kept(made))
+
+
+def replay_seconds(opened: Opened) -> float:
+    """What opening the state takes, the start of the process and the check of the snapshot left out."""
+    return opened.manifest.wal.changes / CHANGES_PER_SECOND + opened.engine.grown() / WORDS_PER_SECOND
+
+
+def snapshot_is_due(opened: Opened, *, ending: bool) -> bool:
+    """Whether to write a snapshot now; `ending`: this process will apply nothing more."""
+    if replay_seconds(opened) <= DUE_SECONDS:
+        return False
+    return ending or opened.manifest.wal.length > opened.manifest.snapshot.length
+
+
+def commit_snapshot(directory: Path, opened: Opened, planned: Planned) -> Opened:
+    """Write a snapshot of the version in force; the engine to go on with, which is mapped from it."""
+    before = opened.manifest
+    generation = before.generation + 1
+    path = directory / snapshot_name(generation)
+    write_new(directory / wal_name(generation), b"")
+    snapshot = write_snapshot(path, parts_of(opened.live), before.version)
+    made = replace(
+        before,
+        number=before.number + 1,
+        generation=generation,
+        snapshot=snapshot,
+        wal=NO_RECORDS,
+    )
+    keep_manifest(directory)
+    write_manifest(directory, made)
+    remove_others(directory, _kept(made))
+    return open_engine(directory, made, planned)
+
+
+def _kept(manifest: Manifest) -> frozenset[str]:
+    """The snapshots and logs of the generation in force and the one before."""
+    generations = (manifest.generation, manifest.generation - 1)
+    return frozenset([*map(snapshot_name, generations), *map(wal_name, generations)])

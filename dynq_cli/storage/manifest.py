@@ -1,0 +1,121 @@
+"""The manifest: what is in force, small enough to be written anew by every commit.
+
+`CURRENT` is the manifest, behind a line with its checksum; it has the lengths and checksums of all other files. A
+flipped bit in any of them is therefore found, and replacing `CURRENT` is the commit: one file to sync beside
+the log, where a file that names the manifest would be two more. Reading it needs neither numpy nor an engine.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from dynq_cli.errors import DamagedError, NoStateError
+from dynq_cli.storage.layout import CURRENT, FORMAT, PREVIOUS, checksum_of, write_whole
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Result rows under the query's semantics, and distinct ones."""
+
+    rows: int
+    distinct: int
+
+
+@dataclass(frozen=True)
+class ArrayPlace:
+    """Where an array stands in a snapshot."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    offset: int
+
+
+@dataclass(frozen=True)
+class SnapshotFacts:
+    """A snapshot file: the version it holds, what it must be, and its arrays."""
+
+    version: int
+    length: int
+    checksum: str
+    arrays: Mapping[str, ArrayPlace]
+
+
+@dataclass(frozen=True)
+class WalFacts:
+    """The committed part of a log: bytes, the checksum of its last record, and what replaying it takes."""
+
+    length: int
+    checksum: int
+    changes: int
+
+
+@dataclass(frozen=True)
+class Manifest:
+    """`number` counts manifests, `version` commits of changes, `generation` snapshots.
+
+    `plans` are the fingerprints of the queries' plans.
+    """
+
+    number: int
+    version: int
+    generation: int
+    spec: str
+    plans: Mapping[str, str]
+    counts: Mapping[str, Counts]
+    snapshot: SnapshotFacts
+    wal: WalFacts
+
+
+def write_manifest(directory: Path, manifest: Manifest) -> None:
+    """Put a manifest in force, durably. The files it names are durable already."""
+    text = json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1).encode() + b"\n"
+    write_whole(directory / CURRENT, checksum_of(text).encode() + b"\n" + text)
+
+
+def keep_manifest(directory: Path) -> None:
+    """Keep the manifest in force as the last one of its generation."""
+    write_whole(directory / PREVIOUS, (directory / CURRENT).read_bytes())
+
+
+def read_manifest(directory: Path) -> Manifest:
+    """The manifest in force. NoStateError where there is no state, DamagedError where it is not whole. O(queries)."""
+    path = directory / CURRENT
+    try:
+        content = path.read_bytes()
+    except (FileNotFoundError, NotADirectoryError):
+        raise NoStateError(
+            f"there is no state in {directory}\n  hint: make one with `dynq init SPEC`, or name another with --state"
+        ) from None
+    checksum, _, text = content.partition(b"\n")
+    if checksum != checksum_of(text).encode():
+        raise damaged(path, "is not what was written")
+    return _parse(path, text)
+
+
+def damaged(path: Path, what: str) -> DamagedError:
+    """The error for a file that is not as the state needs it."""
+    return DamagedError(f"{path} {what}: the state is damaged\n  hint: put the directory back from a copy of it")
+
+
+def _parse(path: Path, text: bytes) -> Manifest:
+    read: dict[str, Any] = json.loads(text)
+    written = read.pop("format")
+    if written != FORMAT:
+        raise NoStateError(
+            f"{path.parent} has format {written} and this version of dynq reads format {FORMAT}\n"
+            "  hint: use the version that wrote it, or make a new state with `dynq init SPEC`"
+        )
+    snapshot = read.pop("snapshot")
+    arrays = {
+        name: ArrayPlace(a["dtype"], tuple(a["shape"]), a["offset"]) for name, a in snapshot.pop("arrays").items()
+    }
+    return Manifest(
+        snapshot=SnapshotFacts(arrays=arrays, **snapshot),
+        wal=WalFacts(**read.pop("wal")),
+        counts={name: Counts(**c) for name, c in read.pop("counts").items()},
+        **read,
+    )

@@ -1,0 +1,113 @@
+"""From files to an engine: map the snapshot, replay the log.
+
+    open_engine(directory, manifest) = the engine that wrote the manifest: the same rows, ids and order
+
+Replaying is deterministic: a snapshot is what every process goes on from, the one that wrote it included, and
+a record is what the engine was given. O(log), and O(snapshot) at the speed of a checksum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from dynq_cli.engine.image import RestoredEngine, restore
+from dynq_cli.engine.live import Live
+from dynq_cli.errors import SpecDiffersError
+from dynq_cli.plan.choose import plan_query
+from dynq_cli.plan.fingerprint import fingerprint
+from dynq_cli.plan.plan import AnyPlan
+from dynq_cli.query.compile import compile_spec
+from dynq_cli.spec.load import parse_spec
+from dynq_cli.spec.model import Spec
+from dynq_cli.storage.layout import SPEC, checksum_of, snapshot_name, wal_name
+from dynq_cli.storage.manifest import Manifest, WalFacts, damaged, read_manifest
+from dynq_cli.storage.snapshot import open_snapshot
+from dynq_cli.storage.wal import read_records
+
+NO_RECORDS = WalFacts(0, 0, 0)
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A frozen spec with its plans: the same as long as the state lives."""
+
+    spec: Spec
+    plans: Mapping[str, AnyPlan]
+
+
+@dataclass
+class Opened:
+    """An engine, and the manifest whose version it is at."""
+
+    manifest: Manifest
+    live: Live
+    engine: RestoredEngine
+
+
+def plan_spec(text: str, file: str = SPEC) -> Planned:
+    """Read and plan a spec; `file` is the name that errors say. SpecError with all that is wrong."""
+    spec = parse_spec(text, file)
+    return Planned(spec, {name: plan_query(query, spec) for name, query in compile_spec(spec).items()})
+
+
+def fingerprints(planned: Planned) -> dict[str, str]:
+    return {name: fingerprint(plan) for name, plan in planned.plans.items()}
+
+
+def read_plans(directory: Path, manifest: Manifest) -> Planned:
+    """The state's spec and plans. SpecDiffersError if the plans are not those the state was made for."""
+    try:
+        content = (directory / SPEC).read_bytes()
+    except FileNotFoundError:
+        raise damaged(directory / SPEC, "is missing") from None
+    if checksum_of(content) != manifest.spec:
+        raise damaged(directory / SPEC, "is not what was written")
+    planned = plan_spec(content.decode())
+    now = fingerprints(planned)
+    changed = [name for name in now if now[name] != manifest.plans.get(name)]
+    if changed or set(now) != set(manifest.plans):
+        raise SpecDiffersError(
+            f"{directory} was made for another plan of {', '.join(changed) or 'its queries'} than this version has\n"
+            "  hint: use the version that wrote it, or make a new state with `dynq init SPEC`"
+        )
+    return planned
+
+
+def open_latest(directory: Path, planned: Planned) -> Opened:
+    """The engine of the version in force, whatever a writer does meanwhile."""
+    while True:
+        manifest = read_manifest(directory)
+        try:
+            return open_engine(directory, manifest, planned)
+        except FileNotFoundError as error:
+            # A writer that went on removes what nothing names any more.
+            if read_manifest(directory).number == manifest.number:
+                raise damaged(Path(error.filename), "is missing") from None
+
+
+def open_engine(directory: Path, manifest: Manifest, planned: Planned) -> Opened:
+    """The engine of a manifest. FileNotFoundError, or DamagedError, if a file is not there as it was written."""
+    path = directory / snapshot_name(manifest.generation)
+    arrays = open_snapshot(path, manifest.snapshot)
+    live = Live(planned.spec, planned.plans)
+    try:
+        engine = restore(live, arrays)
+    except ValueError:
+        raise SpecDiffersError(f"{path} was written for another layout of tables than this version has") from None
+    opened = Opened(manifest, live, engine)
+    _replay(directory, opened, NO_RECORDS, manifest)
+    return opened
+
+
+def catch_up(directory: Path, opened: Opened, manifest: Manifest) -> None:
+    """Bring an engine to a later manifest of its generation. If it fails, the engine is of no use any more."""
+    _replay(directory, opened, opened.manifest.wal, manifest)
+
+
+def _replay(directory: Path, opened: Opened, since: WalFacts, manifest: Manifest) -> None:
+    for record in read_records(directory / wal_name(manifest.generation), since, manifest.wal):
+        opened.live.dictionaries.extend(record.values)
+        opened.engine.apply(record.batch)
+    opened.manifest = manifest

@@ -1,0 +1,74 @@
+"""Snapshots: an engine's arrays in one file, each on a page of its own, mapped in place when opened.
+
+    open_snapshot(path, write_snapshot(path, parts)) = the arrays that the parts fill
+
+The mapping is copy-on-write: what a process changes stays in the process. The whole file is checked by its
+checksum whenever it is opened, so a flipped bit is never returned as data.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynq_cli.engine.image import Part
+from dynq_cli.storage.layout import TEMPORARY, checksum_of, sync_directory
+from dynq_cli.storage.manifest import ArrayPlace, SnapshotFacts, damaged
+
+_PAGE = 4096
+
+
+def write_snapshot(path: Path, parts: Mapping[str, Part], version: int) -> SnapshotFacts:
+    """Write a snapshot, durably. O(bytes); the arrays are filled in the page cache, not in memory of our own."""
+    places, length = _places(parts)
+    temporary = path.with_name(path.name + TEMPORARY)
+    with temporary.open("w+b") as file:
+        # Writing to a mapped file on a full disk kills the process; asking for the room first is an error instead.
+        os.posix_fallocate(file.fileno(), 0, length)
+        with mmap.mmap(file.fileno(), length) as mapped:
+            _fill(mapped, parts, places)
+            with memoryview(mapped) as content:
+                checksum = checksum_of(content)
+            mapped.flush()
+        os.fsync(file.fileno())
+    temporary.replace(path)
+    sync_directory(path.parent)
+    return SnapshotFacts(version, length, checksum, places)
+
+
+def open_snapshot(path: Path, facts: SnapshotFacts) -> dict[str, NDArray[Any]]:
+    """The arrays, which can be written to without changing the file. FileNotFoundError, or DamagedError."""
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size != facts.length:
+            raise damaged(path, "has another length than was written")
+        mapped = mmap.mmap(file.fileno(), facts.length, access=mmap.ACCESS_COPY)
+    with memoryview(mapped) as content:
+        if checksum_of(content) != facts.checksum:
+            raise damaged(path, "is not what was written")
+    return {name: _array(mapped, place) for name, place in facts.arrays.items()}
+
+
+def _places(parts: Mapping[str, Part]) -> tuple[dict[str, ArrayPlace], int]:
+    places, offset = {}, 0
+    for name, part in parts.items():
+        places[name] = ArrayPlace(part.dtype.str, part.shape, offset)
+        size = part.dtype.itemsize * int(np.prod(part.shape))
+        offset += max(1, -(-size // _PAGE)) * _PAGE
+    return places, offset
+
+
+def _fill(mapped: mmap.mmap, parts: Mapping[str, Part], places: Mapping[str, ArrayPlace]) -> None:
+    """In a function of its own: no array may outlive it, or the mapping could not be closed."""
+    for name, part in parts.items():
+        part.fill(_array(mapped, places[name]))
+
+
+def _array(mapped: mmap.mmap, place: ArrayPlace) -> NDArray[Any]:
+    many = int(np.prod(place.shape))
+    return np.frombuffer(mapped, np.dtype(place.dtype), many, place.offset).reshape(place.shape)

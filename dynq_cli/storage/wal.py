@@ -1,0 +1,151 @@
+"""The log of what was committed after a snapshot: one record per version.
+
+    read_records(append_record(…, version, batch, values)) = (version, batch, values)
+
+A record is what the engine took: changes in codes, in their order, and the values that dictionaries learned
+from them. Not the net of the changes: a row that comes and goes within a commit takes an id and hands it on, so
+only the same changes in the same order give the same ids. A record's checksum covers the one before, so
+the checksum of the last one, which the manifest has, vouches for all. What lies beyond the length that the manifest
+gives was never committed: readers do not look at it, and the next writer cuts it off.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import xxhash
+from numpy.typing import NDArray
+
+from dynq_cli.engine.engine import Changes
+from dynq_cli.storage.layout import FORMAT
+from dynq_cli.storage.manifest import WalFacts, damaged
+
+Values = Mapping[str, tuple[NDArray[np.uint8], NDArray[np.int64]]]
+Bytes = NDArray[np.uint8]
+
+# Format, length of the list of arrays, version, length of all that follows, checksum.
+_HEADER = struct.Struct("<IIQQQ")
+_ALIGN = 8
+
+
+class Record(NamedTuple):
+    """One version: changes by relation, and what dictionaries learned: bytes and offsets."""
+
+    version: int
+    batch: dict[str, Changes]
+    values: Values
+
+
+def append_record(path: Path, facts: WalFacts, record: Record) -> WalFacts:
+    """Put a record behind the committed ones, durably; the facts to commit. O(record).
+
+    If it fails the file is as long as before, or the next writer makes it so.
+    """
+    arrays = _arrays_of(record)
+    listed = json.dumps([[*name, a.dtype.str, a.shape] for name, a in arrays.items()], separators=(",", ":")).encode()
+    listed += b" " * (-len(listed) % _ALIGN)
+    pieces = [listed]
+    for array in arrays.values():
+        data = np.ascontiguousarray(array).tobytes()
+        pieces += [data, bytes(-len(data) % _ALIGN)]
+    size = sum(map(len, pieces))
+    checksum = _checksum(facts.checksum, len(listed), record.version, size, pieces)
+    header = _HEADER.pack(FORMAT, len(listed), record.version, size, checksum)
+    file = os.open(path, os.O_RDWR)
+    try:
+        os.ftruncate(file, facts.length)
+        try:
+            _write_all(file, facts.length, [header, *pieces])
+            os.fsync(file)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(file, facts.length)
+            raise
+    finally:
+        os.close(file)
+    many = sum(map(len, record.batch.values()))
+    return WalFacts(facts.length + len(header) + size, checksum, facts.changes + many)
+
+
+def read_records(path: Path, since: WalFacts, until: WalFacts) -> Iterator[Record]:
+    """The records between two committed lengths, each checked before it is given. FileNotFoundError, DamagedError."""
+    data = np.fromfile(path, np.uint8, until.length - since.length, offset=since.length)
+    if len(data) != until.length - since.length:
+        raise damaged(path, "is shorter than was written")
+    checksum, place = since.checksum, 0
+    while place < len(data):
+        body = place + _HEADER.size
+        if body > len(data):
+            raise damaged(path, "ends within a record")
+        written, listed, version, size, expected = _HEADER.unpack(data[place:body].tobytes())
+        content = data[body : body + size]
+        if len(content) != size or listed > size or written != FORMAT:
+            raise damaged(path, f"has a record at byte {since.length + place} that does not fit")
+        checksum = _checksum(checksum, listed, version, size, [content.data])
+        if checksum != expected:
+            raise damaged(path, f"has a record at byte {since.length + place} that is not what was written")
+        yield _record_of(version, json.loads(content[:listed].tobytes()), content[listed:])
+        place = body + size
+    if checksum != until.checksum:
+        raise damaged(path, "does not end with the record that was committed last")
+
+
+def _checksum(before: int, listed: int, version: int, size: int, pieces: list[Any]) -> int:
+    made = xxhash.xxh3_64(seed=before)
+    made.update(struct.pack("<IIQQ", FORMAT, listed, version, size))
+    for piece in pieces:
+        made.update(piece)
+    return made.intdigest()
+
+
+def _write_all(file: int, place: int, pieces: list[bytes]) -> None:
+    for piece in pieces:
+        left = memoryview(piece)
+        while left:
+            done = os.pwrite(file, left, place)
+            place, left = place + done, left[done:]
+
+
+def _arrays_of(record: Record) -> dict[tuple[str, str, str], NDArray[Any]]:
+    """The arrays of a record under (kind, relation or dictionary, part); what goes without saying is left out."""
+    arrays: dict[tuple[str, str, str], NDArray[Any]] = {}
+    for name, (data, offsets) in record.values.items():
+        arrays["values", name, "data"], arrays["values", name, "offsets"] = data, offsets
+    for name, changes in record.batch.items():
+        arrays["batch", name, "codes"] = changes.codes
+        if changes.ops.any():
+            arrays["batch", name, "ops"] = changes.ops
+        if (changes.counts != 1).any():
+            arrays["batch", name, "counts"] = changes.counts
+        # Relations without computed values or filters have one row there, whatever the number of changes.
+        for part, array in (("computed", changes.computed), ("passes", changes.passes)):
+            if len(array) == len(changes):
+                arrays["batch", name, part] = array
+    return arrays
+
+
+def _record_of(version: int, listed: list[Any], data: Bytes) -> Record:
+    found: dict[str, dict[str, dict[str, NDArray[Any]]]] = {"values": {}, "batch": {}}
+    place = 0
+    for kind, name, part, dtype, shape in listed:
+        # Arrays of their own, aligned and writable: kernels are compiled for such.
+        size = np.dtype(dtype).itemsize * int(np.prod(shape))
+        array = np.empty(shape, dtype)
+        array.reshape(-1).view(np.uint8)[:] = data[place : place + size]
+        found[kind].setdefault(name, {})[part] = array
+        place += size + -size % _ALIGN
+    batch = {name: _changes_of(parts) for name, parts in found["batch"].items()}
+    return Record(version, batch, {name: (parts["data"], parts["offsets"]) for name, parts in found["values"].items()})
+
+
+def _changes_of(parts: Mapping[str, NDArray[Any]]) -> Changes:
+    many = len(parts["codes"])
+    usual: dict[str, NDArray[Any]] = {"ops": np.zeros(many, np.int8), "counts": np.ones(many, np.int64)}
+    return Changes(**{**usual, **parts})
