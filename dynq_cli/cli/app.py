@@ -51,7 +51,7 @@ def group() -> TyperGroup:
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
-    output.settings = output.Settings()
+    output.prepare()
     try:
         code = group().main(args=args, prog_name="dynq", standalone_mode=False)
         return code if isinstance(code, int) else 0
@@ -75,7 +75,8 @@ def _fail_usage(error: typer.TyperException) -> None:
     if context is None or message.startswith("Usage:"):
         output.fail_plain(message)
         return
-    output.fail(f"{message.rstrip('.')}; see '{context.command_path} --help'", "usage")
+    end = " " if message.endswith("?") else "; "
+    output.fail(f"{message.rstrip('.')}{end}see '{context.command_path} --help'", "usage")
 
 
 def _fail_internal(error: Exception) -> int:

@@ -6,6 +6,7 @@ named by `-o` appears whole or not at all: it is written beside its place, synce
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import stat
@@ -17,6 +18,7 @@ from pathlib import Path
 
 from dynq_cli.errors import DynqError, SpecError, UsageError
 
+_UNWRITABLE = "backslashreplace"  # half characters, as in names of files that are not UTF-8
 _RED, _YELLOW, _RESET = "\033[31m", "\033[33m", "\033[0m"
 
 
@@ -36,8 +38,19 @@ class Settings:
 settings = Settings()
 
 
+def prepare() -> None:
+    """Settings as if no option were given, and UTF-8 on stdout and stderr, as in files, whatever the locale says."""
+    global settings
+    settings = Settings()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors=_UNWRITABLE)
+
+
 def result(text: str) -> None:
     """Print a result on stdout."""
+    if sys.stdout is None:  # so Python says that the file descriptor is closed
+        raise DynqError("cannot write to stdout: it is closed; write to a file with -o FILE")
     try:
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         sys.stdout.flush()
@@ -54,7 +67,7 @@ def deliver(text: str, target: str | None) -> None:
     if target is None or target == "-":
         result(text)
         return
-    write_whole(target, (text if text.endswith("\n") else text + "\n").encode())
+    write_whole(target, (text if text.endswith("\n") else text + "\n").encode(errors=_UNWRITABLE))
 
 
 def write_whole(target: str, data: bytes) -> None:
@@ -163,12 +176,14 @@ def _log(level: str, message: str, color: str = "", **fields: object) -> None:
 
 
 def _colored() -> bool:
-    return sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
 
 
 def _write_stderr(line: str) -> None:
-    with suppress(BrokenPipeError):
-        print(line, file=sys.stderr, flush=True)
+    """Print a message, where it can be printed: the exit code says the same, so it must not be lost as well."""
+    if sys.stderr is not None:
+        with suppress(OSError):
+            print(line, file=sys.stderr, flush=True)
 
 
 def silence_stdout() -> None:

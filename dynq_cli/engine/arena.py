@@ -18,7 +18,8 @@ from dynq_cli.engine.memory import Memory
 ALIGN = 8  # words: records start on cache lines
 LEAST_ROWS = 8
 LEAST_WORDS = 1 << 16
-GROWTH = 1.5
+# Room that no row has used costs addresses, not memory.
+GROWTH = 2
 
 
 class Arena:
@@ -37,13 +38,14 @@ class Arena:
         self.a32 = self.a64.view(np.int32)
 
     def reserve(self, table: int, rows: int) -> None:
-        """Room for that many rows more. O(table) when it grows, by half at least; amortised O(1) a row."""
+        """Room for that many rows more. O(table) when it grows, to twice its size; amortised O(1) a row."""
         needed = int(self.T[table, f.T_LIVE]) + rows
-        capacity = int(self.T[table, f.T_CAPACITY])
-        if needed > capacity:
-            self._grow(table, max(needed, int(capacity * GROWTH), LEAST_ROWS))
+        if needed > self.T[table, f.T_CAPACITY]:
+            self._grow_records(table, max(needed, GROWTH * int(self.T[table, f.T_CAPACITY]), LEAST_ROWS))
+        if 3 * needed > 2 * int(self.T[table, f.T_MASK] + 1):
+            self._grow_slots(table, 1 << (3 * needed // 2).bit_length())
 
-    def _grow(self, table: int, capacity: int) -> None:
+    def _grow_records(self, table: int, capacity: int) -> None:
         row = self.T[table]
         stride, old = int(row[f.T_STRIDE]), int(row[f.T_CAPACITY])
         place = self._allocate(capacity * stride)
@@ -52,13 +54,10 @@ class Arena:
             self._memory.move(before, place, int(row[f.T_USED]) * stride)
             self._free(before, old * stride)
         row[f.T_ROWS], row[f.T_CAPACITY] = place, capacity
-        self._grow_slots(table, capacity)
 
-    def _grow_slots(self, table: int, capacity: int) -> None:
+    def _grow_slots(self, table: int, slots: int) -> None:
         row = self.T[table]
-        slots, had = 1 << int(capacity * 3 // 2).bit_length(), int(row[f.T_MASK]) + 1
-        if had >= slots:
-            return
+        had = int(row[f.T_MASK]) + 1
         place = self._allocate(slots)
         self.a64[place : place + slots] = 0
         if had > 1:

@@ -10,11 +10,13 @@ from collections.abc import Sequence
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dynq_cli.engine.codes import NULL, Codes, encode
 from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.engine import Changes
 from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.kernels.fields import Bytes
 from dynq_cli.engine.layout import BaseLayout
 from dynq_cli.engine.lossless import CodeError, arrow_type
 from dynq_cli.errors import RejectedError
@@ -64,21 +66,28 @@ def _codes(table: pa.Table, column: Column, relation: str, dictionaries: Diction
     return codes
 
 
-def _operations(table: pa.Table, relation: str) -> np.ndarray[tuple[int], np.dtype[np.int8]]:
+def _operations(table: pa.Table, relation: str) -> Bytes:
     if "_change_type" not in table.column_names:
         return np.zeros(len(table), np.int8)
-    kinds = table["_change_type"].combine_chunks().dictionary_encode()
-    if isinstance(kinds, pa.ChunkedArray):
-        kinds = kinds.combine_chunks()
-    codes = []
-    for kind in kinds.dictionary.to_pylist():
+    kinds = table["_change_type"].cast(pa.string())
+    # The two that most logs have nothing else of, without looking at the text of each row.
+    deleted = pc.equal(kinds, "delete").fill_null(False)
+    if pc.sum(deleted).as_py() == len(kinds) - (pc.sum(pc.equal(kinds, "insert")).as_py() or 0):
+        return deleted.to_numpy().astype(np.int8)
+    return _named_operations(kinds, relation)
+
+
+def _named_operations(kinds: pa.ChunkedArray, relation: str) -> Bytes:
+    coded = pa.concat_arrays(kinds.chunks).dictionary_encode()
+    operations = []
+    for kind in coded.dictionary.to_pylist():
         operation = OPERATIONS.get(str(kind).lower())
         if operation is None:
             raise RejectedError(f"{relation}: _change_type {kind!r} is none of {', '.join(OPERATIONS)}")
-        codes.append(operation)
-    if kinds.null_count:
+        operations.append(operation)
+    if coded.null_count:
         raise RejectedError(f"{relation}: _change_type is NULL in some row")
-    return np.array(codes, np.int8)[kinds.indices.to_numpy()] if codes else np.zeros(0, np.int8)
+    return np.array(operations, np.int8)[coded.indices.to_numpy()] if operations else np.zeros(0, np.int8)
 
 
 def _counts(table: pa.Table, relation: str) -> Codes:

@@ -16,8 +16,10 @@ from dynq_cli.io.facts import RelationFacts
 from dynq_cli.io.keys import KeyFinder
 from dynq_cli.io.pieces import read_pieces
 from dynq_cli.io.skeleton import render
+from dynq_cli.spec.shown import visible
 
 DEFAULT_KEY_ROWS = 1_000_000
+_MOST_SAID = 3
 
 
 @dataclass(frozen=True)
@@ -41,19 +43,26 @@ def infer_spec(paths: Iterable[str], key_rows: int = DEFAULT_KEY_ROWS) -> Skelet
     relations = _observe(files, key_rows)
     _find_pairs(files, relations, key_rows)
     usable = [r for r in relations.values() if any(not c.unusable for c in r.own_columns)]
-    if not usable:
-        raise RejectedError(
-            f"no column of {', '.join(f.path for f in files[:3])} can stand in a spec: a CSV file needs a header with"
-            " names of letters, digits and _"
-        )
-    rows = sum(r.rows for r in relations.values())
     warnings = [
-        f"{relation.name}.{column.name} is left out: {column.unusable}"
+        f"{relation.name}.{visible(column.name)} is left out: {column.unusable}"
         for relation in relations.values()
         for column in relation.own_columns
         if column.unusable
     ]
+    if not usable:
+        raise _nothing_usable(files, warnings)
+    rows = sum(r.rows for r in relations.values())
     return Skeleton(render(usable), tuple(warnings), f"read {_count(rows, 'row')} of {_count(len(files), 'file')}")
+
+
+def _nothing_usable(files: Sequence[DataFile], reasons: Sequence[str]) -> RejectedError:
+    names = ", ".join(file.path for file in files[:_MOST_SAID])
+    if not reasons:
+        return RejectedError(f"{names} has no columns: there is nothing to infer from")
+    more = f"; and {len(reasons) - _MOST_SAID:,} more" if len(reasons) > _MOST_SAID else ""
+    header = " (the first line of a CSV file names its columns, separated by commas)"
+    advice = header if any(file.format == "csv" for file in files) else ""
+    return RejectedError(f"no column of {names} can stand in a spec{advice}: {'; '.join(reasons[:_MOST_SAID])}{more}")
 
 
 def _observe(files: Sequence[DataFile], key_rows: int) -> dict[str, RelationFacts]:

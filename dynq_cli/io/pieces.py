@@ -66,6 +66,8 @@ def _reader(file: DataFile, skim_after: int) -> Iterator[Raw]:
 
 
 def _pieces(file: DataFile, raw: Raw) -> Iterator[Piece]:
+    for values in raw.columns:
+        values.validate(full=True)  # Arrow trusts offsets and UTF-8: unchecked, a damaged file is read past its end
     meta: dict[str, pa.Array] = {}
     columns: dict[str, pa.Array] = {}
     unusable = dict(raw.unusable)

@@ -16,6 +16,15 @@ _BLOCK = 4 << 20
 
 
 def read(path: str) -> Iterator[Raw]:
+    try:
+        yield from _read(path)
+    except pa.ArrowInvalid as error:
+        if "straddling" in str(error):
+            raise ValueError(f"a row is longer than {_BLOCK >> 20} MiB, or a quote is never closed") from error
+        raise
+
+
+def _read(path: str) -> Iterator[Raw]:
     parse = csv.ParseOptions(newlines_in_values=True, escape_char="\\", double_quote=True)
     # One thread: only then do errors carry the row's number.
     options = csv.ReadOptions(block_size=_BLOCK, use_threads=False)

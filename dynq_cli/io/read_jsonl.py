@@ -18,6 +18,7 @@ _LONGEST_PIECE = 32 << 20
 _FAMILIES = {bool: "a boolean", int: "a number", float: "a number", str: "a string", dict: "an object", list: "a list"}
 _INT64 = range(-(1 << 63), 1 << 63)
 _DECIMAL = pa.decimal128(38, 0)
+_ONE_PER_LINE = "each line has to be one whole object"
 
 
 def read(path: str) -> Iterator[Raw]:
@@ -53,11 +54,17 @@ def _lines(stream: pa.NativeFile) -> Iterator[tuple[int, bytes]]:
 
 def _row(number: int, line: bytes) -> dict[str, Any]:
     try:
-        row = json.loads(line)
-    except ValueError as error:
-        raise ValueError(f"line {number}: {error}") from error
+        row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValueError(f"line {number}, column {error.pos + 1}: {error.msg}; {_ONE_PER_LINE}") from error
+    except UnicodeDecodeError as error:
+        raise ValueError(f"line {number}, byte {error.start + 1} is not UTF-8: save the file as UTF-8") from error
+    except ValueError as error:  # Python's limit on the digits of an integer
+        raise ValueError(f"line {number} holds an integer of thousands of digits: write it as a string") from error
+    except RecursionError as error:
+        raise ValueError(f"line {number} is nested too deeply: flatten it first") from error
     if not isinstance(row, dict):
-        raise ValueError(f'line {number}: expected an object, {{"column": value, ...}}')
+        raise ValueError(f'line {number}: expected an object, {{"column": value, ...}}; {_ONE_PER_LINE}')
     return row
 
 

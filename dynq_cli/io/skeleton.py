@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from dynq_cli.io.facts import ColumnFacts, RelationFacts
+from dynq_cli.spec.shown import visible
 
 _MOST_KEYS = 3
 # Words that other YAML readers take for something else than a string, and words SQL keeps for itself.
@@ -51,7 +52,7 @@ def _relation(relation: RelationFacts) -> Iterator[str]:
 
 def _column(relation: RelationFacts, column: ColumnFacts) -> str:
     if column.unusable:
-        return f"# {' '.join(column.name.split()) or repr(column.name)}: left out, {column.unusable}"
+        return f"# {visible(' '.join(column.name.split())) or repr(column.name)}: left out, {column.unusable}"
     nullable = column.nulls or column.values == 0
     line = f"{_yaml(column.name)}: {column.settle(relation.name)}{'?' if nullable else ''}"
     if column.values == 0:
@@ -108,5 +109,5 @@ def _rows(number: int) -> str:
 
 
 def _files(files: Sequence[str]) -> str:
-    shown = ", ".join(" ".join(file.split()) for file in files[:2])
+    shown = ", ".join(visible(" ".join(file.split())) for file in files[:2])
     return shown if len(files) <= 2 else f"{shown} and {len(files) - 2:,} more"

@@ -7,6 +7,8 @@ from collections.abc import Iterator
 from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.view_tree import Node
 
+_MERMAID = {'"': "#quot;", "<": "#lt;", ">": "#gt;"}
+_DOT = {"\\": "\\\\", '"': '\\"'}
 LEGEND = "● in the output set   ═ guard of its parent   ─ not a guard"
 
 
@@ -42,24 +44,24 @@ def _marks(node: Node) -> str:
 def draw_mermaid(plan: Plan, tree: Node, prefix: str = "n") -> Iterator[str]:
     """A `flowchart TD`: thick arrows to guards, double boxes for output nodes."""
     for number, (parent, node) in enumerate(_numbered(tree)):
-        name, text = f"{prefix}{number}", _escaped(label(plan, node), {'"': "#quot;", "<": "#lt;", ">": "#gt;"})
+        name, text = f"{prefix}{number}", _escaped(label(plan, node), _MERMAID)
         yield f'  {name}[["{text}"]]' if node.output else f'  {name}["{text}"]'
         if parent is not None:
             arrow = "==>" if node.guards(_at(tree, parent)) else "-->"
             compared = ", ".join(map(str, (*node.comparisons, *node.joined_by)))
-            shown = f'|"{_escaped(compared, {"<": "#lt;", ">": "#gt;"})}"|' if compared else ""
+            shown = f'|"{_escaped(compared, _MERMAID)}"|' if compared else ""
             yield f"  {prefix}{parent} {arrow}{shown} {name}"
 
 
 def draw_dot(plan: Plan, tree: Node, prefix: str = "n") -> Iterator[str]:
     """Nodes and edges for a DOT digraph: bold edges to guards, double borders for output nodes."""
     for number, (parent, node) in enumerate(_numbered(tree)):
-        name, text = f"{prefix}{number}", _escaped(label(plan, node), {"\\": "\\\\", '"': '\\"'})
+        name, text = f"{prefix}{number}", _escaped(label(plan, node), _DOT)
         shape = "box" if node.atom is not None else "ellipse"
         yield f'  {name} [label="{text}", shape={shape}, peripheries={2 if node.output else 1}];'
         if parent is not None:
             style = "bold" if node.guards(_at(tree, parent)) else "dashed"
-            compared = _escaped(", ".join(map(str, (*node.comparisons, *node.joined_by))), {'"': '\\"'})
+            compared = _escaped(", ".join(map(str, (*node.comparisons, *node.joined_by))), _DOT)
             yield f'  {prefix}{parent} -> {name} [style={style}, label="{compared}"];'
 
 

@@ -82,6 +82,10 @@ def _cost_along(kept: Kept, atom: Atom, path: list[tuple[Node, Node]]) -> Update
                 wide.append(f"every row of {show(parent)} {same}")
         if any(c.comparisons for c in siblings):
             bound = "O(log n)"
+        for sibling in siblings:
+            second = _second(parent, sibling)
+            if second:
+                wide.append(f"the rows of {_names(kept, sibling)}, filtered by {second}")
     if kept.ordered or _has_extremum(kept):
         bound = "O(log n)"
     if wide:
@@ -140,10 +144,16 @@ def _filtered(kept: Kept) -> str:
         for c in child.comparisons:
             if c.op == "!=":
                 return str(c)
-        sides = sorted({v for c in child.comparisons for v in c.variables if v not in parent.vars})
-        if len(sides) > 1:
-            return next(str(c) for c in child.comparisons if sides[1] in c.variables)
+        second = _second(parent, child)
+        if second:
+            return second
     return ""
+
+
+def _second(parent: Node, child: Node) -> str:
+    """A comparison on a second variable of the child, whose rows are ordered by the first, or nothing."""
+    sides = sorted({v for c in child.comparisons for v in c.variables if v not in parent.vars})
+    return next((str(c) for c in child.comparisons if sides[1] in c.variables), "") if len(sides) > 1 else ""
 
 
 def _delay(kept: Kept) -> Guarantee:

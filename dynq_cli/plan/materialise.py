@@ -46,7 +46,7 @@ class Merged:
 
 def merge(graph: Hypergraph, weights: Weights, rank: Mapping[str, int]) -> Merged:
     """The cheapest grouping of atoms that leaves an acyclic query."""
-    bounds = Closure((Edge(c.left, c.op, c.right, c.offset), None) for c in graph.comparisons if c.op != "!=")
+    bounds = Closure((Edge(c.left, c.op, c.right, c.offset), None) for c in _joining(graph))
     level: set[frozenset[Group]] = {frozenset((i,) for i in range(len(graph.edges)))}
     while True:
         fitting = [p for p in level if is_acyclic(_grouped(graph, sorted(p)))]
@@ -58,6 +58,12 @@ def merge(graph: Hypergraph, weights: Weights, rank: Mapping[str, int]) -> Merge
             return Merged(merged, tuple(groups), leaves, round(exponent, 2))
         joined = {j for p in level for j in _joins(graph, p)}
         level = set(sorted(joined, key=lambda p: (_exponent(graph, bounds, weights, p), sorted(p)))[:WIDEST])
+
+
+def _joining(graph: Hypergraph) -> list[Comparison]:
+    """Comparisons that every result row satisfies: what NOT EXISTS says of its own rows implies nothing outside."""
+    joined = frozenset().union(*(e for i, e in enumerate(graph.edges) if not graph.is_tested(i)))
+    return [c for c in graph.comparisons if c.op != "!=" and c.variables <= joined]
 
 
 def _joins(graph: Hypergraph, partition: frozenset[Group]) -> Iterator[frozenset[Group]]:

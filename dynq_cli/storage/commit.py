@@ -18,9 +18,9 @@ from dynq_cli.engine.image import parts_of
 from dynq_cli.engine.live import Live
 from dynq_cli.storage.layout import remove_others, snapshot_name, wal_name, write_new
 from dynq_cli.storage.manifest import Counts, Manifest, keep_manifest, write_manifest
-from dynq_cli.storage.recover import NO_RECORDS, Opened, Planned, fingerprints, open_engine
+from dynq_cli.storage.recover import Opened, Planned, fingerprints, open_engine
 from dynq_cli.storage.snapshot import write_snapshot
-from dynq_cli.storage.wal import Record, append_record
+from dynq_cli.storage.wal import Record, append_record, no_records
 
 DUE_SECONDS = 0.1
 # Measured by benchmarks/skeleton.py: replay into freshly mapped pages, and growth out of them.
@@ -33,7 +33,7 @@ def first_manifest(directory: Path, planned: Planned, spec_checksum: str) -> Man
     live = Live(planned.spec, planned.plans)
     snapshot = write_snapshot(directory / snapshot_name(1), parts_of(live), version=0)
     write_new(directory / wal_name(1), b"")
-    made = Manifest(1, 0, 1, spec_checksum, fingerprints(planned), counts_of(live), snapshot, NO_RECORDS)
+    made = Manifest(1, 0, 1, spec_checksum, fingerprints(planned), counts_of(live), snapshot, no_records(snapshot))
     write_manifest(directory, made)
     return made
 
@@ -76,7 +76,7 @@ def commit_snapshot(directory: Path, opened: Opened, planned: Planned) -> Opened
         number=before.number + 1,
         generation=generation,
         snapshot=snapshot,
-        wal=NO_RECORDS,
+        wal=no_records(snapshot),
     )
     keep_manifest(directory)
     write_manifest(directory, made)

@@ -24,9 +24,7 @@ from dynq_cli.spec.model import Spec
 from dynq_cli.storage.layout import SPEC, checksum_of, snapshot_name, wal_name
 from dynq_cli.storage.manifest import Manifest, WalFacts, damaged, read_manifest
 from dynq_cli.storage.snapshot import open_snapshot
-from dynq_cli.storage.wal import read_records
-
-NO_RECORDS = WalFacts(0, 0, 0)
+from dynq_cli.storage.wal import no_records, read_records
 
 
 @dataclass(frozen=True)
@@ -97,7 +95,7 @@ def open_engine(directory: Path, manifest: Manifest, planned: Planned) -> Opened
     except ValueError:
         raise SpecDiffersError(f"{path} was written for another layout of tables than this version has") from None
     opened = Opened(manifest, live, engine)
-    _replay(directory, opened, NO_RECORDS, manifest)
+    _replay(directory, opened, no_records(manifest.snapshot), manifest)
     return opened
 
 

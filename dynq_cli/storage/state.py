@@ -129,7 +129,10 @@ class State:
                 version = opened.manifest.version
                 self._snapshot_if_due(ending=False)
         except OSError as error:
-            raise DynqError(f"{self._directory} cannot be written to: {error.strerror}; nothing was changed") from error
+            held = read_manifest(self._directory).version
+            raise DynqError(
+                f"{self._directory} cannot be written to: {error.strerror}; it is at version {held}"
+            ) from error
         return version
 
     def enum(self, query: str | None = None, block: int = 65536) -> Iterator[pa.RecordBatch]:

@@ -4,8 +4,8 @@
 
 A record is what the engine took: changes in codes, in their order, and the values that dictionaries learned
 from them. Not the net of the changes: a row that comes and goes within a commit takes an id and hands it on, so
-only the same changes in the same order give the same ids. A record's checksum covers the one before, so
-the checksum of the last one, which the manifest has, vouches for all. What lies beyond the length that the manifest
+only the same changes in the same order give the same ids. A record's checksum covers that of the record before,
+the first one's that of the snapshot, so the checksum of the last one, which the manifest has, vouches for all. What lies beyond the length that the manifest
 gives was never committed: readers do not look at it, and the next writer cuts it off.
 """
 
@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from dynq_cli.engine.engine import Changes
 from dynq_cli.storage.layout import FORMAT
-from dynq_cli.storage.manifest import WalFacts, damaged
+from dynq_cli.storage.manifest import SnapshotFacts, WalFacts, damaged
 
 Values = Mapping[str, tuple[NDArray[np.uint8], NDArray[np.int64]]]
 Bytes = NDArray[np.uint8]
@@ -74,11 +74,20 @@ def append_record(path: Path, facts: WalFacts, record: Record) -> WalFacts:
     return WalFacts(facts.length + len(header) + size, checksum, facts.changes + many)
 
 
+def no_records(snapshot: SnapshotFacts) -> WalFacts:
+    """A log that starts at a snapshot."""
+    return WalFacts(0, int(snapshot.checksum, 16), 0)
+
+
 def read_records(path: Path, since: WalFacts, until: WalFacts) -> Iterator[Record]:
-    """The records between two committed lengths, each checked before it is given. FileNotFoundError, DamagedError."""
+    """The records between two committed lengths; all are checked before one is given.
+
+    FileNotFoundError, or DamagedError.
+    """
     data = np.fromfile(path, np.uint8, until.length - since.length, offset=since.length)
     if len(data) != until.length - since.length:
         raise damaged(path, "is shorter than was written")
+    found: list[tuple[int, int, Bytes]] = []
     checksum, place = since.checksum, 0
     while place < len(data):
         body = place + _HEADER.size
@@ -91,10 +100,12 @@ def read_records(path: Path, since: WalFacts, until: WalFacts) -> Iterator[Recor
         checksum = _checksum(checksum, listed, version, size, [content.data])
         if checksum != expected:
             raise damaged(path, f"has a record at byte {since.length + place} that is not what was written")
-        yield _record_of(version, json.loads(content[:listed].tobytes()), content[listed:])
+        found.append((version, listed, content))
         place = body + size
     if checksum != until.checksum:
         raise damaged(path, "does not end with the record that was committed last")
+    for version, listed, content in found:
+        yield _record_of(version, json.loads(content[:listed].tobytes()), content[listed:])
 
 
 def _checksum(before: int, listed: int, version: int, size: int, pieces: list[Any]) -> int:

@@ -73,7 +73,7 @@ def test_an_unexpected_error_is_one_line_that_asks_for_a_report(
 @pytest.mark.parametrize(
     ("args", "said"),
     [
-        (["explian"], "No such command 'explian'. Did you mean 'explain'?"),
+        (["explian"], "No such command 'explian'. Did you mean 'explain'? see 'dynq --help'"),
         (["explain"], "Missing argument 'SPEC'; see 'dynq explain --help'"),
         (["explain", "a.yaml", "--no-such"], "No such option: --no-such"),
         (["explain", "a.yaml", "--format", "gif"], "'gif' is not one of 'text', 'mermaid', 'dot'"),
@@ -182,6 +182,33 @@ def test_a_stdout_that_takes_no_more_is_a_runtime_error(tmp_path: Path, root: Pa
             check=False,
         )
     assert (run.returncode, run.stderr) == (1, "dynq: cannot write to stdout: No space left on device\n")
+
+
+def test_a_closed_stdout_is_a_runtime_error(tmp_path: Path, root: Path) -> None:
+    (tmp_path / "t.csv").write_text("a\n1\n")
+    run = _in_shell('"$0" -m dynq_cli --quiet infer "$1" >&-', str(tmp_path / "t.csv"), root)
+    said = "dynq: cannot write to stdout: it is closed; write to a file with -o FILE\n"
+    assert (run.returncode, run.stderr) == (1, said)
+
+
+@pytest.mark.parametrize("stderr", ["2>&-", "2>/dev/full"])
+def test_a_stderr_that_takes_nothing_changes_no_exit_code(tmp_path: Path, root: Path, stderr: str) -> None:
+    run = _in_shell(f'"$0" -m dynq_cli infer "$1" {stderr}', str(tmp_path / "missing.csv"), root)
+    assert (run.returncode, run.stdout) == (2, "")
+
+
+def _in_shell(line: str, path: str, root: Path) -> subprocess.CompletedProcess[str]:
+    command = ["bash", "-c", line, sys.executable, path]
+    return subprocess.run(command, capture_output=True, text=True, cwd=root, check=False)
+
+
+def test_output_is_utf8_whatever_the_locale_says(dynq: Dynq, tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text(
+        'version: 1\nrelations: {R: {columns: {x: int64}}}\nqueries: {q: {rule: "q(x) :- R(x)"}}\n'
+    )
+    run = dynq("explain", "spec.yaml", PYTHONIOENCODING="ascii", LC_ALL="C")
+    assert run.returncode == 0, run.stderr
+    assert "╘══ R(x) ●" in run.stdout
 
 
 def test_colours_need_a_terminal_and_yield_to_no_color(monkeypatch: pytest.MonkeyPatch) -> None:

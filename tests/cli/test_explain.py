@@ -35,6 +35,24 @@ def spec(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     return "spec.yaml"
 
 
+def test_control_characters_of_a_constant_do_not_reach_the_terminal(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    query = '"q(x) :- R(x, \'\\e[31mred\\0\')"'
+    (tmp_path / "s.yaml").write_text(
+        f"version: 1\nrelations: {{R: {{columns: {{x: int64, s: string}}}}}}\nqueries: {{q: {{rule: {query}}}}}\n"
+    )
+    assert main(["explain", str(tmp_path / "s.yaml")]) == 0
+    shown = capsys.readouterr().out
+    assert "\\x1b[31mred\\x00" in shown
+    assert "\x1b" not in shown and "\0" not in shown
+
+
+def test_an_empty_name_is_no_directory(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", ""]) == 2
+    assert "there is no spec file" in capsys.readouterr().err
+
+
 def test_json_has_the_facts_that_the_contract_fixes(spec: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["explain", spec, "--json"]) == 0
     queries = json.loads(capsys.readouterr().out)["queries"]

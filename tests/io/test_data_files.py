@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -73,3 +74,9 @@ def test_a_path_that_means_nothing_is_a_usage_error(tmp_path: Path, name: str, s
     with pytest.raises(DynqError, match=said) as caught:
         find_data_files([str(tmp_path / name)])
     assert isinstance(caught.value, UsageError)
+
+
+def test_a_pipe_is_refused_because_files_are_read_twice(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "t.csv")
+    with pytest.raises(UsageError, match="is a pipe or a device"):
+        find_data_files([str(tmp_path / "t.csv")])

@@ -296,14 +296,19 @@ def test_the_query_does_not_take_the_name_of_a_relation(tmp_path: Path) -> None:
         ("t.csv", b"", "is damaged or not a CSV file: Empty CSV"),
         ("t.csv", b"a,b\n1,2\n3,4,5\n", "Row #3: Expected 2 columns, got 3"),
         ("t.csv", b"a,b\n1,\xff\n", "invalid UTF8"),
-        ("t.csv", b"1,2\n3,4\n", "needs a header"),
+        ("t.csv", b"1,2\n3,4\n", "the first line of a CSV file names its columns"),
+        ("t.csv", b"a,a\n1,2\n", "t.a is left out: the name stands twice in the header"),
+        ("t.csv", b"a,b\n1," + b"x" * (9 << 20) + b"\n", "a row is longer than 4 MiB"),
         ("t.parquet", b"PAR1 no more", "is damaged or not a Parquet file"),
         ("t.arrow", b"ARROW1\0\0 no more", "is damaged or not an Arrow IPC file"),
         ("t.arrow", b"", "is damaged or not an Arrow IPC file"),
-        ("t.jsonl", b'{"a": 1}\n{"a": \n', "line 2"),
+        ("t.jsonl", b'{"a": 1}\n{bad\n', "line 2, column 2: Expecting property name"),
+        ("t.jsonl", b'{"a": "\xe9"}\n', "line 1, byte 8 is not UTF-8"),
+        ("t.jsonl", b'{"a": ' + b"9" * 5000 + b"}\n", "line 1 holds an integer of thousands of digits"),
+        ("t.jsonl", b'{"a": 1}\n{"a": "x"}\n', "t.a is left out: line 2 holds a string"),
         ("t.jsonl", b"[1]\n", "line 1: expected an object"),
-        ("t.jsonl", b'{"a": ' + b"[" * 100_000 + b"\n", "is damaged or not a JSON-lines file"),
-        ("t.jsonl", b"\n", "no column"),
+        ("t.jsonl", b'{"a": ' + b"[" * 100_000 + b"\n", "line 1 is nested too deeply"),
+        ("t.jsonl", b"\n", "has no columns"),
         ("t.csv.gz", b"a,b\n1,2\n", "is damaged or not a CSV file"),
     ],
 )
@@ -315,6 +320,42 @@ def test_a_damaged_file_is_rejected_by_name(tmp_path: Path, name: str, content: 
     assert str(tmp_path / name) in str(caught.value)
     assert said in str(caught.value)
     assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("found", "damage"),
+    [
+        (b"\x03\0\0\0\x06\0\0\0", b"\xff\xff\xff\xff\x06\0\0\0"),
+        (b"\x03\0\0\0\x06\0\0\0", b"\x03\0\0\0\0\0\0\x7f"),
+        (b"onetwothree", b"one\xffwothree"),
+    ],
+    ids=["a negative offset", "an offset past the end", "a text that is not UTF-8"],
+)
+def test_a_damaged_arrow_file_is_rejected_before_it_is_read_past_its_end(
+    tmp_path: Path, found: bytes, damage: bytes
+) -> None:
+    table = pa.table({"s": ["one", "two", "three"]})
+    with ipc.new_file(tmp_path / "t.arrow", table.schema) as writer:
+        writer.write(table)
+    content = (tmp_path / "t.arrow").read_bytes()
+    assert content.count(found) == 1
+    (tmp_path / "t.arrow").write_bytes(content.replace(found, damage))
+    with pytest.raises(RejectedError, match="is damaged or not an Arrow IPC file"):
+        infer(tmp_path / "t.arrow")
+
+
+def test_a_parquet_text_that_is_not_utf8_is_rejected(tmp_path: Path) -> None:
+    write_parquet(pa.table({"s": ["onetwothree", "x"]}), tmp_path / "t.parquet")
+    content = (tmp_path / "t.parquet").read_bytes()
+    (tmp_path / "t.parquet").write_bytes(content.replace(b"onetwothree", b"one\xfftwothre"))
+    with pytest.raises(RejectedError, match=r"t\.parquet is damaged"):
+        infer(tmp_path / "t.parquet")
+
+
+def test_names_with_control_characters_neither_break_the_spec_nor_reach_the_terminal(tmp_path: Path) -> None:
+    path = write(tmp_path / "t.\x1b[31m.csv", "a\x1b[2J,b\n1,2\n")
+    assert columns(infer(path), "t") == {"b": "int64"}
+    assert infer_spec([str(path)]).warnings[0].startswith("t.a\\x1b[2J is left out")
 
 
 def test_relations_that_differ_only_in_case_are_rejected(tmp_path: Path) -> None:

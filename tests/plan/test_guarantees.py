@@ -86,3 +86,8 @@ def test_a_key_of_one_guard_does_not_bound_the_rows_of_another(tested: str, boun
 def test_a_key_of_the_only_guard_makes_changes_of_the_other_side_cheap() -> None:
     assert changes("SELECT K.y FROM K, A WHERE K.x = A.a")["A(x)"] == "O(1)"
     assert changes("SELECT R.y FROM R, A WHERE R.x = A.a")["A(x)"] == "O(n)"
+
+
+def test_a_child_compared_on_two_variables_is_filtered_by_the_second() -> None:
+    assert changes("q(x, y) :- R(x, y), S(u, v), x < u, y < v")["R(x, y)"] == "O(n)"
+    assert changes("q(x, y) :- R(x, y), S(u, v), x < u, u < y")["R(x, y)"] == "O(log n)"

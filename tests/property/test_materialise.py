@@ -13,7 +13,7 @@ from dynq_cli.plan.materialise import merge
 from dynq_cli.plan.search import Search
 from dynq_cli.query.hypergraph import Hypergraph
 from dynq_cli.query.reduction import is_acyclic, is_free_connex
-from tests.property.cases import fuzz, random_case
+from tests.property.cases import Case, fuzz, random_case
 from tests.property.evaluate import Instance, Row, Views, enumerated, joined, project, random_data
 from tests.property.test_trees import with_tests
 
@@ -59,6 +59,14 @@ def test_hard_queries_get_their_result_from_joined_atoms_and_larger_heads() -> N
 
 def test_hard_queries_with_atoms_that_are_only_looked_up_do_too() -> None:
     fuzz(150, lambda random: hard(with_tests(random)), check_result)
+
+
+@pytest.mark.parametrize("mode", ["semi", "anti"])
+def test_comparisons_with_a_row_that_is_only_looked_up_say_nothing_about_the_rows_joined(mode: str) -> None:
+    compared = (("d", "<=", "b"), ("c", "<=", "d"), ("d", "<=", "a"))
+    case = Case(("ac", "bc", "ab", "d"), "", compared)
+    for seed in range(100):
+        check_result(Instance(case, random_data(Random(seed), case), ("semi", "join", "join", mode)))
 
 
 @pytest.mark.parametrize(

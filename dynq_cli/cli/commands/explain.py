@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -49,7 +50,7 @@ def explain(
     The extension of -o FILE chooses the form: .txt .md .json .mmd .dot .gv, and with Graphviz installed .svg .png .pdf.
     """
     kind = _kind(as_json, form, out)
-    if Path(spec).is_dir():
+    if os.path.isdir(spec):
         raise NoStateError(f"{spec} is a directory: this version explains spec files and reads no states yet")
     from dynq_cli.session import explain_spec
 
@@ -89,4 +90,8 @@ def _render(explanation: Explanation, kind: str, query: str | None) -> str:
         return json.dumps(explanation.json(query), indent=2, ensure_ascii=False)
     if kind == "mermaid":
         return explanation.mermaid(query)
-    return explanation.dot(query) if kind == "dot" else explanation.text(query)
+    if kind == "dot":
+        return explanation.dot(query)
+    from dynq_cli.spec.shown import visible
+
+    return visible(explanation.text(query), keep="\n")

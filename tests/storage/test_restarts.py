@@ -1,0 +1,113 @@
+"""A state that is closed and opened anywhere in its history is the state that never was: rows, order, bytes."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+import pyarrow as pa
+import pytest
+
+from dynq_cli.engine.live import Live
+from dynq_cli.errors import RejectedError
+from dynq_cli.storage import commit
+from dynq_cli.storage.layout import PREVIOUS
+from dynq_cli.storage.manifest import read_manifest
+from dynq_cli.storage.recover import open_engine, read_plans
+from dynq_cli.storage.state import State, create, open
+from tests.engine.random_history import Batch
+from tests.engine.random_queries import Case, random_case
+from tests.engine.random_runs import Stored, as_table, make_live
+from tests.storage.states import bytes_of, rows_of, small_batch, small_live, small_rows, small_state, spec_text
+
+SEEDS = range(12)
+ALWAYS, NEVER = -1.0, float("inf")
+
+
+def created(case: Case, folder: Path) -> State:
+    (folder / "spec.yaml").write_text(spec_text(case), "utf-8")
+    return create(folder / "spec.yaml", folder / "state")
+
+
+def refused(state: State, case: Case, batch: Batch) -> None:
+    last = batch.rejected[-1].relation
+    named = dict.fromkeys(c.relation for c in batch.rejected)
+    tables = {r.name: as_table(r, batch.rejected, batch.bad if r.name == last else "") for r in case.spec.relations}
+    with pytest.raises(RejectedError):
+        state.apply({name: tables[name] for name in named})
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("due", [ALWAYS, NEVER, 1e-4], ids=["snapshots at every close", "log only", "some snapshots"])
+def test_a_restart_at_any_step_changes_nothing(
+    seed: int, due: float, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(commit, "DUE_SECONDS", due)
+    case, chance = random_case(seed, queries=3, batches=8), Random(seed)
+    names = [q.name for q in case.queries]
+    state, live, stored = created(case, tmp_path), make_live(case), Stored(case.spec)
+    with_refusals = seed % 3 == 0
+    for version, batch in enumerate(case.history, 1):
+        if batch.bad and with_refusals:
+            refused(state, case, batch)
+        changes = stored.applicable(batch.changes)
+        tables = {r.name: as_table(r, changes) for r in case.spec.relations if r.name in batch.relations}
+        assert state.apply(tables) == version
+        live.apply(tables)
+        reader = open(tmp_path / "state")
+        assert rows_of(reader, names) == rows_of(state, names) == rows_of(live, names)
+        assert [(c.rows, c.distinct) for c in map(reader.counts, names)] == [live.count(n) for n in names]
+        if not with_refusals:
+            assert bytes_of(reader) == bytes_of(state), "replay gives the same bytes"
+        reader._current().live._check()
+        if chance.random() < 0.4:
+            state.close()
+            state = open(tmp_path / "state")
+
+
+def test_a_process_that_goes_on_after_its_snapshot_is_where_a_new_one_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = small_state(tmp_path, 2)
+    monkeypatch.setattr(commit, "snapshot_is_due", lambda *_, **__: True)
+    for version in (3, 4):
+        state.apply(small_batch(version))
+        assert bytes_of(state) == bytes_of(open(tmp_path / "state"))
+    assert small_rows(state) == small_rows(small_live(4))
+    assert read_manifest(tmp_path / "state").generation == 3
+
+
+def test_the_generation_before_leads_to_the_snapshot_in_force(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    state = small_state(tmp_path, 3)
+    monkeypatch.setattr(commit, "DUE_SECONDS", ALWAYS)
+    state.close()
+    folder = tmp_path / "state"
+    assert read_manifest(folder).wal.length == 0, "the log is in the snapshot"
+    (folder / "CURRENT").write_bytes((folder / PREVIOUS).read_bytes())
+    before = read_manifest(folder)
+    assert (before.version, before.generation) == (3, 1)
+    old: Live = open_engine(folder, before, read_plans(folder, before)).live
+    assert small_rows(old) == small_rows(small_live(3))
+
+
+def test_only_two_generations_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit, "DUE_SECONDS", ALWAYS)
+    state = small_state(tmp_path)
+    for version in range(1, 6):
+        state.apply(small_batch(version))
+        state.close()
+    names = {path.name for path in (tmp_path / "state").iterdir()}
+    files = {f"{kind}-{generation:04d}" for kind in ("snapshot", "wal") for generation in (5, 6)}
+    assert names == {"CURRENT", "PREVIOUS", "spec.yaml", "lock"} | files
+
+
+def test_a_snapshot_has_room_so_that_changes_after_it_move_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = small_state(tmp_path, 30)
+    assert state._current().engine.grown() > 0
+    monkeypatch.setattr(commit, "DUE_SECONDS", ALWAYS)
+    state.close()
+    opened = open(tmp_path / "state")
+    opened.apply({"R": pa.table({"x": [1, 2], "y": ["name 1", "never seen"]})})
+    assert opened._current().engine.grown() == 0
