@@ -67,13 +67,13 @@ def _codes(table: pa.Table, column: Column, relation: str, dictionaries: Diction
 
 
 def _operations(table: pa.Table, relation: str) -> Bytes:
-    if "_change_type" not in table.column_names:
+    if "_change_type" not in table.column_names or not len(table):
         return np.zeros(len(table), np.int8)
     kinds = table["_change_type"].cast(pa.string())
     # The two that most logs have nothing else of, without looking at the text of each row.
     deleted = pc.equal(kinds, "delete").fill_null(False)
-    if pc.sum(deleted).as_py() == len(kinds) - (pc.sum(pc.equal(kinds, "insert")).as_py() or 0):
-        return deleted.to_numpy().astype(np.int8)
+    if (pc.sum(deleted).as_py() or 0) == len(kinds) - (pc.sum(pc.equal(kinds, "insert")).as_py() or 0):
+        return np.asarray(deleted.to_numpy(), np.int8)
     return _named_operations(kinds, relation)
 
 
