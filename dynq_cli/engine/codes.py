@@ -85,15 +85,19 @@ def _encode(array: pa.Array, kind: Type, dictionaries: Dictionaries, intern: boo
     return codes
 
 
-def decode(codes: Codes, kind: Type, dictionaries: Dictionaries) -> pa.Array:
-    """The values of codes as an array of `arrow_type(kind)`; O(bytes), int64 without NULL is not copied."""
+def decode(codes: Codes, kind: Type, dictionaries: Dictionaries, *, nullable: bool = True) -> pa.Array:
+    """The values of codes as an array of `arrow_type(kind)`; O(bytes), int64 without NULL is not copied.
+
+    With `nullable=False` no code is NULL, and none is looked at to find out.
+    """
     if kind.name in ("string", "binary"):
         return dictionaries.of(kind).decode(codes, arrow_type(kind))
     codes = np.ascontiguousarray(codes, np.int64)
-    valid = codes != NULL
-    bitmap = validity(valid)
-    if bitmap is not None:
-        codes = np.where(valid, codes, 0)
+    bitmap = None
+    if nullable:
+        valid = codes != NULL
+        bitmap = validity(valid)
+        codes = codes if bitmap is None else np.where(valid, codes, 0)
     content: npt.NDArray[Any]
     if kind.name == "bool":
         content = np.packbits(codes != 0, bitorder="little")

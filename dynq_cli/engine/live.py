@@ -143,8 +143,9 @@ class Live:
             raise RejectedError(f"query {query}: a row has more than 2^63 - 1 copies; use semantics: set") from None
 
     def _decoded(self, q: ConjunctiveQuery, column: OutputColumn, codes: Codes) -> pa.Array:
-        kind = q.variable(column.source).type
-        values = decode(codes, kind, self.dictionaries)
+        variable = q.variable(column.source)
+        kind = variable.type
+        values = decode(codes, kind, self.dictionaries, nullable=variable.nullable)
         return values if kind == column.type else lossless(values, column.type)
 
     def test(self, query: str, row: Mapping[str, Any]) -> int:
