@@ -7,6 +7,7 @@
     recompute    the count brought up to date, beside DuckDB computing it again
     growth       what a change costs with ten times the data, and with a hundred times the result
     dependants   one change that touches every row
+    skeleton     commits to a state on disk, by commands and in one process, against the dicts
     memory       peak memory against the dicts, at five times the rows; bytes of state per row
 
 All of them by default, in this order; each is a file here. The files `run_*.py` are the processes that are measured.
@@ -26,6 +27,7 @@ import dependants
 import growth
 import memory
 import recompute
+import skeleton
 import startup
 import updates
 from processes import HERE, BenchmarkError, printed, say, script
@@ -42,6 +44,7 @@ GROUPS: dict[str, tuple[str, Callable[[Settings], Section]]] = {
     "recompute": (recompute.TITLE, recompute.measure),
     "growth": (growth.TITLE, growth.measure),
     "dependants": (dependants.TITLE, dependants.measure),
+    "skeleton": (skeleton.TITLE, skeleton.measure),
     "memory": (memory.TITLE, memory.measure),
 }
 

@@ -176,7 +176,12 @@ def _log(level: str, message: str, color: str = "", **fields: object) -> None:
 
 
 def _colored() -> bool:
-    return sys.stderr is not None and sys.stderr.isatty() and not os.environ.get("NO_COLOR") and os.environ.get("TERM") != "dumb"
+    return (
+        sys.stderr is not None
+        and sys.stderr.isatty()
+        and not os.environ.get("NO_COLOR")
+        and os.environ.get("TERM") != "dumb"
+    )
 
 
 def _write_stderr(line: str) -> None:

@@ -51,6 +51,8 @@ def _below(path: str) -> Iterator[DataFile]:
     if not os.path.isdir(path):
         if not os.path.exists(path):
             raise UsageError(f"there is no file {path}")
+        if not path.isprintable() and any("\udc80" <= c <= "\udcff" for c in path):
+            raise UsageError(f"the name {path} is not UTF-8, and Arrow opens no other: rename the file")
         if not os.path.isfile(path):
             raise UsageError(f"{path} is a pipe or a device, and files are read twice: write it to a file first")
         yield DataFile(path, _format(path), _relation(Path(path)))

@@ -78,7 +78,9 @@ def _distinct(pieces: list[pa.Array]) -> int:
 def fingerprints(values: pa.Array) -> pa.Array:
     """An int64 per value: integers and days as they are, other types by Python's hash of the value."""
     if isinstance(values, pa.DictionaryArray):
-        return fingerprints(values.dictionary).take(values.indices)
+        # A dictionary may be far longer than the piece, and spelled-out texts far larger: only entries in use count.
+        used = values.indices.unique()
+        return fingerprints(values.dictionary.take(used)).take(pc.index_in(values.indices, value_set=used))
     if pt.is_signed_integer(values.type) or pt.is_unsigned_integer(values.type):
         return values.cast(pa.int64(), safe=False)
     if pt.is_date32(values.type):

@@ -19,6 +19,8 @@ def read(path: str) -> Iterator[Raw]:
     try:
         yield from _read(path)
     except pa.ArrowInvalid as error:
+        if "cannot infer number of columns" in str(error):
+            raise ValueError(f"it has no header line that ends within {_BLOCK >> 20} MiB") from error
         if "straddling" in str(error):
             raise ValueError(f"a row is longer than {_BLOCK >> 20} MiB, or a quote is never closed") from error
         raise

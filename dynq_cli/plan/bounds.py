@@ -5,9 +5,29 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
-POWERS = ("1", "log n", "n^0.5", "n", "n^1.5")
+_EXPONENTS = {"1": 0.0, "log n": 0.01, "n": 1.0}
+
+
+def power(exponent: int) -> str:
+    return "O(n)" if exponent == 1 else f"O(n^{exponent})"
+
+
+def exponent_of(term: str) -> float | None:
+    """By which powers of n are compared; None for another term.
+
+    >>> exponent_of("log n"), exponent_of("n^1.5"), exponent_of("|Δ|")
+    (0.01, 1.5, None)
+    """
+    found = re.fullmatch(r"n\^([0-9.]+)", term)
+    return float(found[1]) if found else _EXPONENTS.get(term)
+
+
+def larger(a: str, b: str) -> bool:
+    """Whether one power of n is more than another."""
+    return (exponent_of(a[2:-1]) or 0.0) > (exponent_of(b[2:-1]) or 0.0)
 
 
 def total(bounds: Iterable[str]) -> str:
@@ -17,8 +37,9 @@ def total(bounds: Iterable[str]) -> str:
     'O(log n + |Δ|)'
     """
     terms = list(dict.fromkeys(term for bound in bounds for term in bound[2:-1].split(" + ")))
-    power = max((t for t in terms if t in POWERS), key=POWERS.index, default=POWERS[0])
-    return f"O({' + '.join([power, *(t for t in terms if t not in POWERS)])})"
+    powers = {t: e for t in terms if (e := exponent_of(t)) is not None}
+    largest = max(powers, key=lambda t: powers[t], default="1")
+    return f"O({' + '.join([largest, *(t for t in terms if t not in powers)])})"
 
 
 def times(many: str, bound: str) -> str:

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from dynq_cli.plan.advise import advice_of
+from dynq_cli.plan.bounds import total
 from dynq_cli.plan.cost import WEIGHTS, Weights, cost_of
 from dynq_cli.plan.extend import extensions
 from dynq_cli.plan.guarantees import Kept, guarantees_of, ivm_epsilon_guarantees, updates_of
@@ -161,7 +162,7 @@ class _Chooser:
         """Relations whose changes another tree would make cheap, if the spec said that they are frequent."""
         for i, atom in enumerate(self.query.atoms):
             relation = self.spec.relation(atom.source)
-            if updates[i].bound != "O(n)" or relation is None or relation.changes == "often":
+            if not updates[i].is_wide or relation is None or relation.changes == "often":
                 continue
             same = [self.spec.relation(a.source) is relation for a in self.query.atoms]
             heavy = [WEIGHTS["often"] if s else WEIGHTS["rare"] for s in same]
@@ -169,11 +170,16 @@ class _Chooser:
             tree = Search(shape.graph, shape.leaves, weights, self.rank).run()
             assert tree is not None
             other = updates_of(replace(kept, tree=tree, weights=weights))
-            if all(other[j].bound != "O(n)" for j, s in enumerate(same) if s):
-                slow = [u.atom for u in other if u.bound == "O(n)"]
+            if not any(other[j].is_wide for j, s in enumerate(same) if s):
+                slow = [u for u in other if u.is_wide]
                 yield (
                     f"if {relation.name} is what changes most, say so (changes: often): another tree makes its changes "
-                    f"{other[i].bound}" + (f", and those of {', '.join(slow)} O(n)" if slow else "")
+                    f"{other[i].bound}"
+                    + (
+                        f", and those of {', '.join(u.atom for u in slow)} {total(u.bound for u in slow)}"
+                        if slow
+                        else ""
+                    )
                 )
 
     def _distinct_trees(self, shape: _Shape) -> list[DistinctTree]:

@@ -9,8 +9,9 @@ goes through a counted tree and costs O(log n).
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import combinations
 
-from dynq_cli.plan.bounds import POWERS, total
+from dynq_cli.plan.bounds import larger, power, total
 from dynq_cli.plan.cost import Weights, is_keyed
 from dynq_cli.plan.plan import DistinctTree, Guarantee, Guarantees, UpdateCost
 from dynq_cli.plan.view_tree import Node
@@ -59,17 +60,19 @@ def updates_of(kept: Kept) -> tuple[UpdateCost, ...]:
 def _climb(kept: Kept, node: Node, path: list[tuple[Node, Node]], found: dict[int, UpdateCost]) -> None:
     if node.atom is not None:
         cost = _cost_along(kept, kept.query.atoms[node.atom], path)
-        found[node.atom] = max(found.get(node.atom, cost), cost, key=lambda c: POWERS.index(c.bound[2:-1]))
+        if node.atom not in found or larger(cost.bound, found[node.atom].bound):
+            found[node.atom] = cost
     for child in node.children:
         _climb(kept, child, [(node, child), *path], found)
 
 
 def _cost_along(kept: Kept, atom: Atom, path: list[tuple[Node, Node]]) -> UpdateCost:
-    name, wide, bound = atom.brief, [], "O(1)"
+    name, wide, bound, exponent = atom.brief, [], "O(1)", 1
     if _has_nulls(atom):
         wide.append(f"every row of {show(path[0][0])} by a NULL")
     for parent, child in path:
         siblings = [c for c in parent.children if c is not child]
+        before = len(wide)
         if parent.kind == "join":
             wide.append(f"its partners in {' and '.join(_names(kept, c) for c in siblings)}")
         elif child.comparisons:
@@ -86,13 +89,23 @@ def _cost_along(kept: Kept, atom: Atom, path: list[tuple[Node, Node]]) -> Update
             second = _second(parent, sibling)
             if second:
                 wide.append(f"the rows of {_names(kept, sibling)}, filtered by {second}")
+        if len(wide) > before:
+            met = parent.vars.union(*(c.vars for c in siblings)) if parent.kind == "join" else parent.vars
+            exponent = max(exponent, _cover(kept, parent, met if before else met - child.vars))
     if kept.ordered or _has_extremum(kept):
         bound = "O(log n)"
     if wide:
-        return UpdateCost(name, "O(n)", f"touches {'; then '.join(wide)}")
+        return UpdateCost(name, power(exponent), f"touches {'; then '.join(wide)}")
     if bound == "O(1)":
         return UpdateCost(name, bound, "touches one row per level")
     return UpdateCost(name, bound, "touches one row per level, each through an ordered tree")
+
+
+def _cover(kept: Kept, node: Node, variables: frozenset[str]) -> int:
+    """The fewest atoms below a node that have all of some of its variables: these take at most n^cover values."""
+    atoms = [kept.query.atoms[i].variables for i in node.atoms]
+    sizes = range(1, len(atoms) + 1)
+    return next(k for k in sizes if any(variables <= frozenset().union(*some) for some in combinations(atoms, k)))
 
 
 def _has_nulls(atom: Atom) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
+from dynq_cli.plan.bounds import larger
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.classify import Classification
 from dynq_cli.query.normal_form import ConjunctiveQuery, UnionQuery, VariableOrder
@@ -50,6 +51,11 @@ class UpdateCost:
     atom: str
     bound: str
     meaning: str
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether it can touch more than one row per level."""
+        return larger(self.bound, "O(log n)")
 
 
 @dataclass(frozen=True)

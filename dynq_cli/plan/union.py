@@ -27,7 +27,7 @@ def plan_union(query: UnionQuery, members: Sequence[AnyPlan]) -> UnionPlan:
     classes = _classes(members)
     refusal = next((m.refusal for m in members if m.refusal), "")
     if query.order and not refusal:
-        refusal = "order_by of a union is not kept: order its members, or make it a view of a query with order_by"
+        refusal = "order_by of a union is not kept: order a SELECT over it, SELECT … FROM (… UNION …) AS u ORDER BY …"
     return UnionPlan(query, tuple(members), classes, count_by, _guarantees(query, members, count_by), (), refusal)
 
 

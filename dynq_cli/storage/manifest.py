@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -72,7 +72,7 @@ class Manifest:
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Put a manifest in force, durably. The files it names are durable already."""
-    text = json.dumps({"format": FORMAT, **asdict(manifest)}, indent=1).encode() + b"\n"
+    text = json.dumps({"format": FORMAT, **vars(manifest)}, default=vars).encode() + b"\n"
     write_whole(directory / CURRENT, checksum_of(text).encode() + b"\n" + text)
 
 

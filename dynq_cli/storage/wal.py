@@ -5,8 +5,9 @@
 A record is what the engine took: changes in codes, in their order, and the values that dictionaries learned
 from them. Not the net of the changes: a row that comes and goes within a commit takes an id and hands it on, so
 only the same changes in the same order give the same ids. A record's checksum covers that of the record before,
-the first one's that of the snapshot, so the checksum of the last one, which the manifest has, vouches for all. What lies beyond the length that the manifest
-gives was never committed: readers do not look at it, and the next writer cuts it off.
+the first one's that of the snapshot, so the checksum of the last one, which the manifest has, vouches for all.
+What lies beyond the length that the manifest gives was never committed: readers do not look at it, and the next
+writer cuts it off.
 """
 
 from __future__ import annotations

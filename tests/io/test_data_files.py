@@ -80,3 +80,11 @@ def test_a_pipe_is_refused_because_files_are_read_twice(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "t.csv")
     with pytest.raises(UsageError, match="is a pipe or a device"):
         find_data_files([str(tmp_path / "t.csv")])
+
+
+def test_a_name_that_is_not_utf8_is_refused_with_what_to_do(tmp_path: Path) -> None:
+    name = os.fsencode(tmp_path) + b"/t\xff.csv"
+    with open(name, "wb"):
+        pass
+    with pytest.raises(UsageError, match="is not UTF-8, and Arrow opens no other: rename the file"):
+        find_data_files([os.fsdecode(name)])

@@ -296,6 +296,8 @@ def test_the_query_does_not_take_the_name_of_a_relation(tmp_path: Path) -> None:
         ("t.csv", b"", "is damaged or not a CSV file: Empty CSV"),
         ("t.csv", b"a,b\n1,2\n3,4,5\n", "Row #3: Expected 2 columns, got 3"),
         ("t.csv", b"a,b\n1,\xff\n", "invalid UTF8"),
+        ("t.csv", b"\n\n", "it has no header line"),
+        ("t.csv", b"a,b", "it has no header line that ends"),
         ("t.csv", b"1,2\n3,4\n", "the first line of a CSV file names its columns"),
         ("t.csv", b"a,a\n1,2\n", "t.a is left out: the name stands twice in the header"),
         ("t.csv", b"a,b\n1," + b"x" * (9 << 20) + b"\n", "a row is longer than 4 MiB"),

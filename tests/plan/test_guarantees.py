@@ -91,3 +91,9 @@ def test_a_key_of_the_only_guard_makes_changes_of_the_other_side_cheap() -> None
 def test_a_child_compared_on_two_variables_is_filtered_by_the_second() -> None:
     assert changes("q(x, y) :- R(x, y), S(u, v), x < u, y < v")["R(x, y)"] == "O(n)"
     assert changes("q(x, y) :- R(x, y), S(u, v), x < u, u < y")["R(x, y)"] == "O(log n)"
+
+
+def test_a_change_can_meet_as_many_partners_as_the_atoms_joined_with_it_have_together() -> None:
+    found = changes("q() :- K(a, b), R(b, c), S(c, d), T(d, e), R(e, a)")
+    assert found["K(a, b)"] == found["R(b, c)"] == "O(n^2)"
+    assert changes("q(x, y, z) :- R(x, y), S(y, z), T(z, x)")["S(y, z)"] == "O(n)"

@@ -1,0 +1,179 @@
+"""One step of the measurement of a state on disk; prints what it took as one JSON object.
+
+    python benchmarks/run_skeleton.py load LOGS STATE    create a state, apply all chunks but the last, close it
+    python benchmarks/run_skeleton.py cut LOGS DIR       cut the last chunk into commits, as files in DIR/KIND-SIZE/N
+    python benchmarks/run_skeleton.py apply STATE DIR    what a command does: open, apply the commit in DIR, close
+    python benchmarks/run_skeleton.py warm STATE DIR     apply the warm commits of each size in one process
+    python benchmarks/run_skeleton.py fill STATE DIR     apply commits until a snapshot is almost due; do not close
+
+Every commit is mixed from all relations. Warm commits are measured twice: as they are, and without the time that
+the process waits for the disk, which is that of fsync and of renaming.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+from logs import Commit, logs_in, mixed
+
+import dynq_cli
+from dynq_cli.storage import commit
+
+LOAD_BATCH = 100_000
+SIZES = (1, 1000, 100_000)
+THOUSAND = 1000
+# Kind, size, how many; the first ones come first where a log has too few changes for all.
+CUTS = (
+    ("cold", 1, 3),
+    ("cold", 1000, 3),
+    ("due", 1000, 1),
+    ("warm", 1, 40),
+    ("warm", 1000, 1),
+    ("fill", 1000, 60),
+    ("warm", 1000, 40),
+    ("warm", 100_000, 2),
+    ("cold", 100_000, 1),
+)
+Numbers = dict[str, float]
+
+
+def timed(action: Callable[[], object]) -> float:
+    start = time.perf_counter()
+    action()
+    return time.perf_counter() - start
+
+
+def load(logs: Path, state: Path) -> Numbers:
+    view = dynq_cli.create(logs / "spec.yaml", state)
+    found = logs_in(logs)
+    changes, start = 0, time.perf_counter()
+    for log in found:
+        if log.chunk != found[-1].chunk:
+            table = log.table()
+            changes += len(table)
+            for begin in range(0, len(table), LOAD_BATCH):
+                view.apply({log.relation: table.slice(begin, LOAD_BATCH)})
+    spent = time.perf_counter() - start
+    closing = timed(view.close)
+    size = sum(path.stat().st_size for path in state.glob("snapshot-*"))
+    return {"changes": changes, "load": spent, "close": closing, "snapshots_mb": size / 1e6}
+
+
+def cut(logs: Path, folder: Path) -> Numbers:
+    found = logs_in(logs)
+    last = {log.relation: log.table() for log in found if log.chunk == found[-1].chunk}
+    thousands = mixed(last, sum(map(len, last.values())), THOUSAND)
+    for kind, size, many in CUTS:
+        target = folder / f"{kind}-{size}"
+        for _ in range(many):
+            if size * (many if size == 1 else 1) > THOUSAND * len(thousands):
+                break
+            for one in _sized(thousands, size, many):
+                _write(one, target / f"{len(list(target.glob('*'))):04d}")
+            if size == 1:
+                break
+    return {"left": len(thousands)}
+
+
+def _sized(thousands: list[Commit], size: int, many: int) -> list[Commit]:
+    """The next commits of a size: singles come out of one thousand, larger ones are several."""
+    if size == 1:
+        rows = [(name, table.slice(i, 1)) for name, table in thousands.pop(0).items() for i in range(len(table))]
+        step = max(1, len(rows) // many)
+        return [dict([row]) for row in rows[::step][:many]]
+    several = [thousands.pop(0) for _ in range(size // THOUSAND)]
+    names = dict.fromkeys(name for one in several for name in one)
+    return [{name: pa.concat_tables([one[name] for one in several if name in one]) for name in names}]
+
+
+def _write(tables: Commit, folder: Path) -> None:
+    folder.mkdir(parents=True)
+    for name, table in tables.items():
+        pq.write_table(table, folder / f"{name}.parquet")
+
+
+def _read(folder: Path) -> Commit:
+    return {path.stem: pq.read_table(path) for path in sorted(folder.glob("*.parquet"))}
+
+
+def apply(state: Path, folder: Path) -> Numbers:
+    tables = _read(folder)
+    view = dynq_cli.open(state)
+    opening = timed(view._current)
+    replayed = view._current().manifest.wal.changes
+    applying = timed(lambda: view.apply(tables))
+    closing = timed(view.close)
+    return {"open": opening, "apply": applying, "close": closing, "replayed": replayed}
+
+
+class Waiting:
+    """The time spent in calls that wait for the disk, while it is entered."""
+
+    CALLS = ("fsync", "replace")
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __enter__(self) -> Waiting:
+        self._real = {name: getattr(os, name) for name in self.CALLS}
+        for name, call in self._real.items():
+            setattr(os, name, self._timed(call))
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for name, call in self._real.items():
+            setattr(os, name, call)
+
+    def _timed(self, call: Callable[..., object]) -> Callable[..., None]:
+        def wrapped(*args: object) -> None:
+            self.seconds += timed(lambda: call(*args))
+
+        return wrapped
+
+
+def warm(state: Path, folder: Path) -> Numbers:
+    view = dynq_cli.open(state)
+    commit.snapshot_is_due = lambda *_, **__: False
+    view.apply(_read(folder / "warm-1" / "0000"))
+    numbers: Numbers = {}
+    for size in SIZES:
+        commits = [_read(path) for path in sorted((folder / f"warm-{size}").glob("*"))[size == 1 :]]
+        with Waiting() as waiting:
+            spent = timed(lambda commits=commits: [view.apply(tables) for tables in commits])  # type: ignore[misc]
+        changes = sum(len(table) for tables in commits for table in tables.values())
+        numbers[f"durable-{size}"] = changes / spent
+        numbers[f"inside-{size}"] = changes / (spent - waiting.seconds)
+    return numbers
+
+
+def fill(state: Path, folder: Path) -> Numbers:
+    view = dynq_cli.open(state)
+    changes = 0
+    for path in sorted((folder / "fill-1000").glob("*")):
+        view._current()
+        ahead = commit.replay_seconds(view._current()) + 2 * THOUSAND / commit.CHANGES_PER_SECOND
+        if ahead > commit.DUE_SECONDS:
+            break
+        view.apply(_read(path))
+        changes += THOUSAND
+    return {"changes": changes}
+
+
+STEPS = {"load": load, "cut": cut, "apply": apply, "warm": warm, "fill": fill}
+
+
+def main() -> None:
+    if len(sys.argv) != 4 or sys.argv[1] not in STEPS:
+        sys.exit(__doc__)
+    print(json.dumps(STEPS[sys.argv[1]](Path(sys.argv[2]), Path(sys.argv[3]))))
+
+
+if __name__ == "__main__":
+    main()
