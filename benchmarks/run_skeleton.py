@@ -29,17 +29,17 @@ from dynq_cli.storage import commit
 LOAD_BATCH = 100_000
 SIZES = (1, 1000, 100_000)
 THOUSAND = 1000
+SINGLES = {"cold": 3, "warm": 40}
 # Kind, size, how many; the first ones come first where a log has too few changes for all.
 CUTS = (
-    ("cold", 1, 3),
-    ("cold", 1000, 3),
+    ("warm", 1000, 2),
+    ("cold", 1000, 1),
     ("due", 1000, 1),
-    ("warm", 1, 40),
-    ("warm", 1000, 1),
-    ("fill", 1000, 60),
-    ("warm", 1000, 40),
+    ("cold", 1000, 2),
+    ("warm", 1000, 38),
     ("warm", 100_000, 2),
     ("cold", 100_000, 1),
+    ("fill", 1000, 60),
 )
 Numbers = dict[str, float]
 
@@ -70,30 +70,25 @@ def cut(logs: Path, folder: Path) -> Numbers:
     found = logs_in(logs)
     last = {log.relation: log.table() for log in found if log.chunk == found[-1].chunk}
     thousands = mixed(last, sum(map(len, last.values())), THOUSAND)
-    for kind, size, many in CUTS:
-        target = folder / f"{kind}-{size}"
+    singles = [{name: table.slice(i, 1)} for name, table in thousands.pop(0).items() for i in range(len(table))]
+    for kind, many in SINGLES.items():
         for _ in range(many):
-            if size * (many if size == 1 else 1) > THOUSAND * len(thousands):
-                break
-            for one in _sized(thousands, size, many):
-                _write(one, target / f"{len(list(target.glob('*'))):04d}")
-            if size == 1:
-                break
+            _write(singles.pop(len(singles) // 2), folder / f"{kind}-1")
+    for kind, size, many in CUTS:
+        for _ in range(many):
+            if size <= THOUSAND * len(thousands):
+                several = [thousands.pop(0) for _ in range(size // THOUSAND)]
+                _write(_joined(several), folder / f"{kind}-{size}")
     return {"left": len(thousands)}
 
 
-def _sized(thousands: list[Commit], size: int, many: int) -> list[Commit]:
-    """The next commits of a size: singles come out of one thousand, larger ones are several."""
-    if size == 1:
-        rows = [(name, table.slice(i, 1)) for name, table in thousands.pop(0).items() for i in range(len(table))]
-        step = max(1, len(rows) // many)
-        return [dict([row]) for row in rows[::step][:many]]
-    several = [thousands.pop(0) for _ in range(size // THOUSAND)]
+def _joined(several: list[Commit]) -> Commit:
     names = dict.fromkeys(name for one in several for name in one)
-    return [{name: pa.concat_tables([one[name] for one in several if name in one]) for name in names}]
+    return {name: pa.concat_tables([one[name] for one in several if name in one]) for name in names}
 
 
-def _write(tables: Commit, folder: Path) -> None:
+def _write(tables: Commit, parent: Path) -> None:
+    folder = parent / f"{len(list(parent.glob('*'))):04d}"
     folder.mkdir(parents=True)
     for name, table in tables.items():
         pq.write_table(table, folder / f"{name}.parquet")

@@ -37,7 +37,7 @@ def _rows(settings: Settings, shape: str, size: int) -> list[tuple[str, ...]]:
     for step in (("load", logs, state), ("cut", logs, cut)):
         say(f"  {step[0]} {logs.name}")
         printed(script("run_skeleton.py", *step))
-    cold = {f"{many(n)} changes": _commands(state, sorted((cut / f"cold-{n}").glob("*"))) for n in SIZES}
+    cold = {f"{many(n)} change{'s' * (n > 1)}": _commands(state, sorted((cut / f"cold-{n}").glob("*"))) for n in SIZES}
     printed(script("run_skeleton.py", "fill", state, cut))
     cold["1,000 changes, snapshot almost due"] = _commands(state, [cut / "due-1000" / "0000"])
     say(f"  warm {logs.name}")

@@ -21,8 +21,10 @@ from dynq_cli.plan.choose import plan_query
 from dynq_cli.plan.draw import draw_dot, draw_mermaid
 from dynq_cli.plan.explain import explain_json, explain_text
 from dynq_cli.plan.plan import AnyPlan, Plan
-from dynq_cli.query.compile import compile_spec
-from dynq_cli.spec.load import load_spec, parse_spec
+from dynq_cli.plan.view_tree import Node
+from dynq_cli.query.compile import compile_file, compile_spec
+from dynq_cli.query.normal_form import Query
+from dynq_cli.spec.load import parse_spec
 from dynq_cli.spec.model import Spec
 
 
@@ -47,48 +49,54 @@ class Explanation:
 
     def mermaid(self, query: str | None = None) -> str:
         lines = ["flowchart TD"]
-        for title, name, plan in _pictures(self._chosen(query)):
-            lines += [f'  subgraph {name}["{title}"]', *draw_mermaid(plan, plan.tree, f"{name}_"), "  end"]
+        for title, name, plan, tree in _pictures(self._chosen(query)):
+            lines += [f'  subgraph {name}["{title}"]', *draw_mermaid(plan, tree, f"{name}_"), "  end"]
         return "\n".join(lines) + "\n"
 
     def dot(self, query: str | None = None) -> str:
         lines = ["digraph dynq {", "  node [fontname=Helvetica];", "  edge [fontname=Helvetica];"]
-        for title, name, plan in _pictures(self._chosen(query)):
-            lines += [f'  subgraph cluster_{name} {{ label="{title}";', *draw_dot(plan, plan.tree, f"{name}_"), "  }"]
+        for title, name, plan, tree in _pictures(self._chosen(query)):
+            lines += [f'  subgraph cluster_{name} {{ label="{title}";', *draw_dot(plan, tree, f"{name}_"), "  }"]
         return "\n".join([*lines, "}"]) + "\n"
 
 
-def _pictures(plans: list[AnyPlan]) -> Iterator[tuple[str, str, Plan]]:
-    """Every tree there is to draw: title, an identifier, and the plan."""
+def _pictures(plans: list[AnyPlan]) -> Iterator[tuple[str, str, Plan, Node]]:
+    """Every tree there is to draw: title, an identifier, the plan, and the tree."""
     todo, number = list(plans), 0
     while todo:
         plan = todo.pop(0)
         if isinstance(plan, Plan):
-            yield f"{plan.name}: {plan.classification.name}", f"q{number}", plan
+            yield f"{plan.name}: {plan.classification.name}", f"q{number}", plan, plan.tree
+            for i, d in enumerate(plan.distinct):
+                yield f"{plan.name}: distinct {d.variable} for {d.aggregate}", f"q{number}_d{i}", plan, d.tree
             number += 1
             todo[:0] = [view for _, view in plan.views]
         else:
             todo[:0] = list(plan.members)
 
 
-def _explained(spec: Spec) -> Explanation:
-    return Explanation({name: plan_query(query, spec) for name, query in compile_spec(spec).items()})
+def _planned(spec: Spec, queries: dict[str, Query]) -> Explanation:
+    return Explanation({name: plan_query(query, spec) for name, query in queries.items()})
 
 
 def explain_spec(path: str | os.PathLike[str]) -> Explanation:
     """Plan every query of a spec file. Raises SpecError with all problems at once."""
-    return _explained(load_spec(path))
+    return _planned(*compile_file(path))
 
 
 def explain_text_of(text: str, file: str = "spec") -> str:
     """Plan a spec given as text, and explain it in words."""
-    return _explained(parse_spec(text, file)).text()
+    spec = parse_spec(text, file)
+    return _planned(spec, compile_spec(spec)).text()
 
 
 def check_supported(path: str | os.PathLike[str]) -> None:
     """Raise RejectedError, with one sentence, for the first query of the spec that cannot be kept."""
-    for name, plan in explain_spec(path).plans.items():
+    spec, queries = compile_file(path)
+    for query in spec.queries:
+        plan = plan_query(queries[query.name], spec)
         reason = refusal_of(plan)
         if reason:
-            raise RejectedError(f"query {name}: {reason}")
+            named = query.order_by[0].place if plan.refusal and query.order_by else None
+            raise RejectedError(f"{named or query.texts[0].place()}: query {query.name}: {reason}")
     raise RejectedError("the queries can be kept in memory, but this version makes no states on disk yet")

@@ -110,8 +110,10 @@ def _packed(arena: Arena) -> Words:
     place = 0
     for row in tables:
         live = int(row[f.T_LIVE])
-        row[f.T_CAPACITY] = capacity = max(int(row[f.T_USED]), live + live // 4 + LEAST_ROWS)
-        row[f.T_MASK] = max(int(row[f.T_MASK]), (1 << int(capacity * 3 // 2).bit_length()) - 1)
+        rows = live + live // 4 + LEAST_ROWS
+        row[f.T_CAPACITY] = capacity = max(int(row[f.T_USED]), rows)
+        if 3 * rows > 2 * (int(row[f.T_MASK]) + 1):
+            row[f.T_MASK] = (1 << (3 * rows // 2).bit_length()) - 1
         row[f.T_ROWS] = place
         row[f.T_SLOTS] = place = _aligned(place + capacity * int(row[f.T_STRIDE]))
         place = _aligned(place + int(row[f.T_MASK]) + 1)

@@ -12,7 +12,7 @@ from dynq_cli.query.reduction import is_acyclic, is_free_connex
 MOST_ADDED = 2
 
 
-def advice_of(graph: Hypergraph, classes: Classification) -> Iterator[str]:
+def advice_of(graph: Hypergraph, classes: Classification, updates_are_constant: bool) -> Iterator[str]:
     if not classes.acyclic:
         yield from _break_cycle(graph)
         return
@@ -21,7 +21,7 @@ def advice_of(graph: Hypergraph, classes: Classification) -> Iterator[str]:
         if added:
             yield f"if {_listed(added)} were in the head, no result table would be needed"
         return
-    if classes.q_hierarchical:
+    if classes.q_hierarchical or updates_are_constant:
         return
     if not graph.comparisons:
         added = _smallest(graph, lambda g: not not_q_hierarchical(g))

@@ -16,7 +16,7 @@ from dynq_cli.plan.bounds import total
 from dynq_cli.plan.cost import WEIGHTS, Weights, cost_of
 from dynq_cli.plan.extend import extensions
 from dynq_cli.plan.guarantees import Kept, guarantees_of, ivm_epsilon_guarantees, updates_of
-from dynq_cli.plan.materialise import Merged, loomis_whitney_degree, merge
+from dynq_cli.plan.materialise import loomis_whitney_degree, merge
 from dynq_cli.plan.order import completions, layered, obstacle
 from dynq_cli.plan.over_views import with_views
 from dynq_cli.plan.plan import AnyPlan, DistinctTree, Plan, Strategy, UpdateCost
@@ -60,7 +60,6 @@ class _Chooser:
         classes = classify(self.graph)
         degree = loomis_whitney_degree(self.graph)
         views = tuple((v.name, plan_query(v.query, self.spec)) for v in self.query.views)
-        advice = list(advice_of(self.graph, classes))
         if not classes.acyclic and degree is not None and self._only_sums():
             return self._ivm_epsilon(degree, views)
         joined = not classes.acyclic
@@ -76,6 +75,7 @@ class _Chooser:
         distinct = tuple(self._distinct_trees(shape))
         kept = Kept(self.query, tree, self.weights, bool(order), projected, distinct)
         updates = updates_of(kept)
+        advice = list(advice_of(self.graph, classes, all(u.bound == "O(1)" for u in updates)))
         if not order:
             advice += self._hints(shape, kept, updates)
         return Plan(
@@ -103,9 +103,9 @@ class _Chooser:
 
     def _joined(self) -> _Shape:
         merged = merge(self.graph, self.weights, self.rank)
-        for group, node in zip(merged.groups, merged.leaves, strict=True):
+        for group, node, exponent in zip(merged.groups, merged.leaves, merged.exponents, strict=True):
             if node.kind == "join":
-                self.notes.append(_why_joined(self.query, group, node, merged))
+                self.notes.append(_why_joined(self.query, group, node, exponent))
         return _Shape(merged.graph, merged.leaves)
 
     def _free_connex_head(self, shape: _Shape) -> tuple[frozenset[str], _Shape]:
@@ -187,11 +187,18 @@ class _Chooser:
         for a in self.query.aggregates:
             if a.function == "count_distinct" and a.variable is not None:
                 graph = shape.graph.with_free(frozenset(self.query.head) | {a.variable})
-                _, wider = self._free_connex_head(_Shape(graph, shape.leaves))
-                tree = self._search(wider)
+                head, wider = self._free_connex_head(_Shape(graph, shape.leaves))
+                tree = self._by_group(wider, a.variable) if head == graph.free else None
+                tree = tree or self._search(wider)
                 assert tree is not None
                 found.append(DistinctTree(a.name, a.variable, tree))
         return found
+
+    def _by_group(self, shape: _Shape, variable: str) -> Node | None:
+        """The cheapest tree with the groups above the variable, so that its values can be counted per group."""
+        groups = [v for v in self.query.head if v != variable]
+        trees = [self._search(shape, (*order, variable)) for order in completions((), groups)]
+        return min((t for t in trees if t), key=lambda t: cost_of(t, self.weights), default=None)
 
     def _ivm_epsilon(self, degree: int, views: tuple[tuple[str, AnyPlan], ...]) -> Plan:
         leaves = self._atoms().leaves
@@ -216,14 +223,14 @@ def _strategy(joined: bool, projected: bool) -> Strategy:
     return "view-tree+projection" if projected else "view-tree"
 
 
-def _why_joined(query: ConjunctiveQuery, group: Sequence[int], node: Node, merged: Merged) -> str:
+def _why_joined(query: ConjunctiveQuery, group: Sequence[int], node: Node, exponent: float) -> str:
     atoms = " and ".join(query.atoms[i].brief for i in group)
     by = f" where {', '.join(map(str, node.joined_by))}" if node.joined_by else ""
     many = len(group) > 2
     kind = "group" if many else "pair"
     return (
         f"{atoms} are joined into a view of their own{by}: with this {kind} joined a tree exists, and it is the "
-        f"{kind} expected to be smallest (about n^{merged.exponent + 1:.2f} rows where values are spread evenly)"
+        f"{kind} expected to be smallest (about n^{exponent:.2f} rows where values are spread evenly)"
     )
 
 

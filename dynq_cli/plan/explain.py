@@ -15,6 +15,8 @@ from dynq_cli.query.normal_form import Aggregate, ConjunctiveQuery
 from dynq_cli.query.scalar import quote
 
 WIDTH = 110
+# A space at which no line is broken; no text has this character of a private area.
+_JOINT = "\ue000"
 KEY = 12
 
 
@@ -69,9 +71,9 @@ def _union(plan: UnionPlan) -> Iterator[str]:
 def _entry(key: str, text: str) -> Iterator[str]:
     """`key   text`, wrapped under itself."""
     first, rest = f"  {key:<{KEY}}", " " * (KEY + 2)
-    whole = re.sub(r" (<=?|!=|\+|-|=|:-) ", "\0\\1\0", text).replace("log n", "log\0n")
+    whole = re.sub(r" (<=?|!=|\+|-|=|:-) ", f"{_JOINT}\\1{_JOINT}", text).replace("log n", f"log{_JOINT}n")
     for line in textwrap.wrap(whole, WIDTH, initial_indent=first, subsequent_indent=rest, break_on_hyphens=False):
-        yield line.replace("\0", " ")
+        yield line.replace(_JOINT, " ")
 
 
 def _body(query: ConjunctiveQuery) -> Iterator[str]:

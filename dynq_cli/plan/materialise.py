@@ -1,8 +1,8 @@
 """Where no tree exists: atoms joined into nodes without a guard, as few and as small as possible.
 
 Joining a group of atoms makes one edge of them, and the comparisons between them go away; joining
-all atoms always leaves an acyclic query. The search takes the fewest joins after which a tree exists,
-and among those the groups expected to be smallest. The size of a join is estimated as a power of n:
+all atoms always leaves an acyclic query. The search takes the joins expected to be smallest after which a
+tree exists, and of equal ones the fewest. The size of a join is estimated as a power of n:
 
     keyed     + 0      the shared variables contain a key of the atom added
     window    + 0.25   an equality, and a comparison bounded on both sides
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from heapq import heappop, heappush
 from itertools import combinations
 
 from dynq_cli.plan.cost import Weights
@@ -30,8 +31,10 @@ from dynq_cli.query.reduction import is_acyclic
 Group = tuple[int, ...]
 KEYED, WINDOW, EQUAL, RANGE, PRODUCT = 0.0, 0.25, 0.5, 0.5, 1.0
 STATED = 0.01
-# Partitions looked at per number of joins: all of them for queries of up to nine atoms.
-WIDEST = 7000
+# Partitions looked at before the search turns greedy.
+MOST_TRIED = 2000
+# The largest exponent, the sum of those of joins, minus the number of groups; and the groups.
+_Ranked = tuple[float, float, int, tuple[Group, ...]]
 
 
 @dataclass(frozen=True)
@@ -41,23 +44,40 @@ class Merged:
     graph: Hypergraph
     groups: tuple[Group, ...]
     leaves: tuple[Node, ...]
-    exponent: float
+    exponents: tuple[float, ...]
 
 
 def merge(graph: Hypergraph, weights: Weights, rank: Mapping[str, int]) -> Merged:
-    """The cheapest grouping of atoms that leaves an acyclic query."""
+    """The cheapest grouping of atoms that leaves an acyclic query: best first, every join adds to the cost."""
     bounds = Closure((Edge(c.left, c.op, c.right, c.offset), None) for c in _joining(graph))
-    level: set[frozenset[Group]] = {frozenset((i,) for i in range(len(graph.edges)))}
+    groups = _cheapest(graph, bounds, weights)
+    merged = _grouped(graph, groups)
+    leaves = tuple(_leaf_of(graph, bounds, merged, i, g, rank) for i, g in enumerate(groups))
+    return Merged(merged, groups, leaves, tuple(_group_exponent(graph, bounds, weights, g) for g in groups))
+
+
+def _cheapest(graph: Hypergraph, bounds: Closure, weights: Weights) -> tuple[Group, ...]:
+    """The first acyclic partition by cost; past MOST_TRIED of them, the one met by joining the cheapest pairs."""
+    start: tuple[Group, ...] = tuple((i,) for i in range(len(graph.edges)))
+    queue = [_ranked(graph, bounds, weights, start)]
+    seen = {start}
     while True:
-        fitting = [p for p in level if is_acyclic(_grouped(graph, sorted(p)))]
-        if fitting:
-            sized = [(_exponent(graph, bounds, weights, p), sorted(p)) for p in fitting]
-            exponent, groups = min(sized)
-            merged = _grouped(graph, groups)
-            leaves = tuple(_leaf_of(graph, bounds, merged, i, g, rank) for i, g in enumerate(groups))
-            return Merged(merged, tuple(groups), leaves, round(exponent, 2))
-        joined = {j for p in level for j in _joins(graph, p)}
-        level = set(sorted(joined, key=lambda p: (_exponent(graph, bounds, weights, p), sorted(p)))[:WIDEST])
+        *_, groups = heappop(queue)
+        if is_acyclic(_grouped(graph, groups)):
+            return groups
+        if len(seen) > MOST_TRIED:
+            queue = [min(_ranked(graph, bounds, weights, g) for g in _joins(graph, groups))]
+            continue
+        for following in _joins(graph, groups):
+            if following not in seen:
+                seen.add(following)
+                heappush(queue, _ranked(graph, bounds, weights, following))
+
+
+def _ranked(graph: Hypergraph, bounds: Closure, weights: Weights, groups: tuple[Group, ...]) -> _Ranked:
+    """The largest join decides, then their sum, then their number."""
+    exponents = [_group_exponent(graph, bounds, weights, g) for g in groups]
+    return (round(max(exponents), 6), round(sum(exponents) - len(exponents), 6), -len(groups), groups)
 
 
 def _joining(graph: Hypergraph) -> list[Comparison]:
@@ -66,11 +86,10 @@ def _joining(graph: Hypergraph) -> list[Comparison]:
     return [c for c in graph.comparisons if c.op != "!=" and c.variables <= joined]
 
 
-def _joins(graph: Hypergraph, partition: frozenset[Group]) -> Iterator[frozenset[Group]]:
+def _joins(graph: Hypergraph, groups: tuple[Group, ...]) -> Iterator[tuple[Group, ...]]:
     """Every partition with one pair of groups joined; semi and anti atoms stay alone."""
-    mergeable = [g for g in sorted(partition) if not graph.is_tested(g[0])]
-    for a, b in combinations(mergeable, 2):
-        yield (partition - {a, b}) | {tuple(sorted(a + b))}
+    for a, b in combinations([g for g in groups if not graph.is_tested(g[0])], 2):
+        yield tuple(sorted([*(g for g in groups if g not in (a, b)), tuple(sorted(a + b))]))
 
 
 def _grouped(graph: Hypergraph, groups: Sequence[Group]) -> Hypergraph:
@@ -81,10 +100,6 @@ def _grouped(graph: Hypergraph, groups: Sequence[Group]) -> Hypergraph:
         tuple(graph.is_tested(g[0]) for g in groups),
         tuple(" ⋈ ".join(graph.label(i) for i in g) for g in groups),
     )
-
-
-def _exponent(graph: Hypergraph, bounds: Closure, weights: Weights, partition: frozenset[Group]) -> float:
-    return sum(_group_exponent(graph, bounds, weights, g) - 1 for g in partition)
 
 
 def _group_exponent(graph: Hypergraph, bounds: Closure, weights: Weights, group: Group) -> float:

@@ -25,6 +25,8 @@ class Classes:
     def __init__(self, draft: Draft) -> None:
         self.draft = draft
         self._parent: dict[Term, Term] = {t: t for t in draft.terms if draft.atoms[t.atom].mode != "anti"}
+        self._place = {t: i for i, t in enumerate(draft.terms)}
+        self._members: dict[Term, list[Term]] = {t: [t] for t in self._parent}
         self.constant: dict[Term, Scalar] = {}
 
     def find(self, term: Term) -> Term:
@@ -38,25 +40,25 @@ class Classes:
         first, second = self.find(a), self.find(b)
         if first == second:
             return
-        order = self.draft.terms
-        if order.index(second) < order.index(first):
+        if self._place[second] < self._place[first]:
             first, second = second, first
         self._parent[second] = first
+        self._members[first] = sorted(self._members[first] + self._members.pop(second), key=self._place.__getitem__)
         if second in self.constant:
             self.constant.setdefault(first, self.constant.pop(second))
 
     def key(self, term: Term) -> str:
         """A name for the class of a term, the same for all of its terms."""
-        return str(self.draft.terms.index(self.find(term)))
+        return str(self._place[self.find(term)])
 
     def of_key(self, key: str) -> Term:
         return self.draft.terms[int(key)]
 
     def members(self, representative: Term) -> list[Term]:
-        return [t for t in self._parent if self.find(t) == representative]
+        return self._members[representative]
 
     def representatives(self) -> list[Term]:
-        return [t for t in self._parent if self.find(t) == t]
+        return list(self._members)
 
     def atoms(self, representative: Term) -> list[int]:
         """Atoms that have a term of the class, in order."""

@@ -15,9 +15,8 @@ compares two head variables, since a test knows both.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import combinations, permutations
 
 from dynq_cli.query.hypergraph import Hypergraph
 from dynq_cli.query.reduction import NOTHING, is_acyclic, is_free_connex, reduce, start
@@ -71,11 +70,12 @@ def classify(graph: Hypergraph) -> Classification:
 
 def not_q_hierarchical(graph: Hypergraph) -> str:
     """Empty if the query is q-hierarchical, else the variables and atoms that break it."""
-    for x, y in combinations(sorted(graph.variables), 2):
+    names = _told_apart(graph)
+    for x, y in combinations(names, 2):
         crossing = _crossing(graph, x, y)
         if crossing:
             return crossing
-    for x, y in _ordered_pairs(graph):
+    for x, y in permutations(names, 2):
         in_x, in_y = graph.edges_of(x), graph.edges_of(y)
         if in_x < in_y and x in graph.free and y not in graph.free:
             alone = graph.label(min(in_y - in_x))
@@ -87,12 +87,13 @@ def not_q_hierarchical(graph: Hypergraph) -> str:
 
 def not_t_hierarchical(graph: Hypergraph) -> str:
     """Empty if the query is t-hierarchical, else what breaks it."""
-    bound = sorted(graph.variables - graph.free)
+    names = _told_apart(graph)
+    bound = [v for v in names if v not in graph.free]
     for x, y in combinations(bound, 2):
         crossing = _crossing(graph, x, y)
         if crossing:
             return f"{crossing}; neither is in the head"
-    for x in sorted(graph.free):
+    for x in (v for v in names if v in graph.free):
         for y in bound:
             in_x, in_y = graph.edges_of(x), graph.edges_of(y)
             if in_x & in_y and not in_y <= in_x:
@@ -105,9 +106,15 @@ def not_t_hierarchical(graph: Hypergraph) -> str:
     return ""
 
 
-def _ordered_pairs(graph: Hypergraph) -> Iterable[tuple[str, str]]:
-    names = sorted(graph.variables)
-    return ((x, y) for x in names for y in names if x != y)
+def _told_apart(graph: Hypergraph) -> list[str]:
+    """One variable, the first by name, for all that stand in the same atoms and alike in the head or not.
+
+    The definitions look at nothing else of a variable, and a table may have thousands of columns.
+    """
+    first: dict[tuple[frozenset[int], bool], str] = {}
+    for v in sorted(graph.variables):
+        first.setdefault((graph.edges_of(v), v in graph.free), v)
+    return sorted(first.values())
 
 
 def _crossing(graph: Hypergraph, x: str, y: str) -> str:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 from dynq_cli.errors import Place, Problem, SpecError
-from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn, Query, UnionQuery, VariableOrder
+from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn, Query, UnionQuery, VariableOrder, walk
 from dynq_cli.query.normalise import normalise
 from dynq_cli.query.problems import QueryProblems
 from dynq_cli.query.scalar import quote
+from dynq_cli.spec.load import read_spec
 from dynq_cli.spec.model import QuerySpec, Spec, Text
 from dynq_cli.spec.types import Type, widen
 
@@ -17,7 +19,7 @@ def compile_spec(spec: Spec) -> dict[str, Query]:
     """The normal form of every query, by name. Raises SpecError with all problems of all queries."""
     queries: dict[str, Query] = {}
     problems: list[Problem] = []
-    for query in spec.queries:
+    for query in (q for q in spec.queries if q.texts):
         try:
             queries[query.name] = compile_query(spec, query)
         except SpecError as error:
@@ -27,11 +29,41 @@ def compile_spec(spec: Spec) -> dict[str, Query]:
     return queries
 
 
+def compile_file(path: str | os.PathLike[str]) -> tuple[Spec, dict[str, Query]]:
+    """A spec file and its queries. Raises SpecError with all problems of the file and of its queries."""
+    reading = read_spec(path)
+    problems, queries = list(reading.problems), {}
+    if reading.spec is not None:
+        try:
+            queries = compile_spec(reading.spec)
+        except SpecError as error:
+            problems += error.problems
+    if problems or reading.spec is None:
+        raise SpecError(problems)
+    return reading.spec, queries
+
+
 def compile_query(spec: Spec, query: QuerySpec) -> Query:
     """The normal form of one query. Raises SpecError with all its problems."""
     compiled = _compile_sql(spec, query) if query.language == "sql" else _compile_rules(spec, query)
+    if query.language == "sql" and query.semantics == "set":
+        _refuse_set_of_aggregates(query, compiled)
     ordered = _with_order(query, compiled) if query.order_by else compiled
     return replace(ordered, max_view_rows=query.max_view_rows)
+
+
+def _refuse_set_of_aggregates(query: QuerySpec, compiled: Query) -> None:
+    """Aggregates over sets range over the bindings of a rule's variables, and SQL names no variables."""
+    if any(q.grouped and q.aggregates for q in walk(compiled)):
+        raise SpecError(
+            [
+                Problem(
+                    query.texts[0].place(),
+                    "semantics: set with aggregates is defined for rules, whose variables say what is distinct",
+                    "write the query as a rule, aggregate over a subquery with SELECT DISTINCT, or leave semantics out",
+                )
+            ]
+        )
 
 
 def _located(text: Text, found: QueryProblems) -> list[Problem]:

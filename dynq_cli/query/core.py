@@ -6,7 +6,8 @@ same source whose filters include theirs, comparisons to implied ones), dropping
 equivalent query. Doing so until no atom can go gives the core, which is unique up to renaming;
 its class is the query's class. Queries with aggregates count bindings and are left alone.
 
-Exponential in the number of atoms of one relation in the query, and in nothing else.
+Exponential in the number of atoms of one relation in the query, up to a limit: past it an atom that could go
+may stay.
 """
 
 from __future__ import annotations
@@ -20,6 +21,9 @@ from dynq_cli.query.normal_form import Atom, Comparison, ConjunctiveQuery, Scala
 
 # Only plain columns: of other texts the equality need not be the outermost operation.
 _COLUMNS_EQUAL = re.compile(r'("(?:[^"]|"")+") = ("(?:[^"]|"")+")')
+
+# Steps of one search for a homomorphism; past them the atom stays, which costs time and changes no result.
+MOST_STEPS = 5000
 
 
 def core(query: ConjunctiveQuery) -> ConjunctiveQuery:
@@ -54,6 +58,7 @@ class _Target:
     query: ConjunctiveQuery
     atoms: tuple[Atom, ...]
     closure: Closure
+    budget: list[None]
 
 
 def _maps_without(query: ConjunctiveQuery, index: int) -> bool:
@@ -66,10 +71,12 @@ def _maps_without(query: ConjunctiveQuery, index: int) -> bool:
         return False
     kept = [c for c in query.comparisons if c.variables <= left and c.op != "!="]
     closure = Closure((Edge(c.left, c.op, c.right, c.offset), _step(query, c)) for c in kept)
-    target = _Target(query, atoms, closure)
+    target = _Target(query, atoms, closure, [None] * MOST_STEPS)
     # The dropped atom first: most often it is the one that has nowhere to go.
     order = [query.atoms[index], *atoms]
-    return _extend(target, order, {v: v for v in fixed})
+    mapping = {v: v for v in fixed}
+    known = [c for c in query.comparisons if c.variables <= mapping.keys()]
+    return all(_implied(target, c, mapping) for c in known) and _extend(target, order, mapping)
 
 
 def _fixed(query: ConjunctiveQuery) -> frozenset[str]:
@@ -86,11 +93,18 @@ def _step(query: ConjunctiveQuery, c: Comparison) -> Decimal | None:
 def _extend(target: _Target, atoms: list[Atom], mapping: dict[str, str]) -> bool:
     """Backtracking search for a homomorphism that extends `mapping` to the atoms left."""
     if not atoms:
-        return all(_implied(target, c, mapping) for c in target.query.comparisons)
+        return True
     atom, rest = atoms[0], atoms[1:]
     for image in target.atoms:
+        if not target.budget:
+            return False
+        target.budget.pop()
         extended = _onto(atom, image, mapping)
-        if extended is not None and _extend(target, rest, extended):
+        if extended is None:
+            continue
+        new = [c for c in target.query.comparisons if c.variables & (extended.keys() - mapping.keys())]
+        settled = all(_implied(target, c, extended) for c in new if c.variables <= extended.keys())
+        if settled and _extend(target, rest, extended):
             return True
     return False
 

@@ -95,6 +95,7 @@ class Draft:
         self.semantics = semantics
         self.atoms: list[DraftAtom] = []
         self.terms: list[Term] = []
+        self._terms: dict[tuple[int, str], Term] = {}
         self.equalities: list[Equality] = []
         self.constants: list[tuple[Term, Scalar, int]] = []
         self.comparisons: list[DraftComparison] = []
@@ -111,11 +112,11 @@ class Draft:
 
     def term(self, atom: int, scalar: Scalar, name: str) -> Term:
         """The term for a scalar of an atom: the same scalar of the same atom is the same term."""
-        for known in self.terms:
-            if known.atom == atom and known.scalar.sql == scalar.sql:
-                return known
-        self.terms.append(Term(atom, scalar, name))
-        return self.terms[-1]
+        known = self._terms.get((atom, scalar.sql))
+        if known is None:
+            known = self._terms[atom, scalar.sql] = Term(atom, scalar, name)
+            self.terms.append(known)
+        return known
 
     def filter(self, atom: int, scalar: Scalar) -> None:
         """Keep only rows of the atom for which the scalar is true."""

@@ -31,21 +31,12 @@ def normalise(draft: Draft) -> ConjunctiveQuery:
 
 
 @dataclass
-class _Slot:
-    """A binding in the making: its scalar before the class's type is known."""
-
-    variable: Term
-    scalar: Scalar
-
-
-@dataclass
 class _DraftedAtom:
-    slots: list[_Slot] = field(default_factory=list)
+    """An atom in the making: `bound` has the scalar of each variable, before the variable's type is known."""
+
+    bound: dict[Term, Scalar] = field(default_factory=dict)
     private: list[Binding] = field(default_factory=list)
     filters: list[Scalar] = field(default_factory=list)
-
-    def slot(self, variable: Term) -> _Slot | None:
-        return next((s for s in self.slots if s.variable == variable), None)
 
 
 class _Normaliser:
@@ -135,11 +126,11 @@ class _Normaliser:
             constant = self.classes.constant.get(root)
             for term in self.classes.members(root):
                 atom = self.atoms[term.atom]
-                known = atom.slot(root)
+                known = atom.bound.get(root)
                 if known is not None:
-                    atom.filters.append(sql.compare(known.scalar, "=", term.scalar))
+                    atom.filters.append(sql.compare(known, "=", term.scalar))
                 elif constant is None or (root in needed and self._own(term)):
-                    atom.slots.append(_Slot(root, term.scalar))
+                    atom.bound[root] = term.scalar
                 if constant is not None:
                     same = sql.compare(term.scalar, "=", constant)
                     if same not in atom.filters:
@@ -148,7 +139,8 @@ class _Normaliser:
                 self.notes.append(f"{self.name[root]} is always {constant.sql}: a filter, not a variable")
         position = {(t.atom, t.scalar.sql): i for i, t in enumerate(self.draft.terms)}
         for i, atom in enumerate(self.atoms):
-            atom.slots.sort(key=lambda slot, i=i: position[i, slot.scalar.sql])  # type: ignore[misc]
+            written = sorted(atom.bound.items(), key=lambda item, i=i: position[i, item[1].sql])  # type: ignore[misc]
+            atom.bound = dict(written)
 
     def _own(self, term: Term) -> bool:
         return any(a.term == term for a in self.draft.aggregates)
@@ -160,11 +152,9 @@ class _Normaliser:
         """
         for i, e in enumerate(self.offset_equalities):
             x, y = self.classes.find(e.left), self.classes.find(e.right)
-            both = [a for a in self.atoms if a.slot(x) and a.slot(y)]
+            both = [a for a in self.atoms if x in a.bound and y in a.bound]
             for atom in both:
-                left, right = atom.slot(x), atom.slot(y)
-                assert left and right
-                atom.filters.append(sql.compare(left.scalar, "=", sql.shift(right.scalar, e.offset)))
+                atom.filters.append(sql.compare(atom.bound[x], "=", sql.shift(atom.bound[y], e.offset)))
             if both or self._equal_constants(e, x, y):
                 continue
             if e.left.scalar.type.is_float or e.right.scalar.type.is_float:
@@ -177,7 +167,7 @@ class _Normaliser:
             elif x not in needed:
                 self._derive(y, x, -e.offset, keep=False)
             else:
-                with_x = [a for a in self.atoms if a.slot(x)]
+                with_x = [a for a in self.atoms if x in a.bound]
                 self._derive(x, y, e.offset, keep=True)
                 self._derive(y, x, -e.offset, keep=True, among=with_x)
 
@@ -186,11 +176,11 @@ class _Normaliser:
     ) -> None:
         """Bind made = known + offset in every atom that binds `known`."""
         for atom in self.atoms if among is None else among:
-            slot = atom.slot(known)
-            if slot is not None:
+            scalar = atom.bound.get(known)
+            if scalar is not None:
                 if not keep:
-                    atom.slots.remove(slot)
-                atom.slots.append(_Slot(made, sql.shift(slot.scalar, offset)))
+                    del atom.bound[known]
+                atom.bound[made] = sql.shift(scalar, offset)
 
     def _needed(self, compared: list[DraftComparison], equalities: list[Equality]) -> set[Term]:
         """Variables that something other than joins refers to."""
@@ -220,11 +210,9 @@ class _Normaliser:
 
     def _lower(self, c: DraftComparison) -> None:
         x, y = self.classes.find(c.left), self.classes.find(c.right)
-        both = [a for a in self.atoms if a.slot(x) and a.slot(y)]
+        both = [a for a in self.atoms if x in a.bound and y in a.bound]
         for atom in both:
-            left, right = atom.slot(x), atom.slot(y)
-            assert left and right
-            atom.filters.append(sql.compare(left.scalar, c.op, sql.shift(right.scalar, c.offset)))
+            atom.filters.append(sql.compare(atom.bound[x], c.op, sql.shift(atom.bound[y], c.offset)))
         if not both:
             self.required |= {x, y}
             made = said(self.name[x], c, self.name[y])
@@ -246,15 +234,15 @@ class _Normaliser:
         atom = self.atoms[inner.atom]
         shifted = sql.shift(inner.scalar, offset)
         constant = self.classes.constant.get(outer)
-        known = atom.slot(outer)
+        known = atom.bound.get(outer)
         if constant is not None:
             aware = self.draft.atoms[inner.atom].null_aware == inner
             same = sql.equal_or_null(shifted, constant) if aware else sql.compare(shifted, "=", constant)
             atom.filters.append(same)
         elif known is not None:
-            atom.filters.append(sql.compare(known.scalar, "=", shifted))
+            atom.filters.append(sql.compare(known, "=", shifted))
         else:
-            atom.slots.append(_Slot(outer, shifted))
+            atom.bound[outer] = shifted
 
     def _compare_anti(self, c: DraftComparison) -> None:
         names = []
@@ -278,8 +266,8 @@ class _Normaliser:
     def _types(self) -> dict[Term, Type]:
         found: dict[Term, list[Type]] = {}
         for atom in self.atoms:
-            for slot in atom.slots:
-                found.setdefault(slot.variable, []).append(slot.scalar.type)
+            for variable, scalar in atom.bound.items():
+                found.setdefault(variable, []).append(scalar.type)
         types = {}
         for root, several in found.items():
             common = widest(several)
@@ -299,7 +287,7 @@ class _Normaliser:
     def _finish(self) -> ConjunctiveQuery:
         types = self._types()
         joined = {
-            root: sum(1 for i, a in enumerate(self.atoms) if a.slot(root) and self.draft.atoms[i].mode != "anti")
+            root: sum(1 for i, a in enumerate(self.atoms) if root in a.bound and self.draft.atoms[i].mode != "anti")
             for root in types
         }
         atoms = []
@@ -307,15 +295,13 @@ class _Normaliser:
         for drafted, made in zip(self.draft.atoms, self.atoms, strict=True):
             bindings = []
             aware = None
-            for slot in made.slots:
-                value = sql.cast(slot.scalar, types[slot.variable])
-                name = self.name[slot.variable]
-                if drafted.null_aware is not None and slot.scalar.sql == drafted.null_aware.scalar.sql:
+            for variable, scalar in made.bound.items():
+                value = sql.cast(scalar, types[variable])
+                name = self.name[variable]
+                if drafted.null_aware is not None and scalar.sql == drafted.null_aware.scalar.sql:
                     aware = name
-                elif slot.scalar.nullable and (
-                    joined[slot.variable] > 1 or slot.variable in self.required or drafted.mode == "anti"
-                ):
-                    made.filters.append(sql.not_null(slot.scalar))
+                elif scalar.nullable and (joined[variable] > 1 or variable in self.required or drafted.mode == "anti"):
+                    made.filters.append(sql.not_null(scalar))
                     value = Scalar(value.sql, value.type, False, value.columns)
                 bindings.append(Binding(name, value))
                 if drafted.mode != "anti":

@@ -8,8 +8,9 @@ each with line, column and what to write instead. The texts of queries are not l
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 
-from dynq_cli.errors import SpecError
+from dynq_cli.errors import Problem, SpecError
 from dynq_cli.spec.model import Output, QuerySpec, Relation, Spec
 from dynq_cli.spec.names import Names
 from dynq_cli.spec.nodes import Node
@@ -35,33 +36,53 @@ _SHAPE = Shape(
 )
 
 
+@dataclass(frozen=True)
+class Reading:
+    """What a file says, and what is wrong with it.
+
+    There is a spec if its relations are sound, so that its queries can be looked into even if something
+    else is wrong.
+    """
+
+    spec: Spec | None
+    problems: tuple[Problem, ...]
+
+
+def read_spec(path: str | os.PathLike[str]) -> Reading:
+    """Read a spec file as far as it goes; UsageError if it cannot be read."""
+    return _reading_of(read_source(path))
+
+
 def load_spec(path: str | os.PathLike[str]) -> Spec:
     """Read a spec file; UsageError if it cannot be read, SpecError if it is wrong."""
-    return _spec_of(read_source(path))
+    return _sound(read_spec(path))
 
 
 def parse_spec(text: str, file: str) -> Spec:
     """Read a spec that is in memory; `file` is the name that errors say."""
-    return _spec_of(source_of(text, file))
+    return _sound(_reading_of(source_of(text, file)))
 
 
-def _spec_of(source: Source) -> Spec:
+def _sound(reading: Reading) -> Spec:
+    if reading.spec is None or reading.problems:
+        raise SpecError(reading.problems)
+    return reading.spec
+
+
+def _reading_of(source: Source) -> Reading:
     root, problems = read_yaml(source)
     report = Report(problems)
     spec = _read_spec(report, root, source) if root else None
-    if spec is None or report.problems:
-        raise SpecError(report.problems)
-    return spec
+    return Reading(spec, tuple(report.problems))
 
 
-def _read_spec(report: Report, root: Node, source: Source) -> Spec:
+def _read_spec(report: Report, root: Node, source: Source) -> Spec | None:
     fields = report.fields(root, "the spec", root.place, _SHAPE) or {}
-    if "version" in fields:
-        _check_version(report, fields["version"].value)
     names = Names(report)
     relations: tuple[Relation, ...] = ()
     if "relations" in fields:
         relations = read_relations(report, fields["relations"].value, fields["relations"].place, names)
+    is_sound = "relations" in fields and not report.problems
     queries: tuple[QuerySpec, ...] = ()
     if "queries" in fields:
         queries = read_queries(report, fields["queries"].value, fields["queries"].place, names)
@@ -69,7 +90,9 @@ def _read_spec(report: Report, root: Node, source: Source) -> Spec:
     if "outputs" in fields:
         known = tuple(query.name for query in queries)
         outputs = read_outputs(report, fields["outputs"].value, fields["outputs"].place, known)
-    return Spec(source.file, relations, queries, outputs)
+    if "version" in fields:
+        _check_version(report, fields["version"].value)
+    return Spec(source.file, relations, queries, outputs) if is_sound else None
 
 
 def _check_version(report: Report, node: Node) -> None:

@@ -29,8 +29,10 @@ def write_snapshot(path: Path, parts: Mapping[str, Part], version: int) -> Snaps
     places, length = _places(parts)
     temporary = path.with_name(path.name + TEMPORARY)
     with temporary.open("w+b") as file:
+        file.truncate(length)
         # Writing to a mapped file on a full disk kills the process; asking for the room first is an error instead.
-        os.posix_fallocate(file.fileno(), 0, length)
+        if hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, length)
         with mmap.mmap(file.fileno(), length) as mapped:
             _fill(mapped, parts, places)
             with memoryview(mapped) as content:

@@ -138,11 +138,14 @@ class State:
     def enum(self, query: str | None = None, block: int = 65536) -> Iterator[pa.RecordBatch]:
         """Every distinct row of the version in force once; constant delay, O(block) memory.
 
-        UsageError if this state applies changes before the rows are all read.
+        UsageError if this state applies changes, or is asked about a later version, before the rows are all read.
         """
         opened = self._current()
-        name, manifest = _query(opened.manifest, query), opened.manifest
-        for batch in opened.live.enum(name, block):
+        return self._rows(opened, _query(opened.manifest, query), block)
+
+    def _rows(self, opened: Opened, query: str, block: int) -> Iterator[pa.RecordBatch]:
+        manifest = opened.manifest
+        for batch in opened.live.enum(query, block):
             yield batch
             if self._opened is not opened or opened.manifest is not manifest:
                 raise UsageError(f"the rows of version {manifest.version} cannot be read on after changes were applied")

@@ -50,20 +50,15 @@ def append_record(path: Path, facts: WalFacts, record: Record) -> WalFacts:
     If it fails the file is as long as before, or the next writer makes it so.
     """
     arrays = _arrays_of(record)
-    listed = json.dumps([[*name, a.dtype.str, a.shape] for name, a in arrays.items()], separators=(",", ":")).encode()
-    listed += b" " * (-len(listed) % _ALIGN)
-    pieces = [listed]
-    for array in arrays.values():
-        data = np.ascontiguousarray(array).tobytes()
-        pieces += [data, bytes(-len(data) % _ALIGN)]
-    size = sum(map(len, pieces))
-    checksum = _checksum(facts.checksum, len(listed), record.version, size, pieces)
-    header = _HEADER.pack(FORMAT, len(listed), record.version, size, checksum)
+    listed = _padded(json.dumps([[*name, a.dtype.str, a.shape] for name, a in arrays.items()]).encode())
+    content = b"".join([listed, *(_padded(a.tobytes()) for a in arrays.values())])
+    checksum = _checksum(facts.checksum, len(listed), record.version, content)
+    header = _HEADER.pack(FORMAT, len(listed), record.version, len(content), checksum)
     file = os.open(path, os.O_RDWR)
     try:
         os.ftruncate(file, facts.length)
         try:
-            _write_all(file, facts.length, [header, *pieces])
+            _write_all(file, facts.length, header + content)
             os.fsync(file)
         except OSError:
             with suppress(OSError):
@@ -72,7 +67,7 @@ def append_record(path: Path, facts: WalFacts, record: Record) -> WalFacts:
     finally:
         os.close(file)
     many = sum(map(len, record.batch.values()))
-    return WalFacts(facts.length + len(header) + size, checksum, facts.changes + many)
+    return WalFacts(facts.length + len(header) + len(content), checksum, facts.changes + many)
 
 
 def no_records(snapshot: SnapshotFacts) -> WalFacts:
@@ -98,7 +93,7 @@ def read_records(path: Path, since: WalFacts, until: WalFacts) -> Iterator[Recor
         content = data[body : body + size]
         if len(content) != size or listed > size or written != FORMAT:
             raise damaged(path, f"has a record at byte {since.length + place} that does not fit")
-        checksum = _checksum(checksum, listed, version, size, [content.data])
+        checksum = _checksum(checksum, listed, version, content.data)
         if checksum != expected:
             raise damaged(path, f"has a record at byte {since.length + place} that is not what was written")
         found.append((version, listed, content))
@@ -109,20 +104,22 @@ def read_records(path: Path, since: WalFacts, until: WalFacts) -> Iterator[Recor
         yield _record_of(version, json.loads(content[:listed].tobytes()), content[listed:])
 
 
-def _checksum(before: int, listed: int, version: int, size: int, pieces: list[Any]) -> int:
-    made = xxhash.xxh3_64(seed=before)
-    made.update(struct.pack("<IIQQ", FORMAT, listed, version, size))
-    for piece in pieces:
-        made.update(piece)
+def _checksum(before: int, listed: int, version: int, content: bytes | memoryview) -> int:
+    made = xxhash.xxh3_64(struct.pack("<IIQQ", FORMAT, listed, version, len(content)), seed=before)
+    made.update(content)
     return made.intdigest()
 
 
-def _write_all(file: int, place: int, pieces: list[bytes]) -> None:
-    for piece in pieces:
-        left = memoryview(piece)
-        while left:
-            done = os.pwrite(file, left, place)
-            place, left = place + done, left[done:]
+def _padded(data: bytes) -> bytes:
+    """Data that ends where an array may begin; spaces, which a JSON text may end with too."""
+    return data + b" " * (-len(data) % _ALIGN)
+
+
+def _write_all(file: int, place: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        done = os.pwrite(file, left, place)
+        place, left = place + done, left[done:]
 
 
 def _arrays_of(record: Record) -> dict[tuple[str, str, str], NDArray[Any]]:

@@ -85,7 +85,6 @@ commit.DUE_SECONDS = float(sys.argv[2])
 commit.snapshot_is_due = lambda opened, *, ending: commit.replay_seconds(opened) > commit.DUE_SECONDS
 state = open(Path(sys.argv[1]))
 version = state.version
-small = state.test({"y": ""}, "keys")
 while True:
     version += 1
     state.apply(small_batch(version))
