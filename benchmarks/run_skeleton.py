@@ -6,8 +6,8 @@
     python benchmarks/run_skeleton.py warm STATE DIR     apply the warm commits of each size in one process
     python benchmarks/run_skeleton.py fill STATE DIR     apply commits until a snapshot is almost due; do not close
 
-Every commit is mixed from all relations. Warm commits are measured twice: as they are, and without the time that
-the process waits for the disk, which is that of fsync and of renaming.
+Every commit has changes of one relation, as a log file has, the relations in turn. Warm commits are measured
+twice: as they are, and without the time that the process waits for the disk, which is that of fsync and of renaming.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from logs import Commit, logs_in, mixed
+from logs import Commit, logs_in
 
 import dynq_cli
 from dynq_cli.storage import commit
@@ -29,9 +30,10 @@ from dynq_cli.storage import commit
 LOAD_BATCH = 100_000
 SIZES = (1, 1000, 100_000)
 THOUSAND = 1000
-SINGLES = {"cold": 3, "warm": 40}
 # Kind, size, how many; the first ones come first where a log has too few changes for all.
 CUTS = (
+    ("cold", 1, 3),
+    ("warm", 1, 40),
     ("warm", 1000, 2),
     ("cold", 1000, 1),
     ("due", 1000, 1),
@@ -68,23 +70,28 @@ def load(logs: Path, state: Path) -> Numbers:
 
 def cut(logs: Path, folder: Path) -> Numbers:
     found = logs_in(logs)
-    last = {log.relation: log.table() for log in found if log.chunk == found[-1].chunk}
-    thousands = mixed(last, sum(map(len, last.values())), THOUSAND)
-    singles = [{name: table.slice(i, 1)} for name, table in thousands.pop(0).items() for i in range(len(table))]
-    for kind, many in SINGLES.items():
-        for _ in range(many):
-            _write(singles.pop(len(singles) // 2), folder / f"{kind}-1")
+    last = [_Rest(log.relation, log.table()) for log in found if log.chunk == found[-1].chunk]
     for kind, size, many in CUTS:
         for _ in range(many):
-            if size <= THOUSAND * len(thousands):
-                several = [thousands.pop(0) for _ in range(size // THOUSAND)]
-                _write(_joined(several), folder / f"{kind}-{size}")
-    return {"left": len(thousands)}
+            longest = max(last, key=len)
+            if size <= len(longest):
+                _write(longest.take(size), folder / f"{kind}-{size}")
+    return {"left": sum(map(len, last))}
 
 
-def _joined(several: list[Commit]) -> Commit:
-    names = dict.fromkeys(name for one in several for name in one)
-    return {name: pa.concat_tables([one[name] for one in several if name in one]) for name in names}
+class _Rest:
+    """The changes of a relation that are in no commit yet, in random order: they are all of different rows."""
+
+    def __init__(self, relation: str, table: pa.Table) -> None:
+        self._relation = relation
+        self._table = table.take(np.random.default_rng(1).permutation(len(table)))
+
+    def __len__(self) -> int:
+        return len(self._table)
+
+    def take(self, many: int) -> Commit:
+        taken, self._table = self._table.slice(0, many), self._table.slice(many)
+        return {self._relation: taken}
 
 
 def _write(tables: Commit, parent: Path) -> None:

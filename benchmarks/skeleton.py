@@ -23,7 +23,7 @@ def measure(settings: Settings) -> Section:
             rows += _rows(settings, shape, max(1000, int(settings.rows * scale)))
     head = ("", "whole command", "of it opening", "one process", "without the disk", "dicts", "÷ dicts")
     says = (
-        "A state with nine tenths of the rows on disk; then commits of changes mixed from all relations. Whole\n"
+        "A state with nine tenths of the rows on disk; then commits of changes, each of one relation, in turn. Whole\n"
         "command: start Python, read the log, open and check the state, apply, close. One process: many commits in\n"
         "turn, each durable when it returns; and the same without the time spent waiting for fsync and rename. The\n"
         "last column is that against the dicts, which keep nothing on disk. Median of up to 3 commands."

@@ -30,7 +30,8 @@ OPERATIONS = {
     "update_preimage": f.DELETE,
     "update_postimage": f.INSERT,
 }
-META = ("_change_type", "_count")
+# Arrow turns a Python value into a scalar at every call, which takes longer than a small batch.
+_INSERT, _DELETE, _FALSE = pa.scalar("insert"), pa.scalar("delete"), pa.scalar(False)
 
 
 def changes_of(table: pa.Table, base: BaseLayout, dictionaries: Dictionaries) -> Changes:
@@ -71,8 +72,8 @@ def _operations(table: pa.Table, relation: str) -> Bytes:
         return np.zeros(len(table), np.int8)
     kinds = table["_change_type"].cast(pa.string())
     # The two that most logs have nothing else of, without looking at the text of each row.
-    deleted = pc.equal(kinds, "delete").fill_null(False)
-    if (pc.sum(deleted).as_py() or 0) == len(kinds) - (pc.sum(pc.equal(kinds, "insert")).as_py() or 0):
+    deleted = pc.equal(kinds, _DELETE).fill_null(_FALSE)
+    if (pc.sum(deleted).as_py() or 0) == len(kinds) - (pc.sum(pc.equal(kinds, _INSERT)).as_py() or 0):
         return np.asarray(deleted.to_numpy(), np.int8)
     return _named_operations(kinds, relation)
 

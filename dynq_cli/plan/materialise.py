@@ -8,7 +8,7 @@ tree exists, and of equal ones the fewest. The size of a join is estimated as a 
     window    + 0.25   an equality, and a comparison bounded on both sides
     equal     + 0.5    an equality
     range     + 0.5    bounded on both sides, no equality
-    product   + 1      anything else
+    product   + 1      anything else, and a little more: it is never smaller than that
 
 A bound that the query states for the two atoms themselves wins a tie over one that only follows.
 """
@@ -19,6 +19,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import combinations
+from math import inf
 
 from dynq_cli.plan.cost import Weights
 from dynq_cli.plan.search import leaf
@@ -29,7 +30,7 @@ from dynq_cli.query.normal_form import Comparison
 from dynq_cli.query.reduction import is_acyclic
 
 Group = tuple[int, ...]
-KEYED, WINDOW, EQUAL, RANGE, PRODUCT = 0.0, 0.25, 0.5, 0.5, 1.0
+KEYED, WINDOW, EQUAL, RANGE, PRODUCT = 0.0, 0.25, 0.5, 0.5, 1.05
 STATED = 0.01
 # Partitions looked at before the search turns greedy.
 MOST_TRIED = 2000
@@ -104,7 +105,7 @@ def _grouped(graph: Hypergraph, groups: Sequence[Group]) -> Hypergraph:
 
 def _group_exponent(graph: Hypergraph, bounds: Closure, weights: Weights, group: Group) -> float:
     """The best over the atom to start with, adding the cheapest next atom each time."""
-    best = float(len(group))
+    best = inf
     for first in group:
         size, have, left = 1.0, [first], [i for i in group if i != first]
         while left:

@@ -18,7 +18,7 @@ from dynq_cli.engine.image import parts_of
 from dynq_cli.engine.live import Live
 from dynq_cli.storage.layout import remove_others, snapshot_name, wal_name, write_new
 from dynq_cli.storage.manifest import Counts, Manifest, keep_manifest, write_manifest
-from dynq_cli.storage.recover import Opened, Planned, fingerprints, open_engine
+from dynq_cli.storage.recover import Opened, Planned, fingerprints
 from dynq_cli.storage.snapshot import write_snapshot
 from dynq_cli.storage.wal import Record, append_record, no_records
 
@@ -49,6 +49,7 @@ def commit_version(directory: Path, opened: Opened, record: Record) -> None:
     made = replace(before, number=before.number + 1, version=record.version, counts=counts_of(opened.live), wal=wal)
     write_manifest(directory, made)
     opened.manifest = made
+    opened.count_applied(sum(map(len, record.batch.values())))
     remove_others(directory, _kept(made))
 
 
@@ -64,8 +65,8 @@ def snapshot_is_due(opened: Opened, *, ending: bool) -> bool:
     return ending or opened.manifest.wal.length > opened.manifest.snapshot.length
 
 
-def commit_snapshot(directory: Path, opened: Opened, planned: Planned) -> Opened:
-    """Write a snapshot of the version in force; the engine to go on with, which is mapped from it."""
+def commit_snapshot(directory: Path, opened: Opened) -> Manifest:
+    """Write a snapshot of the version in force, which the engine is at; a process that goes on opens it anew."""
     before = opened.manifest
     generation = before.generation + 1
     path = directory / snapshot_name(generation)
@@ -81,7 +82,7 @@ def commit_snapshot(directory: Path, opened: Opened, planned: Planned) -> Opened
     keep_manifest(directory)
     write_manifest(directory, made)
     remove_others(directory, _kept(made))
-    return open_engine(directory, made, planned)
+    return made
 
 
 def _kept(manifest: Manifest) -> frozenset[str]:

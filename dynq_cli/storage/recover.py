@@ -23,8 +23,12 @@ from dynq_cli.spec.load import parse_spec
 from dynq_cli.spec.model import Spec
 from dynq_cli.storage.layout import SPEC, checksum_of, snapshot_name, wal_name
 from dynq_cli.storage.manifest import Manifest, WalFacts, damaged, read_manifest
-from dynq_cli.storage.snapshot import open_snapshot
+from dynq_cli.storage.snapshot import Mapped, open_snapshot
 from dynq_cli.storage.wal import no_records, read_records
+
+# In the time that a change takes to copy its pages one by one, 16 KB are copied at once. When a process has spent a
+# quarter of what copying everything takes, everything is copied.
+BYTES_PER_CHANGE = 64 * 1024
 
 
 @dataclass(frozen=True)
@@ -37,11 +41,22 @@ class Planned:
 
 @dataclass
 class Opened:
-    """An engine, and the manifest whose version it is at."""
+    """An engine, the manifest whose version it is at, and the snapshot that it was mapped from.
+
+    `applied` counts the changes that this process applied itself.
+    """
 
     manifest: Manifest
     live: Live
     engine: RestoredEngine
+    snapshot: Mapped
+    applied: int = 0
+
+    def count_applied(self, changes: int) -> None:
+        """Note changes; from some number on the process is taken for one that will apply many more."""
+        self.applied += changes
+        if self.applied * BYTES_PER_CHANGE > self.manifest.snapshot.length:
+            self.snapshot.make_private()
 
 
 def plan_spec(text: str, file: str = SPEC) -> Planned:
@@ -88,13 +103,13 @@ def open_latest(directory: Path, planned: Planned) -> Opened:
 def open_engine(directory: Path, manifest: Manifest, planned: Planned) -> Opened:
     """The engine of a manifest. FileNotFoundError, or DamagedError, if a file is not there as it was written."""
     path = directory / snapshot_name(manifest.generation)
-    arrays = open_snapshot(path, manifest.snapshot)
+    mapped = open_snapshot(path, manifest.snapshot)
     live = Live(planned.spec, planned.plans)
     try:
-        engine = restore(live, arrays)
+        engine = restore(live, mapped.arrays)
     except ValueError:
         raise SpecDiffersError(f"{path} was written for another layout of tables than this version has") from None
-    opened = Opened(manifest, live, engine)
+    opened = Opened(manifest, live, engine, mapped)
     _replay(directory, opened, no_records(manifest.snapshot), manifest)
     return opened
 

@@ -218,16 +218,21 @@ class State:
 
     def _snapshot_if_due(self, *, ending: bool) -> None:
         from dynq_cli.storage.commit import commit_snapshot, snapshot_is_due
+        from dynq_cli.storage.recover import open_engine
 
         assert self._opened is not None and self._planned is not None
         if not snapshot_is_due(self._opened, ending=ending):
             return
+        opened, self._opened = self._opened, None
         try:
-            self._opened = commit_snapshot(self._directory, self._opened, self._planned)
+            made = commit_snapshot(self._directory, opened)
         except OSError as error:
             # The changes are committed; without the snapshot the state only opens more slowly.
             _log.warning("no snapshot could be written to %s: %s", self._directory, error)
-            self._opened = None
+            return
+        if not ending:
+            self._opened = open_engine(self._directory, made, self._planned)
+            self._opened.count_applied(opened.applied)
 
 
 def _query(manifest: Manifest, named: str | None) -> str:

@@ -10,7 +10,7 @@ import pytest
 
 from dynq_cli.engine.live import Live
 from dynq_cli.errors import RejectedError
-from dynq_cli.storage import commit
+from dynq_cli.storage import commit, recover
 from dynq_cli.storage.layout import PREVIOUS
 from dynq_cli.storage.manifest import read_manifest
 from dynq_cli.storage.recover import open_engine, read_plans
@@ -111,3 +111,22 @@ def test_a_snapshot_has_room_so_that_changes_after_it_move_nothing(
     opened = open(tmp_path / "state")
     opened.apply({"R": pa.table({"x": [1, 2], "y": ["name 1", "never seen"]})})
     assert opened._current().engine.grown() == 0
+
+
+def test_copying_all_pages_at_once_changes_neither_results_nor_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small_state(tmp_path, 2).close()
+    snapshot = tmp_path / "state" / "snapshot-0001"
+    before = snapshot.read_bytes()
+    state = open(tmp_path / "state")
+    monkeypatch.setattr(recover, "BYTES_PER_CHANGE", 1)
+    state.apply(small_batch(3))
+    assert not state._current().snapshot.is_private, "a few changes do not touch most pages"
+    monkeypatch.setattr(recover, "BYTES_PER_CHANGE", len(before))
+    for version in (4, 5):
+        state.apply(small_batch(version))
+        assert state._current().snapshot.is_private
+    assert snapshot.read_bytes() == before
+    assert bytes_of(state) == bytes_of(open(tmp_path / "state"))
+    assert small_rows(state) == small_rows(small_live(5))
