@@ -51,7 +51,7 @@ def test_the_undamaged_state_is_read(folder: Path) -> None:
 def test_a_flipped_bit_is_found(folder: Path, name: str) -> None:
     path, chance = folder / name, Random(name)
     whole = path.read_bytes()
-    places = [0, len(whole) - 1, *(chance.randrange(len(whole)) for _ in range(40))]
+    places = [*range(32), len(whole) - 1, *(chance.randrange(len(whole)) for _ in range(40))]
     for place in places:
         flipped = bytearray(whole)
         flipped[place] ^= 1 << chance.randrange(8)
@@ -97,7 +97,7 @@ def test_files_of_another_generation_are_not_taken_for_this_one(folder: Path, sw
         read_all(open(folder))
 
 
-@pytest.mark.parametrize("tail", [b"\0", b"torn", bytes(4096), "the last record"])
+@pytest.mark.parametrize("tail", [b"\0", b"torn", bytes(65536), "the last record"])
 def test_a_torn_tail_is_no_part_of_the_state_and_is_cut_by_the_next_writer(folder: Path, tail: bytes | str) -> None:
     wal = folder / "wal-0002"
     committed = wal.read_bytes()
@@ -106,6 +106,7 @@ def test_a_torn_tail_is_no_part_of_the_state_and_is_cut_by_the_next_writer(folde
     with open(folder) as state:
         state.apply(small_batch(VERSIONS + 1))
     assert wal.read_bytes().startswith(committed)
+    assert wal.stat().st_size == manifest.read_manifest(folder).wal.length
     assert small_rows(open(folder)) == small_rows(small_live(VERSIONS + 1))
 
 
