@@ -1,11 +1,11 @@
 """Replay a workload's change logs through the engine, and print what it took as one JSON object.
 
-    python benchmarks/run_engine.py DIR [--batch B] [--tail K] [--enum]
+    python benchmarks/run_engine.py DIR [--batch B | --singly] [--tail K] [--enum]
 
 Without `--tail`, all changes are timed, in commits of B changes (a log is one commit where B is 0). With
 it, all chunks but the last are loaded first, in commits of 10,000, and up to K changes of the last one are timed
-by themselves, relations mixed. A log is
-read when its turn comes, as a command would do it; reading is not timed. A tiny untimed run comes first:
+by themselves, relations mixed. With `--singly`, a log is handed over whole and each of its changes is a commit. A
+log is read when its turn comes, as a command would do it; reading is not timed. A tiny untimed run comes first:
 no time has a compilation in it.
 """
 
@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 from logs import Commit, Log, base_rows, logs_in, mixed, slices
 
@@ -77,12 +78,23 @@ def state_bytes(live: Live) -> int:
     return int(live.engine.arena.top) * 8 + dictionaries
 
 
-def replay(live: Live, logs: Iterable[Log], batch: int) -> tuple[int, int, float]:
+def applied_singly(live: Live, log: Log, table: pa.Table) -> float:
+    """Seconds to apply one log in which every change is a commit of its own."""
+    ends = np.arange(1, len(table) + 1)
+    start = time.perf_counter()
+    live.apply_commits(log.relation, table, ends)
+    return time.perf_counter() - start
+
+
+def replay(live: Live, logs: Iterable[Log], batch: int, singly: bool = False) -> tuple[int, int, float]:
     """Apply logs; changes, base rows left, seconds."""
     changes, rows, spent = 0, 0, 0.0
     for log in logs:
         table = log.table()
-        spent += applied(live, slices(log.relation, table, batch))
+        if singly:
+            spent += applied_singly(live, log, table)
+        else:
+            spent += applied(live, slices(log.relation, table, batch))
         changes += len(table)
         rows += base_rows(table)
     return changes, rows, spent
@@ -93,6 +105,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path)
     parser.add_argument("--batch", type=int, default=0)
     parser.add_argument("--tail", type=int, default=0)
+    parser.add_argument("--singly", action="store_true")
     parser.add_argument("--enum", action="store_true")
     given = parser.parse_args()
     warm(given.folder)
@@ -106,7 +119,7 @@ def main() -> None:
         numbers["changes_per_s"] = changes / applied(live, commits)
         numbers["result_rows"] = live.count(QUERY)[0]
     else:
-        changes, rows, spent = replay(live, logs, given.batch)
+        changes, rows, spent = replay(live, logs, given.batch, given.singly)
         numbers = {"changes": changes, "changes_per_s": changes / spent, "rows": live.count(QUERY)[0]}
         numbers["bytes_per_row"] = state_bytes(live) / rows
     if given.enum:
