@@ -99,4 +99,4 @@ def check_supported(path: str | os.PathLike[str]) -> None:
         if reason:
             named = query.order_by[0].place if plan.refusal and query.order_by else None
             raise RejectedError(f"{named or query.texts[0].place()}: query {query.name}: {reason}")
-    raise RejectedError("the queries can be kept in memory, but this version makes no states on disk yet")
+    raise RejectedError("the queries can be kept, but only from Python yet (dynq_cli.create); nothing was made")

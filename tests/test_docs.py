@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import re
+import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,3 +112,9 @@ def test_the_readmes_spec_is_explained_as_the_readme_shows(tmp_path: Path) -> No
 def test_every_spec_in_the_pages_loads(page: Path) -> None:
     for block in blocks(page.read_text("utf-8"), "yaml"):
         parse_spec(block, page.name)
+
+
+def test_the_library_page_runs_as_written(tmp_path: Path) -> None:
+    (program,) = blocks((ROOT / "docs" / "library.md").read_text("utf-8"), "python")
+    done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
