@@ -13,7 +13,7 @@ import numpy as np
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.kernels.table import rehash
-from dynq_cli.engine.memory import Memory
+from dynq_cli.engine.memory import LARGE, Memory
 
 ALIGN = 8  # words: records start on cache lines
 LEAST_ROWS = 8
@@ -84,7 +84,8 @@ class Arena:
     def _free(self, place: int, words: int) -> None:
         """Give a region back, joined with free neighbours."""
         start, end = place, place + _rounded(words)
-        self._memory.discard(start, end)
+        if end - start >= LARGE:
+            self._memory.discard(start, end)
         kept = []
         for at, size in self.holes:
             if at + size == start:

@@ -15,8 +15,12 @@ from dynq_cli.engine.kernels.fields import Words
 
 WORD = 8
 LARGEST = 1 << 40
-PIECE = 1 << 20
-_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000)
+# Huge pages, in words: giving back a part of one costs more than it is worth.
+PAGE = (2 << 20) // WORD
+PIECE = 4
+# Below this giving pages back, to be zeroed when they are taken again, is the larger part of growing.
+LARGE = (64 << 20) // WORD
+_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0)
 
 
 class Memory:
@@ -42,18 +46,21 @@ class Memory:
         self._mapping, self.words = grown._mapping, grown.words
 
     def move(self, start: int, to: int, words: int) -> None:
-        """Copy a region to one that does not overlap it, giving its pages back on the way: never twice in memory."""
-        for done in range(0, words, PIECE):
-            many = min(PIECE, words - done)
-            self.words[to + done : to + done + many] = self.words[start + done : start + done + many]
-            self.discard(start + done, start + done + many)
+        """Copy a region to one that does not overlap it; a large one gives its pages back on the way."""
+        done = 0
+        while done < words:
+            # Pieces end at the end of a page, so that none is left behind.
+            stop = words if words < LARGE else min(words, ((start + done) // PAGE + PIECE) * PAGE - start)
+            self.words[to + done : to + stop] = self.words[start + done : start + stop]
+            if words >= LARGE:
+                self.discard(start + done, start + stop)
+            done = stop
 
     def discard(self, start: int, stop: int) -> None:
         """Words start … stop are not needed any more: their whole pages go back and read as 0."""
-        page = mmap.PAGESIZE
-        first, last = -(-start * WORD // page) * page, stop * WORD // page * page
+        first, last = -(-start // PAGE) * PAGE, stop // PAGE * PAGE
         if self._mapping is not None and last > first and hasattr(mmap, "MADV_DONTNEED"):
-            self._mapping.madvise(mmap.MADV_DONTNEED, first, last - first)
+            self._mapping.madvise(mmap.MADV_DONTNEED, first * WORD, (last - first) * WORD)
 
 
 def _mapped(least: int, most: int) -> tuple[mmap.mmap | None, Words]:

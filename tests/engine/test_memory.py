@@ -1,0 +1,73 @@
+"""Memory grows in place where the system lets it, by copying where it does not, and never loses a word."""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+import pytest
+
+from dynq_cli.engine.arena import Arena
+from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.memory import LARGE, PAGE, WORD, Memory
+
+
+def test_growing_in_place_moves_nothing() -> None:
+    memory = Memory(1000)
+    place = memory.words.ctypes.data
+    memory.words[:1000] = np.arange(1000)
+    memory.grow(10_000_000)
+    assert memory.words.ctypes.data == place
+    assert memory.words[:1000].tolist() == list(range(1000)) and memory.words[9_999_999] == 0
+
+
+@pytest.mark.parametrize("most", [0, 2 * mmap.PAGESIZE])
+def test_growing_by_copying_keeps_every_word(most: int) -> None:
+    memory = Memory(1000, most)
+    memory.words[:1000] = np.arange(1000)
+    memory.grow(50_000)
+    assert len(memory.words) >= 50_000
+    assert memory.words[:1000].tolist() == list(range(1000)) and not memory.words[1000:].any()
+
+
+def test_memory_over_an_array_is_copied_when_it_grows_and_the_array_stays() -> None:
+    given = np.arange(100)
+    memory = Memory.over(given)
+    memory.words[0] = 7
+    memory.discard(0, 100)
+    memory.grow(200)
+    memory.words[1] = 9
+    assert given[:3].tolist() == [7, 1, 2] and memory.words[:3].tolist() == [7, 9, 2]
+
+
+@pytest.mark.parametrize("words", [1, PAGE, LARGE - 1, LARGE, LARGE + 3 * PAGE + 5])
+def test_a_region_is_moved_whole_wherever_it_starts(words: int) -> None:
+    memory = Memory(1 << 16)
+    start, to = PAGE // 2 + 3, 3 * LARGE
+    memory.words[start : start + words] = np.arange(words)
+    memory.words[start - 1], memory.words[start + words] = -1, -2
+    memory.move(start, to, words)
+    assert np.array_equal(memory.words[to : to + words], np.arange(words))
+    assert (memory.words[start - 1], memory.words[start + words]) == (-1, -2), "neighbours stay"
+
+
+def test_whole_pages_that_are_given_back_read_as_zero_and_others_stay() -> None:
+    memory = Memory(1 << 16)
+    memory.words[: 4 * PAGE] = 1
+    memory.discard(PAGE - 1, 3 * PAGE + 1)
+    assert memory.words[:PAGE].all() and memory.words[3 * PAGE : 4 * PAGE].all()
+    assert not memory.words[PAGE : 3 * PAGE].any()
+
+
+def test_tables_keep_their_rows_while_the_arena_is_copied_to_grow() -> None:
+    table = np.full((1, f.T_FIELDS), -1, np.int64)
+    table[0, [f.T_ARITY, f.T_HASHED, f.T_STRIDE]] = (1, 1, 2)
+    table[0, [f.T_CAPACITY, f.T_USED, f.T_LIVE, f.T_MASK]] = 0
+    arena = Arena(table, np.zeros((1, f.N_FIELDS), np.int64), Memory(64, 64 * WORD))
+    for rows in (10, 1000, 100_000):
+        arena.reserve(0, rows)
+        used = int(table[0, f.T_USED])
+        at = int(table[0, f.T_ROWS])
+        assert arena.a64[at : at + 2 * used : 2].tolist() == list(range(used))
+        table[0, [f.T_USED, f.T_LIVE]] = rows
+        arena.a64[at : at + 2 * rows : 2] = np.arange(rows)
