@@ -91,10 +91,6 @@ class Plan:
     def name(self) -> str:
         return self.query.name
 
-    @property
-    def is_projected(self) -> bool:
-        return set(self.head) != set(self.query.head)
-
     def __repr__(self) -> str:
         return f"{self.query}\n{self.classification.name}, {self.strategy}\n{self.tree!r}"
 

@@ -64,9 +64,6 @@ class Classes:
         """Atoms that have a term of the class, in order."""
         return sorted({t.atom for t in self.members(representative)})
 
-    def term_in(self, representative: Term, atom: int) -> Term | None:
-        return next((t for t in self.members(representative) if t.atom == atom), None)
-
     def names(self) -> dict[Term, str]:
         """One name per class: the term's own where unique, else with the atom's alias."""
         classes = self.representatives()
