@@ -56,7 +56,7 @@ def _codes(table: pa.Table, column: Column, relation: str, dictionaries: Diction
         codes = encode(table[column.name], column.type, dictionaries)
     except CodeError as error:
         raise RejectedError(f"{relation}: row {error.row + 1}, column {column.name}: {error.reason}") from None
-    if not column.nullable and len(codes):
+    if not column.nullable and table[column.name].null_count:
         absent = codes == NULL
         if absent.any():
             row = int(absent.argmax()) + 1
