@@ -10,7 +10,8 @@ Values to codes and back:
 The views over them:
 
 - `supported`: which plans the engine keeps
-- `layout`: plans to tables, nodes and columns; `arena`: the memory that holds them
+- `layout`: plans to tables, nodes and records; `arena`: the memory that holds them, which `memory` gives
+- `image`: the arena and dictionaries as named arrays, and back
 - `engine`: batches of changes in codes in, results in codes out
 - `ingest`: Arrow rows to such batches; `live`: the queries of a spec, Arrow in and Arrow out
 - `check`: every invariant, asserted

@@ -1,4 +1,4 @@
-"""Plans → tables, nodes and columns: the shape of the arena for a spec.
+"""Plans → tables, nodes and their records: the shape of the arena for a spec.
 
 Per relation a base table, its key columns first. Per query its tree: a leaf uses the base rows
 themselves if it binds columns that tell them apart, else a table of its own; an inner node has a
