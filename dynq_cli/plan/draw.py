@@ -41,14 +41,19 @@ def _marks(node: Node) -> str:
     return dot + (f"   where {', '.join(map(str, compared))}" if compared else "")
 
 
+def _box(plan: Plan, node: Node) -> str:
+    """What stands in a node of a picture: a joined node says by what it is joined."""
+    return label(plan, node) + (f" where {', '.join(map(str, node.joined_by))}" if node.joined_by else "")
+
+
 def draw_mermaid(plan: Plan, tree: Node, prefix: str = "n") -> Iterator[str]:
     """A `flowchart TD`: thick arrows to guards, double boxes for output nodes."""
     for number, (parent, node) in enumerate(_numbered(tree)):
-        name, text = f"{prefix}{number}", _escaped(label(plan, node), _MERMAID)
+        name, text = f"{prefix}{number}", _escaped(_box(plan, node), _MERMAID)
         yield f'  {name}[["{text}"]]' if node.output else f'  {name}["{text}"]'
         if parent is not None:
             arrow = "==>" if node.guards(_at(tree, parent)) else "-->"
-            compared = ", ".join(map(str, (*node.comparisons, *node.joined_by)))
+            compared = ", ".join(map(str, node.comparisons))
             shown = f'|"{_escaped(compared, _MERMAID)}"|' if compared else ""
             yield f"  {prefix}{parent} {arrow}{shown} {name}"
 
@@ -56,12 +61,12 @@ def draw_mermaid(plan: Plan, tree: Node, prefix: str = "n") -> Iterator[str]:
 def draw_dot(plan: Plan, tree: Node, prefix: str = "n") -> Iterator[str]:
     """Nodes and edges for a DOT digraph: bold edges to guards, double borders for output nodes."""
     for number, (parent, node) in enumerate(_numbered(tree)):
-        name, text = f"{prefix}{number}", _escaped(label(plan, node), _DOT)
+        name, text = f"{prefix}{number}", _escaped(_box(plan, node), _DOT)
         shape = "box" if node.atom is not None else "ellipse"
         yield f'  {name} [label="{text}", shape={shape}, peripheries={2 if node.output else 1}];'
         if parent is not None:
             style = "bold" if node.guards(_at(tree, parent)) else "dashed"
-            compared = _escaped(", ".join(map(str, (*node.comparisons, *node.joined_by))), _DOT)
+            compared = _escaped(", ".join(map(str, node.comparisons)), _DOT)
             yield f'  {prefix}{parent} -> {name} [style={style}, label="{compared}"];'
 
 
