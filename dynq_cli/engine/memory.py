@@ -19,8 +19,8 @@ LARGEST = 1 << 40
 # What is given back, in words: whole pages even where the system uses huge ones.
 PAGE = (2 << 20) // WORD
 PIECE = 4
-# Below this giving pages back, to be zeroed when they are taken again, is the larger part of growing.
-LARGE = (64 << 20) // WORD
+# Below this giving pages back, to be zeroed when they are taken again, is not worth a call.
+LARGE = (4 << 20) // WORD
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0)
 
 
