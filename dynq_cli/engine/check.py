@@ -30,7 +30,7 @@ def check_engine(layout: Layout, arena: Arena) -> None:
 def rows_of(arena: Arena, table: int) -> set[int]:
     """The live rows of a table, read off its slots."""
     slots, mask = int(arena.T[table, f.T_SLOTS]), int(arena.T[table, f.T_MASK])
-    found = [int(s & 0xFFFFFFFF) - 1 for s in arena.a64[slots : slots + mask + 1] if s]
+    found = [int(s & f.ROW_OF_SLOT) - 1 for s in arena.a64[slots : slots + mask + 1] if s]
     assert len(found) == len(set(found)), "a row in two slots"
     return set(found)
 

@@ -29,7 +29,7 @@ Arrays = Mapping[str, NDArray[Any]]
 
 _TABLES, _TOP, _MEMORY, _VALUES = "tables", "top", "memory", "values."
 # What the layout decides about a table; the rest of its row is data.
-_FIXED = (f.T_ARITY, f.T_HASHED, f.T_STRIDE, f.T_MULT, f.T_REFS, f.T_MARK)
+_FIXED = (f.T_ARITY, f.T_HASHED, f.T_KEYED, f.T_STRIDE, f.T_MULT, f.T_REFS, f.T_MARK)
 # Beyond what tables have of their own: so that a small table can grow without moving the whole arena.
 _SPARE_WORDS = 8192
 

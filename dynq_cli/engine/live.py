@@ -93,8 +93,13 @@ class Live:
             self.dictionaries.truncate(known)
             raise
 
+    @property
+    def is_usable(self) -> bool:
+        """False once a count has overflowed on the way through a tree."""
+        return not self._unusable
+
     def _usable(self) -> None:
-        if self._unusable:
+        if not self.is_usable:
             raise RejectedError(self._unusable)
 
     def _base(self, relation: str) -> BaseLayout:

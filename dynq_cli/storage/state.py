@@ -206,7 +206,7 @@ class State:
         try:
             opened.live.apply(tables)
         except DynqError:
-            if opened.live._unusable:
+            if not opened.live.is_usable:
                 raise RejectedError(
                     "a result would have more than 2^127 - 1 rows; nothing was changed\n  hint: use `semantics: set`"
                 ) from None

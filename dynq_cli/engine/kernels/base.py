@@ -19,6 +19,7 @@ from dynq_cli.engine.kernels.fields import (
     NEGATIVE,
     NO_SUCH_KEY,
     OK,
+    ROW_OF_SLOT,
     T_ARITY,
     T_HASHED,
     T_KEYED,
@@ -36,7 +37,6 @@ from dynq_cli.engine.kernels.fields import (
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
 from dynq_cli.engine.kernels.table import find_tagged, insert_at, next_with_key, record, remove, tag_of
 
-_ROW = 0xFFFFFFFF
 _LARGEST = np.int64(2**63 - 1)
 
 
@@ -126,7 +126,7 @@ def collect(
         for c in range(begin, end):
             slot = a64[slots + (tags[c - begin] & mask)]
             if slot != 0 and slot >> 32 == tags[c - begin]:
-                prefetch(a64, record(T, t, (slot & _ROW) - 1))
+                prefetch(a64, record(T, t, (slot & ROW_OF_SLOT) - 1))
         for c in range(begin, end):
             key, op, tag = codes[c], ops[c], tags[c - begin]
             if op == UPSERT or op == DELETE_KEY:

@@ -77,6 +77,9 @@ Int = Any
     N_FIELDS,
 ) = range(27)
 
+# The lower half of a slot: row + 1; the upper half is the row's tag.
+ROW_OF_SLOT = 0xFFFFFFFF
+
 # What can be wrong with a batch; all but the last are found before anything has changed.
 OK, NEGATIVE, DUPLICATE_KEY, NO_SUCH_KEY, TOO_MANY, OVERFLOW = range(6)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from dynq_cli.engine.kernels.cache import bare
 from dynq_cli.engine.kernels.fields import (
+    ROW_OF_SLOT,
     T_ARITY,
     T_FREE,
     T_HASHED,
@@ -36,7 +37,6 @@ _START = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xFF51AFD7ED558CCD)
 _FOLD = np.uint64(32)
 _TAG = np.uint64(33)
-_ROW = 0xFFFFFFFF
 
 
 @bare(inline="always")
@@ -64,20 +64,25 @@ def _agree(a64: Words, at: Int, key: Words, n: Int) -> Int:
     return True
 
 
+@bare(forceinline=True)
+def _probe(a64: Words, T: Words, t: Int, key: Words, n: Int, tag: Int, slot: Int) -> tuple[Int, Int]:
+    """From a slot on, the first row with this tag that agrees on n codes, or -1, and the slot where it ended."""
+    mask, slots = T[t, T_MASK], T[t, T_SLOTS]
+    while True:
+        taken = a64[slots + slot]
+        if taken == 0:
+            return np.int64(-1), slot
+        if taken >> 32 == tag:
+            row = (taken & ROW_OF_SLOT) - 1
+            if _agree(a64, record(T, t, row), key, n):
+                return row, slot
+        slot = (slot + 1) & mask
+
+
 @bare
 def find_tagged(a64: Words, T: Words, t: Int, key: Words, tag: Int) -> tuple[Int, Int]:
     """The row with these codes, or -1, and the slot where probing ended. O(1) expected."""
-    arity, mask, slots = T[t, T_ARITY], T[t, T_MASK], T[t, T_SLOTS]
-    i = tag & mask
-    while True:
-        slot = a64[slots + i]
-        if slot == 0:
-            return np.int64(-1), i
-        if slot >> 32 == tag:
-            row = (slot & _ROW) - 1
-            if _agree(a64, record(T, t, row), key, arity):
-                return row, i
-        i = (i + 1) & mask
+    return _probe(a64, T, t, key, T[t, T_ARITY], tag, tag & T[t, T_MASK])
 
 
 @bare
@@ -92,18 +97,9 @@ def next_with_key(a64: Words, T: Words, t: Int, key: Words, place: Int) -> tuple
 
     `place` is -1 at first; then what the last call returned.
     """
-    hashed, mask, slots = T[t, T_HASHED], T[t, T_MASK], T[t, T_SLOTS]
+    hashed, mask = T[t, T_HASHED], T[t, T_MASK]
     tag = tag_of(key, hashed)
-    i = tag & mask if place < 0 else (place + 1) & mask
-    while True:
-        slot = a64[slots + i]
-        if slot == 0:
-            return np.int64(-1), i
-        if slot >> 32 == tag:
-            row = (slot & _ROW) - 1
-            if _agree(a64, record(T, t, row), key, hashed):
-                return row, i
-        i = (i + 1) & mask
+    return _probe(a64, T, t, key, hashed, tag, tag & mask if place < 0 else (place + 1) & mask)
 
 
 @bare
@@ -144,7 +140,7 @@ def remove(a64: Words, T: Words, t: Int, row: Int) -> None:
     mask, slots = T[t, T_MASK], T[t, T_SLOTS]
     at = record(T, t, row)
     i = tag_of(a64[at : at + T[t, T_ARITY]], T[t, T_HASHED]) & mask
-    while a64[slots + i] & _ROW != row + 1:
+    while a64[slots + i] & ROW_OF_SLOT != row + 1:
         i = (i + 1) & mask
     hole = i
     while True:

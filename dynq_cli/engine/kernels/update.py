@@ -40,6 +40,7 @@ from dynq_cli.engine.kernels.fields import (
     N_WIDTH,
     OK,
     OVERFLOW,
+    ROW_OF_SLOT,
     T_ARITY,
     T_HASHED,
     T_MASK,
@@ -56,8 +57,6 @@ from dynq_cli.engine.kernels.groups import join_group, leave_group, link, unlink
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
 from dynq_cli.engine.kernels.table import dequeue, enqueue, find_or_insert, record, remove, tag_of
 from dynq_cli.engine.kernels.wide import multiply, replace
-
-_ROW = 0xFFFFFFFF
 
 
 @bare
@@ -144,7 +143,7 @@ def _look_ahead(
     for i in range(end - begin):
         slot = a64[slots + (ahead[i] & mask)]
         if slot >> 32 == ahead[i] and slot != 0:
-            ahead[i] = record(T, group, (slot & _ROW) - 1)
+            ahead[i] = record(T, group, (slot & ROW_OF_SLOT) - 1)
             prefetch(a64, ahead[i])
             prefetch(a64, ahead[i] + N[v, N_SUM])
         else:
