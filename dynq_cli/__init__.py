@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dynq_cli.io.infer import infer_spec as infer_spec
-    from dynq_cli.session import explain_spec as explain_spec
+    from dynq_cli.session.explain import explain_spec as explain_spec
     from dynq_cli.spec.load import load_spec as load_spec
     from dynq_cli.storage.state import create as create
     from dynq_cli.storage.state import open as open
@@ -31,7 +31,7 @@ __version__ = "0.1.0.dev0"
 
 _VERBS = {
     "create": "dynq_cli.storage.state",
-    "explain_spec": "dynq_cli.session",
+    "explain_spec": "dynq_cli.session.explain",
     "infer_spec": "dynq_cli.io.infer",
     "load_spec": "dynq_cli.spec.load",
     "open": "dynq_cli.storage.state",

@@ -14,7 +14,7 @@ from typer.core import TyperGroup
 
 from dynq_cli.cli.app import group
 from dynq_cli.cli.reference import reference
-from dynq_cli.session import explain_spec
+from dynq_cli.session.explain import explain_spec
 from dynq_cli.spec.load import parse_spec
 
 ROOT = Path(__file__).parent.parent

@@ -27,7 +27,7 @@ def explain_raises(monkeypatch: pytest.MonkeyPatch) -> Callable[[BaseException],
         def explain_spec(path: str) -> None:
             raise error
 
-        monkeypatch.setattr("dynq_cli.session.explain_spec", explain_spec)
+        monkeypatch.setattr("dynq_cli.session.explain.explain_spec", explain_spec)
 
     return arrange
 

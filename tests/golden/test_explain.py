@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dynq_cli.plan.plan import Plan
-from dynq_cli.session import explain_spec
+from dynq_cli.session.explain import explain_spec
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted((ROOT / "specs").rglob("*.yaml"))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dynq_cli.session import explain_spec
+from dynq_cli.session.explain import explain_spec
 
 FRAUD = Path(__file__).parents[2] / "specs" / "fraud.yaml"
 

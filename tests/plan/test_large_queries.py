@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dynq_cli.session import explain_text_of
+from dynq_cli.session.explain import explain_text_of
 
 
 def _explained(relations: str, rule: str) -> str:

@@ -16,7 +16,7 @@ from typing import Any
 
 import duckdb
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from dynq_cli.query.draft import Draft, Term
@@ -297,6 +297,7 @@ PIECES = st.sampled_from([*WORDS.split(), "\ud800", "\x00", "\n"])
 
 @settings(max_examples=500, deadline=None)
 @given(st.one_of(st.text(), st.lists(PIECES, max_size=30).map(" ".join), st.lists(PIECES, max_size=30).map("".join)))
+@example(") <- ' \ud800 '1h'")
 def test_no_text_raises_anything_but_problems_with_their_place(text: str) -> None:
     for candidate in (text, f"q(x) :- R(x, y), {text}", f"q({text}) :- R(x, y)", f"q(x) :- R({text})"):
         try:

@@ -13,7 +13,7 @@ from dynq_cli.cli import options, output
 from dynq_cli.errors import NoStateError, UsageError
 
 if TYPE_CHECKING:
-    from dynq_cli.session import Explanation
+    from dynq_cli.session.explain import Explanation
 
 
 class Format(StrEnum):
@@ -52,7 +52,7 @@ def explain(
     kind = _kind(as_json, form, out)
     if os.path.isdir(spec):
         raise NoStateError(f"{spec} is a directory: this version explains spec files and reads no states yet")
-    from dynq_cli.session import explain_spec
+    from dynq_cli.session.explain import explain_spec
 
     explanation = explain_spec(spec)
     if kind in _IMAGES:

@@ -28,6 +28,6 @@ def init(
             raise UsageError(f"--load {item} names no relation: write --load RELATION=PATH")
         if not Path(path).exists():
             raise UsageError(f"--load {item}: there is no {path}")
-    from dynq_cli.session import check_supported
+    from dynq_cli.session.explain import check_supported
 
     check_supported(spec)

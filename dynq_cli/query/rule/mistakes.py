@@ -230,7 +230,8 @@ def _symbols(stop: _Stop) -> TextProblem | None:
             return TextProblem(stop.offset, f"a rule does not begin with {shown(stop.after)}", SHAPE)
         if stop.before == ")":
             return TextProblem(stop.offset, f":- is missing before {shown(stop.after)}", SHAPE)
-        return TextProblem(stop.offset, "the head has no arguments", f"write {stop.before}() for none; {SHAPE}")
+        name = stop.before if stop.before.isidentifier() else "q"
+        return TextProblem(stop.offset, "the head has no arguments", f"write {name}() for none; {SHAPE}")
     if re.fullmatch(r"[<>=!]+", stop.after) and stop.before == ")":
         name, at = stop.closed
         hint = "compare variables and constants; write functions in sql:"

@@ -1,6 +1,6 @@
-"""The library behind the commands: the same verbs, for Python.
+"""`explain`: what each query of a spec costs to keep, and why.
 
->>> from dynq_cli.session import explain_text_of
+>>> from dynq_cli.session.explain import explain_text_of
 >>> print(explain_text_of('''
 ... version: 1
 ... relations: {R: {columns: {x: int64, y: int64}}, S: {columns: {y: int64}}}

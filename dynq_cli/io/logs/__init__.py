@@ -1,0 +1,9 @@
+"""Change logs in: which files a command line means, how each is read, and what its rows say.
+
+- `model`: what the modules hand to each other: files, chunks as they stand in a file, changes
+- `discover`: paths → groups of files, each of which becomes one version
+- `columns`: values as a file holds them → values of the spec's types
+- `chunks`: a file as a stream of chunks, in bounded memory
+- `forms`: the formats that change logs come in, told apart by their columns: chunks → changes
+- `identity`: what a log is known by, so that it is applied once
+"""

@@ -1,0 +1,78 @@
+"""What the modules of change logs hand to each other.
+
+    paths ─discover→ Group of LogFile ─chunks→ Chunk ─forms→ LogRows
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from dynq_cli.io.data_files import Format
+
+# What a row of a log says. PREIMAGE and POSTIMAGE are the two halves of an update; UPSERT replaces or inserts.
+INSERT, DELETE, PREIMAGE, POSTIMAGE, UPSERT = range(5)
+
+# A column as its file holds it: an Arrow array (of a CSV: texts), or, of JSON lines, Python values.
+RawColumn = pa.Array | list[Any]
+
+
+@dataclass(frozen=True)
+class BatchId:
+    """What a log that was extracted says about itself: everything of a source after `start` up to `stop`."""
+
+    source: str
+    start: str
+    stop: str
+
+
+@dataclass(frozen=True)
+class LogFile:
+    """One file. `relation` is what `--relation`, its name or its directory says; None leaves it to `_relation`."""
+
+    path: str
+    format: Format
+    relation: str | None
+
+
+@dataclass(frozen=True)
+class Group:
+    """Files that become one version. `path` is as the user wrote it."""
+
+    path: str
+    files: tuple[LogFile, ...]
+
+
+@dataclass(frozen=True)
+class Chunk:
+    """Some rows of a file, as they stand in it; `first` is the number of the first one, from 1."""
+
+    first: int
+    rows: int
+    columns: Mapping[str, RawColumn]
+
+
+@dataclass(frozen=True)
+class LogRows:
+    """Changes of one relation from one file, in the order of the file.
+
+    `columns` are those of the relation that the file has, in Arrow types that `engine.codes.encode` takes; a
+    column that the relation has and the file does not is not there. `kinds` has INSERT … UPSERT per row,
+    `counts` the copies, `commits` the `_commit_version` where the file has one. `numbers` are the rows' numbers
+    in the file, from 1, the header of a CSV not counted.
+    """
+
+    relation: str
+    columns: Mapping[str, pa.Array]
+    kinds: NDArray[np.int8]
+    counts: NDArray[np.int64]
+    commits: NDArray[np.int64] | None
+    numbers: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.kinds)
