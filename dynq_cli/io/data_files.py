@@ -49,24 +49,18 @@ def find_data_files(paths: Iterable[str]) -> list[DataFile]:
 
 def _below(path: str) -> Iterator[DataFile]:
     if not os.path.isdir(path):
-        if not os.path.exists(path):
-            raise UsageError(f"there is no file {path}")
-        if not path.isprintable() and any("\udc80" <= c <= "\udcff" for c in path):
-            raise UsageError(f"the name {path} is not UTF-8, and Arrow opens no other: rename the file")
-        if not os.path.isfile(path):
-            raise UsageError(f"{path} is a pipe or a device, and files are read twice: write it to a file first")
-        yield DataFile(path, _format(path), _relation(Path(path)))
+        yield DataFile(path, format_of(path), _relation(Path(path)))
         return
     found = [
         os.path.join(folder, name)
         for folder, folders, names in os.walk(path)
         for name in sorted(names)
-        if _visible(folders) and not name.startswith(("_", ".")) and _by_extension(name) is not None
+        if _visible(folders) and not name.startswith(("_", ".")) and _format_by_name(name) is not None
     ]
     if not found:
         raise UsageError(f"there are no data files below {path}: looked for {' '.join(_FORMATS)}")
     for name in found:
-        yield DataFile(name, _format(name), _relation(Path(name)))
+        yield DataFile(name, format_of(name), _relation(Path(name)))
 
 
 def _visible(folders: list[str]) -> bool:
@@ -75,14 +69,23 @@ def _visible(folders: list[str]) -> bool:
     return True
 
 
-def _by_extension(name: str) -> Format | None:
-    path = Path(name.lower())
-    suffix = path.with_suffix("").suffix if path.suffix in _COMPRESSED else path.suffix
-    return _FORMATS.get(suffix)
+def format_of(path: str) -> Format:
+    """The format of a file; UsageError where there is none, or no file that can be read twice."""
+    if not os.path.exists(path):
+        raise UsageError(f"there is no file {path}")
+    if not path.isprintable() and any("\udc80" <= c <= "\udcff" for c in path):
+        raise UsageError(f"the name {path} is not UTF-8, and Arrow opens no other: rename the file")
+    if not os.path.isfile(path):
+        raise UsageError(f"{path} is a pipe or a device, and files are read twice: write it to a file first")
+    known = known_format(path)
+    if known is None:
+        raise UsageError(f"{path} has no extension that says its format: name it with one of {' '.join(_FORMATS)}")
+    return known
 
 
-def _format(path: str) -> Format:
-    known = _by_extension(os.path.basename(path))
+def known_format(path: str) -> Format | None:
+    """The format that the name of a file or its first bytes say, if they do."""
+    known = _format_by_name(os.path.basename(path))
     if known is not None:
         return known
     try:
@@ -90,10 +93,13 @@ def _format(path: str) -> Format:
             start = file.read(8)
     except OSError as error:
         raise RejectedError(f"{path} cannot be read: {error.strerror or error}") from error
-    for magic, known in _MAGIC.items():
-        if start.startswith(magic):
-            return known
-    raise UsageError(f"{path} has no extension that says its format: name it with one of {' '.join(_FORMATS)}")
+    return next((known for magic, known in _MAGIC.items() if start.startswith(magic)), None)
+
+
+def _format_by_name(name: str) -> Format | None:
+    path = Path(name.lower())
+    suffix = path.with_suffix("").suffix if path.suffix in _COMPRESSED else path.suffix
+    return _FORMATS.get(suffix)
 
 
 def _relation(path: Path) -> str:

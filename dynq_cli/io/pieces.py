@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dynq_cli.errors import RejectedError
 from dynq_cli.io import read_arrow, read_csv, read_jsonl, read_parquet
+from dynq_cli.io.damage import refusing
 from dynq_cli.io.data_files import DataFile, relation_name
 from dynq_cli.io.raw import META_COLUMNS, Raw
 
@@ -45,17 +45,9 @@ def read_pieces(file: DataFile, skim_after: int) -> Iterator[Piece]:
 
     Raises RejectedError, naming the file, for whatever is wrong with it.
     """
-    try:
+    with refusing(file.path, file.format):
         for raw in _reader(file, skim_after):
             yield from _pieces(file, raw)
-    except (pa.ArrowException, OSError, ValueError, RecursionError) as error:
-        if isinstance(error, OSError) and error.strerror:
-            raise RejectedError(f"{file.path} cannot be read: {error.strerror}") from error
-        said = " ".join(str(error).split()) or type(error).__name__
-        raise RejectedError(f"{file.path} is damaged or not {_ARTICLE[file.format]} file: {said}") from error
-
-
-_ARTICLE = {"parquet": "a Parquet", "csv": "a CSV", "arrow": "an Arrow IPC", "jsonl": "a JSON-lines"}
 
 
 def _reader(file: DataFile, skim_after: int) -> Iterator[Raw]:

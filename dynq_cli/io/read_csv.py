@@ -1,46 +1,110 @@
-"""CSV with a header, every field as text: unquoted empty is NULL, `""` is the empty string.
+r"""CSV with a header, every field as text: unquoted empty is NULL, `""` is the empty string.
 
-Quotes inside quotes may be doubled or, as Spark writes them, escaped by a backslash.
+Quotes inside quotes may be doubled or, as Spark writes them, escaped by a backslash (`csv_source`). A file that ends
+inside quotes is refused: it was cut off.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import io
+import re
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager
 
 import pyarrow as pa
 from pyarrow import csv
 
+from dynq_cli.io.csv_source import BLOCK, MARK, CsvSource, uses_backslashes
 from dynq_cli.io.raw import Raw
 
-_BLOCK = 4 << 20
+_CUT_OFF = "it ends inside quotes: it was cut off, or a quote is never closed"
+_ROW = re.compile(r"(?:CSV parse error: )?\bRow #(\d+)")
+
+
+def header(path: str) -> list[str]:
+    """The names of the columns, as often as they stand there; reads the first row only."""
+    with pa.input_stream(path, compression="detect") as stream:
+        start = stream.read(BLOCK)
+    first = io.BytesIO(_first_row(start) or start)
+    with _explained():
+        options = csv.ReadOptions(block_size=BLOCK, use_threads=False)
+        names: list[str] = csv.open_csv(first, read_options=options, parse_options=_dialect()).schema.names
+    return names
+
+
+def _first_row(start: bytes) -> bytes:
+    """Up to the first end of a line that is not inside quotes, empty lines left out."""
+    row = b""
+    for line in start.splitlines(keepends=True):
+        if row or line.strip():
+            row += line
+            if row.count(b'"') % 2 == 0:
+                break
+    return row
 
 
 def read(path: str) -> Iterator[Raw]:
-    try:
-        yield from _read(path)
-    except pa.ArrowInvalid as error:
-        if "cannot infer number of columns" in str(error):
-            raise ValueError(f"it has no header line that ends within {_BLOCK >> 20} MiB") from error
-        if "straddling" in str(error):
-            raise ValueError(f"a row is longer than {_BLOCK >> 20} MiB, or a quote is never closed") from error
-        raise
+    """All columns by position, a few megabytes of text at a time; first a piece of no rows."""
+    names = header(path)
+    yield Raw(names, [pa.array([], pa.string()) for _ in names], 0)
+    for batch in _read(path, names, []):
+        yield Raw(names, batch.columns, batch.num_rows)
 
 
-def _read(path: str) -> Iterator[Raw]:
-    parse = csv.ParseOptions(newlines_in_values=True, escape_char="\\", double_quote=True)
-    # One thread: only then do errors carry the row's number.
-    options = csv.ReadOptions(block_size=_BLOCK, use_threads=False)
-    with pa.input_stream(path, compression="detect") as start:
-        names = csv.open_csv(start, read_options=options, parse_options=parse).schema.names
-    parse.ignore_empty_lines = len(names) > 1
+def stream(path: str, wanted: Collection[str] | None) -> Iterator[pa.RecordBatch]:
+    """The columns `wanted` of all rows (None: all), a few megabytes of text at a time; no name stands twice."""
+    names = header(path)
+    kept = names if wanted is None else [name for name in names if name in wanted]
+    # Without any column Arrow does not say how many rows there are.
+    for batch in _read(path, names, kept or names[:1]):
+        yield batch.select(kept)
+
+
+def _read(path: str, names: list[str], kept: list[str]) -> Iterator[pa.RecordBatch]:
     convert = csv.ConvertOptions(
         column_types={name: pa.string() for name in names},
+        include_columns=kept,
         null_values=[""],
         strings_can_be_null=True,
         quoted_strings_can_be_null=False,
     )
-    with pa.input_stream(path, compression="detect") as stream:
-        reader = csv.open_csv(stream, read_options=options, parse_options=parse, convert_options=convert)
-        yield Raw(names, [pa.array([], pa.string()) for _ in names], 0)
-        for batch in reader:
-            yield Raw(names, batch.columns, batch.num_rows)
+    parse = _dialect()
+    parse.ignore_empty_lines = len(names) > 1
+    # One thread: only then do errors carry the row's number.
+    options = csv.ReadOptions(block_size=BLOCK, use_threads=False)
+    with closing(CsvSource(path, len(names), backslashes=uses_backslashes(path))) as source, _explained():
+        yield from _without_mark(
+            csv.open_csv(source, read_options=options, parse_options=parse, convert_options=convert)
+        )
+
+
+def _dialect() -> csv.ParseOptions:
+    return csv.ParseOptions(newlines_in_values=True, double_quote=True, escape_char=False)
+
+
+def _without_mark(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    last = None
+    for batch in batches:
+        if batch.num_rows:
+            if last is not None:
+                yield last
+            last = batch
+    if last is None or any(column[-1].as_py() != MARK for column in last.columns):
+        raise ValueError(_CUT_OFF)
+    yield last.slice(0, last.num_rows - 1)
+
+
+@contextmanager
+def _explained() -> Iterator[None]:
+    """Arrow's complaints with rows counted as everywhere else: from 1, without the header."""
+    try:
+        yield
+    except pa.ArrowInvalid as error:
+        said = str(error)
+        if "cannot infer number of columns" in said:
+            raise ValueError(f"it has no header line that ends within {BLOCK >> 20} MiB") from error
+        if "straddling" in said:
+            raise ValueError(f"a row is longer than {BLOCK >> 20} MiB, or a quote is never closed") from error
+        if MARK in said:
+            raise ValueError(_CUT_OFF) from error
+        raise ValueError(_ROW.sub(lambda row: f"row {int(row[1]) - 1}", said)) from error

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Iterator
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
+from dynq_cli.io.json_lines import read_rows
 from dynq_cli.io.raw import Raw
 
 _LINES = 8_192
-_LONGEST_LINE = 16 << 20
 _LONGEST_PIECE = 32 << 20
 _FAMILIES = {bool: "a boolean", int: "a number", float: "a number", str: "a string", dict: "an object", list: "a list"}
 _INT64 = range(-(1 << 63), 1 << 63)
 _DECIMAL = pa.decimal128(38, 0)
-_ONE_PER_LINE = "each line has to be one whole object"
 
 
 def read(path: str) -> Iterator[Raw]:
@@ -26,46 +23,17 @@ def read(path: str) -> Iterator[Raw]:
     unusable: dict[str, str] = {}
     rows: list[dict[str, Any]] = []
     size = 0
-    with pa.input_stream(path, compression="detect") as stream:
-        for number, line in _lines(stream):
-            row = _row(number, line)
-            for name, value in row.items():
-                reason = _misfit(families, name, value, number)
-                if reason:
-                    unusable.setdefault(name, reason)
-            rows.append(row)
-            size += len(line)
-            if len(rows) == _LINES or size > _LONGEST_PIECE:
-                yield _raw(rows, families, unusable)
-                rows, size = [], 0
+    for number, length, row in read_rows(path):
+        for name, value in row.items():
+            reason = _misfit(families, name, value, number)
+            if reason:
+                unusable.setdefault(name, reason)
+        rows.append(row)
+        size += length
+        if len(rows) == _LINES or size > _LONGEST_PIECE:
+            yield _raw(rows, families, unusable)
+            rows, size = [], 0
     yield _raw(rows, families, unusable)
-
-
-def _lines(stream: pa.NativeFile) -> Iterator[tuple[int, bytes]]:
-    with io.BufferedReader(stream) as lines:
-        number = 0
-        while line := lines.readline(_LONGEST_LINE + 1):
-            number += 1
-            if len(line) > _LONGEST_LINE:
-                raise ValueError(f"line {number} is longer than {_LONGEST_LINE >> 20} MiB")
-            if line.strip():
-                yield number, line
-
-
-def _row(number: int, line: bytes) -> dict[str, Any]:
-    try:
-        row = json.loads(line.decode("utf-8-sig" if number == 1 else "utf-8"))
-    except json.JSONDecodeError as error:
-        raise ValueError(f"line {number}, column {error.pos + 1}: {error.msg}; {_ONE_PER_LINE}") from error
-    except UnicodeDecodeError as error:
-        raise ValueError(f"line {number}, byte {error.start + 1} is not UTF-8: save the file as UTF-8") from error
-    except ValueError as error:  # Python's limit on the digits of an integer
-        raise ValueError(f"line {number} holds an integer of thousands of digits: write it as a string") from error
-    except RecursionError as error:
-        raise ValueError(f"line {number} is nested too deeply: flatten it first") from error
-    if not isinstance(row, dict):
-        raise ValueError(f'line {number}: expected an object, {{"column": value, ...}}; {_ONE_PER_LINE}')
-    return row
 
 
 def _misfit(families: dict[str, str], name: str, value: Any, number: int) -> str | None:

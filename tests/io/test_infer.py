@@ -294,7 +294,7 @@ def test_the_query_does_not_take_the_name_of_a_relation(tmp_path: Path) -> None:
     ("name", "content", "said"),
     [
         ("t.csv", b"", "is damaged or not a CSV file: Empty CSV"),
-        ("t.csv", b"a,b\n1,2\n3,4,5\n", "Row #3: Expected 2 columns, got 3"),
+        ("t.csv", b"a,b\n1,2\n3,4,5\n", "row 2: Expected 2 columns, got 3"),
         ("t.csv", b"a,b\n1,\xff\n", "invalid UTF8"),
         ("t.csv", b"\n\n", "it has no header line"),
         ("t.csv", b"a,b", "it has no header line that ends"),

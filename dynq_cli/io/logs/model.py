@@ -1,25 +1,37 @@
 """What the modules of change logs hand to each other.
 
-    paths ─discover→ Group of LogFile ─chunks→ Chunk ─forms→ LogRows
+paths ─discover→ Group of LogFile ─chunks→ Chunk ─forms→ LogRows
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dynq_cli.engine.kinds import DELETE, INSERT, POSTIMAGE, PREIMAGE, UPSERT
 from dynq_cli.io.data_files import Format
 
-# What a row of a log says. PREIMAGE and POSTIMAGE are the two halves of an update; UPSERT replaces or inserts.
-INSERT, DELETE, PREIMAGE, POSTIMAGE, UPSERT = range(5)
+__all__ = [
+    "DELETE",
+    "INSERT",
+    "POSTIMAGE",
+    "PREIMAGE",
+    "UPSERT",
+    "BatchId",
+    "Chunk",
+    "Group",
+    "LogFile",
+    "LogRows",
+    "RawColumn",
+]
 
 # A column as its file holds it: an Arrow array (of a CSV: texts), or, of JSON lines, Python values.
-RawColumn = pa.Array | list[Any]
+RawColumn: TypeAlias = pa.Array | list[Any]
 
 
 @dataclass(frozen=True)
@@ -42,10 +54,14 @@ class LogFile:
 
 @dataclass(frozen=True)
 class Group:
-    """Files that become one version. `path` is as the user wrote it."""
+    """Files that become one version. `path` is as the user wrote it.
+
+    `extractions` are the directories among `path` that a job wrote and finished; the files below each belong together.
+    """
 
     path: str
     files: tuple[LogFile, ...]
+    extractions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

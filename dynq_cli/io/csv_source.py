@@ -1,0 +1,139 @@
+r"""The bytes of a CSV file as RFC 4180 has them: quotes inside quotes are doubled, a backslash is a backslash.
+
+Spark writes `\"` for a quote and `\\` for a backslash inside quotes, and leaves backslashes alone elsewhere. A file
+is Spark's if it is named as Spark names its parts, or if it has a `\"` and cannot be read as RFC 4180. Its quoted
+fields are respelled on the way; all other files pass as they are.
+
+The stream ends with a row of its own, `MARK` in each column. A file that breaks off inside quotes swallows it, so a
+reader that does not find it has not read whole rows.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterator
+
+import pyarrow as pa
+
+BLOCK = 4 << 20
+MARK = "\x1e\x04dynq end of file\x04\x1e"
+
+_SPARK_NAME = re.compile(r"part-\d{5}-")
+_QUOTED = re.compile(rb'(?:\A|(?<=[,\r\n]))"(?:[^"\\]+|\\.|"")*+"?', re.DOTALL)
+_ESCAPED = re.compile(rb'\\(["\\])')
+_DOUBLED = re.compile(rb'"(?:[^"]+|"")*+"?', re.DOTALL)
+_AROUND_FIELDS = b",\r\n"
+_LONGEST_FIELD = 8 << 20
+
+
+def uses_backslashes(path: str) -> bool:
+    """Whether a backslash escapes quotes in this file. O(bytes), mostly at the speed of a search for two bytes."""
+    if _SPARK_NAME.match(os.path.basename(path)):
+        return True
+    before = b""
+    with pa.input_stream(path, compression="detect") as stream:
+        while block := stream.read(BLOCK):
+            if b'\\"' in before + block:
+                return not _is_strict(path)
+            before = block[-1:]
+    return False
+
+
+def _is_strict(path: str) -> bool:
+    """Whether quotes are as RFC 4180 has them: around whole fields, and doubled inside."""
+    rest = b"\n"  # what is not decided yet, after the byte before it
+    with pa.input_stream(path, compression="detect") as stream:
+        while block := stream.read(BLOCK):
+            data = rest + block
+            start = data.find(b'"', 1)
+            while start > 0:
+                end = _end_of_quoted(data, start)
+                if end == len(data):
+                    break
+                if data[start - 1] not in _AROUND_FIELDS or data[end] not in _AROUND_FIELDS:
+                    return False
+                start = data.find(b'"', end)
+            rest = data[start - 1 :] if start > 0 else data[-1:]
+            if len(rest) > _LONGEST_FIELD:
+                return False
+    closed = re.fullmatch(rb'[,\r\n]"(?:[^"]+|"")*+"', rest)
+    return closed is not None or b'"' not in rest[1:]
+
+
+def _end_of_quoted(data: bytes, start: int) -> int:
+    found = _DOUBLED.match(data, start)
+    return found.end() if found else start
+
+
+class CsvSource:
+    """A file to hand to Arrow's CSV reader; `columns` is how many fields the mark's row has."""
+
+    def __init__(self, path: str, columns: int, *, backslashes: bool) -> None:
+        self._stream = pa.input_stream(path, compression="detect")
+        blocks = self._blocks()
+        self._pieces = _with_mark(_respelled(blocks) if backslashes else blocks, columns)
+        self._rest = bytearray()
+        self.closed = False
+
+    def read(self, size: int) -> bytes:
+        """So many bytes, less only at the end: Arrow takes what it gets for a block, which must have whole rows."""
+        while len(self._rest) < size:
+            piece = next(self._pieces, None)
+            if piece is None:
+                break
+            self._rest += piece
+        taken = bytes(self._rest[:size])
+        del self._rest[:size]
+        return taken
+
+    def close(self) -> None:
+        self.closed = True
+        self._stream.close()
+
+    def readable(self) -> bool:
+        return True
+
+    def _blocks(self) -> Iterator[bytes]:
+        while block := self._stream.read(BLOCK):
+            yield block
+
+
+def _with_mark(blocks: Iterator[bytes], columns: int) -> Iterator[bytes]:
+    last = b""
+    for block in blocks:
+        last = block[-1:] or last
+        yield block
+    if last and columns:
+        newline = b"" if last in (b"\n", b"\r") else b"\n"
+        yield newline + ",".join([MARK] * columns).encode() + b"\n"
+
+
+def _respelled(blocks: Iterator[bytes]) -> Iterator[bytes]:
+    rest = b""  # begins where a field begins
+    for block in blocks:
+        data = rest + block
+        cut = _last_field(data)
+        if len(data) - cut > _LONGEST_FIELD:
+            raise ValueError(f"a field is longer than {_LONGEST_FIELD >> 20} MiB, or a quote is never closed")
+        yield _QUOTED.sub(_respell, data[:cut])
+        rest = data[cut:]
+    yield _QUOTED.sub(_respell, rest)
+
+
+def _last_field(data: bytes) -> int:
+    """Where the last field begins that may not be whole."""
+    start = end = 0
+    for found in _QUOTED.finditer(data):
+        if found.end() == len(data):
+            return found.start()
+        start, end = found.span()
+    after = max(data.rfind(mark, end) for mark in (b",", b"\n", b"\r")) + 1
+    return after or start
+
+
+def _respell(found: re.Match[bytes]) -> bytes:
+    text = found.group()
+    if b"\\" not in text:
+        return text
+    return _ESCAPED.sub(lambda escape: b'""' if escape[1] == b'"' else b"\\", text)

@@ -1,0 +1,33 @@
+"""Whatever is wrong with a file becomes one `RejectedError` that names the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pyarrow as pa
+
+from dynq_cli.errors import RejectedError
+from dynq_cli.io.data_files import Format
+
+_ARTICLE: dict[Format, str] = {
+    "parquet": "a Parquet",
+    "csv": "a CSV",
+    "arrow": "an Arrow IPC",
+    "jsonl": "a JSON-lines",
+}
+
+
+@contextmanager
+def refusing(path: str, form: Format) -> Iterator[None]:
+    """Turn what the libraries raise on a damaged file into a RejectedError.
+
+    MemoryError is among it: a flipped bit in a length asks for more memory than there is.
+    """
+    try:
+        yield
+    except (pa.ArrowException, OSError, ValueError, OverflowError, RecursionError, MemoryError) as error:
+        if isinstance(error, OSError) and error.strerror:
+            raise RejectedError(f"{path} cannot be read: {error.strerror}") from error
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise RejectedError(f"{path} is damaged or not {_ARTICLE[form]} file: {said}") from error

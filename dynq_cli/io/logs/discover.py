@@ -1,0 +1,183 @@
+"""Which files the paths of a command line mean, grouped: each group becomes one version.
+
+A file is a group. A directory means what is in it, by name: files, and directories in turn. An extraction (a directory
+that a job such as Spark's wrote and closed with `_SUCCESS`) is one group: `part-*` files, or one directory of them
+per relation, with `_SUCCESS` in the whole or in each. A directory of parts that no job finished is refused. Names that
+begin with `_` or `.` are skipped, and nothing outside of a directory is reached through a symbolic link in it.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Collection, Iterator, Sequence
+from dataclasses import dataclass
+
+from dynq_cli.errors import RejectedError, UsageError
+from dynq_cli.io.data_files import format_of, known_format
+from dynq_cli.io.logs.model import Group, LogFile
+from dynq_cli.spec.shown import visible
+
+_SUCCESS = "_SUCCESS"
+_UNFINISHED = "_temporary"
+_PART = "part-"
+_MOST_NAMED = 3
+
+
+def find_groups(
+    paths: Sequence[str],
+    relations: Collection[str],
+    *,
+    relation: str | None,
+    atomic: bool,
+    warn: Callable[[str], None] = lambda message: None,
+) -> list[Group]:
+    """The groups that the paths mean, in order; a directory without logs means none.
+
+    `relation` is what `--relation` says; with `atomic` all files are one group. `warn` hears of files in directories
+    that are skipped because nothing says their format. UsageError for a path that is not there or not a log,
+    RejectedError for an unfinished extraction and a symbolic link that leads out of its directory.
+    """
+    if relation is not None and relation not in relations:
+        raise UsageError(f"the spec has no relation {visible(relation)}: it has {', '.join(sorted(relations))}")
+    names = _Names(relations, relation)
+    groups = [group for path in paths for group in _below(path, names, warn)]
+    if not atomic or not groups:
+        return groups
+    files = tuple(file for group in groups for file in group.files)
+    _refuse_twice(files)
+    return [Group(_said(paths), files, tuple(path for group in groups for path in group.extractions))]
+
+
+@dataclass(frozen=True)
+class _Names:
+    """Which relation a file belongs to, as far as names say."""
+
+    relations: Collection[str]
+    given: str | None
+
+    def relation(self, path: str) -> str | None:
+        """What `--relation` says, else the file's name, else its directory's, each up to the first dot."""
+        folder, name = os.path.split(os.path.abspath(path))
+        named = (text.split(".")[0] for text in (name, os.path.basename(folder)))
+        return self.given or next((text for text in named if text in self.relations), None)
+
+    def file(self, path: str) -> LogFile:
+        return LogFile(path, format_of(path), self.relation(path))
+
+
+def _below(path: str, names: _Names, warn: Callable[[str], None]) -> Iterator[Group]:
+    if os.path.isdir(path):
+        yield from _Folder(path, os.path.realpath(path), names, warn).groups()
+    else:
+        yield Group(path, (names.file(path),))
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """A directory; `root` is the real path of the one that was given, which nothing in it may leave."""
+
+    path: str
+    root: str
+    names: _Names
+    warn: Callable[[str], None]
+    above: tuple[str, ...] = ()
+
+    def groups(self) -> Iterator[Group]:
+        files, folders = self._entries()
+        if self._is_extraction(files, folders):
+            found = tuple(self._logs())
+            if found:
+                yield Group(self.path, found, (self.path,))
+            return
+        self._refuse_unfinished(files)
+        inner = {folder.path: folder for folder in folders}
+        for path in sorted([*files, *inner]):
+            if path in inner:
+                yield from inner[path].groups()
+            elif self._is_log(path):
+                yield Group(path, (self.names.file(path),))
+
+    def _entries(self) -> tuple[list[str], list[_Folder]]:
+        files, folders = [], []
+        here = os.path.realpath(self.path)
+        for name in self._listed():
+            path = os.path.join(self.path, name)
+            real = os.path.realpath(path)
+            if os.path.commonpath([real, self.root]) != self.root:
+                raise RejectedError(
+                    f"{visible(path)} is a symbolic link that leads out of its directory: name {real} itself"
+                )
+            if not os.path.exists(path):
+                raise RejectedError(f"{visible(path)} is a symbolic link to nothing: remove it")
+            if not os.path.isdir(path):
+                files.append(path)
+            elif real in (*self.above, here):
+                raise RejectedError(f"{visible(path)} is a symbolic link to a directory around it: remove it")
+            elif "=" in name:
+                raise RejectedError(
+                    f"{visible(path)}: the column of a partition is not in its files; write without partitionBy"
+                )
+            else:
+                folders.append(_Folder(path, self.root, self.names, self.warn, (*self.above, here)))
+        return files, folders
+
+    def _listed(self) -> list[str]:
+        try:
+            return sorted(name for name in os.listdir(self.path) if not name.startswith(("_", ".")))
+        except OSError as error:
+            raise RejectedError(f"{self.path} cannot be read: {error.strerror or error}") from error
+
+    def _is_extraction(self, files: Sequence[str], folders: Sequence[_Folder]) -> bool:
+        # Without a mark of its own, a directory is an extraction if it holds nothing but finished relations.
+        return self._has(_SUCCESS) or (bool(folders) and not files and all(f._is_finished_relation() for f in folders))
+
+    def _is_finished_relation(self) -> bool:
+        return os.path.basename(self.path).split(".")[0] in self.names.relations and self._has(_SUCCESS)
+
+    def _logs(self) -> Iterator[LogFile]:
+        """The files of an extraction, its own and those of its directories."""
+        if self._has(_UNFINISHED) and not self._has(_SUCCESS):
+            raise self._unfinished()
+        files, folders = self._entries()
+        for path in files:
+            # Spark writes parts without rows as empty files, which have not even a header.
+            if self._is_log(path) and os.path.getsize(path):
+                yield self.names.file(path)
+        for folder in folders:
+            yield from folder._logs()
+
+    def _refuse_unfinished(self, files: Sequence[str]) -> None:
+        if self._has(_UNFINISHED) or any(os.path.basename(path).startswith(_PART) for path in files):
+            raise self._unfinished()
+
+    def _unfinished(self) -> RejectedError:
+        return RejectedError(
+            f"{self.path} has no {_SUCCESS}: the job that wrote it did not finish\n"
+            "  hint: run the job again, or name the files that are to be applied one by one"
+        )
+
+    def _has(self, name: str) -> bool:
+        return os.path.exists(os.path.join(self.path, name))
+
+    def _is_log(self, path: str) -> bool:
+        if not os.path.isfile(path):
+            self.warn(f"{visible(path)} is skipped: it is a pipe or a device")
+            return False
+        if known_format(path) is None:
+            self.warn(f"{visible(path)} is skipped: nothing says its format")
+            return False
+        return True
+
+
+def _refuse_twice(files: Sequence[LogFile]) -> None:
+    seen: set[str] = set()
+    for file in files:
+        real = os.path.realpath(file.path)
+        if real in seen:
+            raise UsageError(f"{file.path} is named twice: one version takes it once")
+        seen.add(real)
+
+
+def _said(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
+    return ", ".join(paths[:_MOST_NAMED]) + more

@@ -1,0 +1,22 @@
+"""A snapshot: a file that says nothing about changes. Every row is an insert."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import numpy as np
+
+from dynq_cli.io.logs.forms.form import NO, Form, Marked, Rows
+from dynq_cli.io.logs.model import INSERT
+from dynq_cli.spec.model import Relation
+
+
+def detect(free: Collection[str], names: Collection[str]) -> int:
+    return NO
+
+
+def translate(rows: Rows, relation: Relation) -> Iterator[Marked]:
+    yield Marked(rows, np.full(len(rows), INSERT, np.int8))
+
+
+FORM = Form("snapshot", detect, translate, order=())

@@ -1,0 +1,108 @@
+"""What a log is known by, so that it is applied once.
+
+A log that was extracted carries a batch id: `{"source": …, "from": …, "to": …}` under the key `dynq.batch` of
+the metadata of a Parquet or Arrow file, or in the file `_batch.json` of an extraction. Any other is known by its
+relation, its name and its content, hashed over all bytes: Parquet and Arrow do not notice most flipped bits.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass
+
+import xxhash
+
+from dynq_cli.errors import RejectedError
+from dynq_cli.io import read_arrow, read_parquet
+from dynq_cli.io.damage import refusing
+from dynq_cli.io.logs.model import BatchId, Group, LogFile
+
+METADATA_KEY = b"dynq.batch"
+BATCH_FILE = "_batch.json"
+
+_BLOCK = 1 << 20
+_LONGEST_ID = 64 << 10
+_SHAPE = '{"source": ..., "from": ..., "to": ...}, each a string or an integer'
+
+
+@dataclass(frozen=True)
+class Identity:
+    """A file without a batch id: the relation its name says or "", its own name, and a hash of its content."""
+
+    relation: str
+    name: str
+    content: str
+    length: int
+
+
+def identity_of(file: LogFile) -> Identity:
+    """O(bytes), streamed."""
+    digest = xxhash.xxh3_128()
+    length = 0
+    with refusing(file.path, file.format), open(file.path, "rb", buffering=0) as source:
+        while block := source.read(_BLOCK):
+            digest.update(block)
+            length += len(block)
+    return Identity(file.relation or "", os.path.basename(file.path), digest.hexdigest(), length)
+
+
+def batch_of(group: Group) -> BatchId | None:
+    """The batch that the files of a group say they are; RejectedError if they disagree, or say it in another way."""
+    wholes = {folder: _of_extraction(folder) for folder in group.extractions}
+    said: dict[BatchId | None, str] = {}
+    for file in group.files:
+        own = _of_file(file)
+        around = next((wholes[folder] for folder in wholes if file.path.startswith(os.path.join(folder, ""))), None)
+        if own is not None and around not in (None, own):
+            raise RejectedError(
+                f"{file.path} says that it is {_shown(own)}, its extraction that it is {_shown(around)}"
+            )
+        said.setdefault(own or around, file.path)
+    if len(said) > 1:
+        (one, one_path), (other, other_path) = list(said.items())[:2]
+        raise RejectedError(
+            f"{one_path} is {_shown(one)} and {other_path} is {_shown(other)}: they cannot be one version\n"
+            "  hint: apply them one by one"
+        )
+    return next(iter(said), None)
+
+
+def _shown(batch: BatchId | None) -> str:
+    return "of no batch" if batch is None else f"the batch of {batch.source} from {batch.start} to {batch.stop}"
+
+
+def _of_extraction(folder: str) -> BatchId | None:
+    path = os.path.join(folder, BATCH_FILE)
+    if not os.path.lexists(path):
+        return None
+    if os.path.islink(path):
+        raise RejectedError(f"{path} is a symbolic link: put the file itself there")
+    try:
+        with open(path, "rb") as file:
+            text = file.read(_LONGEST_ID + 1)
+    except OSError as error:
+        raise RejectedError(f"{path} cannot be read: {error.strerror or error}") from error
+    return _parse(text, path)
+
+
+def _of_file(file: LogFile) -> BatchId | None:
+    if file.format not in ("parquet", "arrow"):
+        return None
+    with refusing(file.path, file.format):
+        schema = read_parquet.schema(file.path) if file.format == "parquet" else read_arrow.schema(file.path)
+        text = (schema.metadata or {}).get(METADATA_KEY)
+    return None if text is None else _parse(text, f"the metadata {METADATA_KEY.decode()} of {file.path}")
+
+
+def _parse(text: bytes, where: str) -> BatchId:
+    wrong = RejectedError(f"{where} is no batch id: it has to be {_SHAPE}")
+    try:
+        said = json.loads(text) if len(text) <= _LONGEST_ID else None
+    except (ValueError, RecursionError):
+        raise wrong from None
+    values = [said.get(key) for key in ("source", "from", "to")] if isinstance(said, dict) else []
+    if not values or not all(type(value) in (str, int) for value in values):
+        raise wrong
+    source, start, stop = map(str, values)
+    return BatchId(source, start, stop)

@@ -1,0 +1,216 @@
+"""A change log as a stream of changes: its format found out, its rows split by relation, checked and typed.
+
+    read_log(file, spec).form     the name of the format, as users see it
+    read_log(file, spec).rows()   LogRows, chunk after chunk, in bounded memory
+
+A row belongs to the relation that `--relation` says, else its `_relation`, else the file's name or directory, else
+what its format says about it (Debezium's `source.table`). Everything wrong with a file is a RejectedError that names
+the file and, where there is one, row and column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+
+from dynq_cli.engine.lossless import CodeError
+from dynq_cli.errors import RejectedError, UsageError
+from dynq_cli.io.logs.chunks import read_chunks, schema_columns
+from dynq_cli.io.logs.columns import null_mask, texts
+from dynq_cli.io.logs.forms import FORMS, Form, detect, named
+from dynq_cli.io.logs.forms.connect import is_wrapped, unwrapped
+from dynq_cli.io.logs.forms.form import Marked, Rows
+from dynq_cli.io.logs.forms.marks import numbers
+from dynq_cli.io.logs.forms.rows import log_rows
+from dynq_cli.io.logs.model import Chunk, LogFile, LogRows, RawColumn
+from dynq_cli.spec.model import Relation, Spec
+from dynq_cli.spec.shown import shown
+
+_NAME_HINT = "name it with --relation, call the file RELATION.csv or the like, or add a column `_relation`"
+
+
+def read_log(
+    file: LogFile, spec: Spec, *, form: str | None = None, upsert: bool = False, relation: str | None = None
+) -> Log:
+    """The log in a file. `form` is what `--format` says, `relation` what `--relation` says.
+
+    Reads the names of the columns, and of wrapped events the first rows.
+    """
+    chosen = None if form is None else named(form)
+    if form is not None and chosen is None:
+        raise UsageError(f"there is no format {shown(form)}\n  hint: it is one of {', '.join(f.name for f in FORMS)}")
+    for name in (relation, file.relation):
+        if name is not None and spec.relation(name) is None:
+            raise UsageError(f"the spec has no relation {shown(name)}\n  hint: it has {_listed(spec)}")
+    names = frozenset(schema_columns(file))
+    declared = _declared(spec, relation or (None if "_relation" in names else file.relation))
+    wrapped = is_wrapped(names - declared, names)
+    if wrapped:
+        names = _names_inside(file)
+        declared = _declared(spec, relation or (None if "_relation" in names else file.relation))
+    found = chosen or detect(file.path, names - declared, names)
+    return Log(file, spec, found, names, declared, relation, wrapped, upsert, detected=chosen is None)
+
+
+@dataclass(frozen=True)
+class Log:
+    """A file whose format is known. `_names` are its columns, `_declared` those that the spec takes as data."""
+
+    _file: LogFile
+    _spec: Spec
+    _form: Form
+    _names: frozenset[str]
+    _declared: frozenset[str]
+    _relation: str | None
+    _wrapped: bool
+    _upsert: bool
+    detected: bool
+
+    @property
+    def form(self) -> str:
+        """The format's name, as `--format` takes it."""
+        return self._form.name
+
+    @property
+    def continues(self) -> bool:
+        """Whether the numbers of commits go on from one file to the next, so that none may go back."""
+        return self._form.continues
+
+    def rows(self) -> Iterator[LogRows]:
+        """The changes of the file: of each chunk, one LogRows or more per relation. O(rows)."""
+        for chunk in read_chunks(self._file, self._wanted()):
+            rows = self._rows(chunk)
+            for relation, part in self._by_relation(rows) if len(rows) else ():
+                for marked in self._form.translate(part, relation):
+                    made = log_rows(marked, relation, self._commits(marked), upsert=self._upsert)
+                    if len(made):
+                        yield made
+
+    def _wanted(self) -> Collection[str] | None:
+        if self._wrapped:
+            return {"schema", "payload"}
+        # JSON is parsed whole anyway, and what comes late in it has to be seen.
+        return None if self._file.format == "jsonl" else self._declared | set(self._meta()) | {"_relation"}
+
+    def _meta(self) -> list[str]:
+        """The columns that mean something to the format.
+
+        A name that the spec declares is data, unless it is all that `--format` can mean.
+        """
+        free = [name for name in self._form.meta if name not in self._declared]
+        is_marked = self.detected or any(name in self._names for name in free)
+        return free if is_marked else list(self._form.meta)
+
+    def _rows(self, chunk: Chunk) -> Rows:
+        rows = Rows(
+            self._file.path,
+            self._names | set(chunk.columns),
+            chunk.columns,
+            np.arange(chunk.first, chunk.first + chunk.rows),
+            is_text=self._file.format == "csv",
+            is_json=self._file.format == "jsonl",
+        )
+        if self._wrapped:
+            rows = unwrapped(rows)
+        if rows.is_json:
+            self._refuse_late_columns(rows)
+        meaning = {*self._meta(), "_relation"}
+        columns = {n: c for n, c in rows.columns.items() if n in self._declared or n in meaning}
+        # Of JSON lines, a chunk may lack what the file has: there it is NULL.
+        columns |= {name: [None] * len(rows) for name in meaning & self._names if name not in columns}
+        return replace(rows, columns=columns)
+
+    def _refuse_late_columns(self, rows: Rows) -> None:
+        """The first rows decide what a file of JSON lines is; a later row must not say otherwise."""
+        late = rows.names - self._names
+        if not late:
+            return
+        names = self._names | rows.names
+        other = detect(self._file.path, names - self._declared, names) if self.detected else self._form
+        # The first column of a format says what a row is; the rows before did without.
+        decisive = [name for name in (*self._form.order, *self._form.meta[:1]) if name in late]
+        if other is self._form and not decisive:
+            return
+        marks = decisive or [name for name in sorted(late) if name in other.meta] or sorted(late)
+        row = min(int((~null_mask(rows.columns[name])).argmax()) for name in marks)
+        message = f"the column comes up here first, and the rows before were read as {self._form.name}"
+        raise rows.rejected(row, marks[0], message, "give every row the column, or choose a format with --format")
+
+    def _by_relation(self, rows: Rows) -> Iterator[tuple[Relation, Rows]]:
+        if self._relation is not None:
+            yield self._known(self._relation), rows
+            return
+        said = self._said(rows)
+        if said is None:
+            if self._file.relation is not None:
+                yield self._known(self._file.relation), rows
+            else:
+                raise rows.refused("nothing says which relation it belongs to", _NAME_HINT)
+            return
+        column, words = said
+        coded = words.dictionary_encode()
+        indices = coded.indices.fill_null(-1).to_numpy(zero_copy_only=False)
+        unnamed = indices < 0
+        if unnamed.any() and self._file.relation is None:
+            raise rows.rejected(int(unnamed.argmax()), column, "NULL where the name of a relation has to be")
+        by_name: dict[str, list[int]] = {}
+        for index, name in enumerate(coded.dictionary.to_pylist()):
+            if self._spec.relation(name) is None:
+                row = int((indices == index).argmax())
+                message = f"{shown(name)} is no relation of the spec"
+                raise rows.rejected(row, column, message, f"it has {_listed(self._spec)}")
+            by_name.setdefault(name, []).append(index)
+        if unnamed.any() and self._file.relation is not None:
+            by_name.setdefault(self._file.relation, []).append(-1)
+        for name, several in by_name.items():
+            whole = len(by_name) == 1
+            picked = rows if whole else rows.pick(np.nonzero(np.isin(indices, several))[0])
+            yield self._known(name), picked
+
+    def _said(self, rows: Rows) -> tuple[str, pa.StringArray] | None:
+        """What each row says about its relation, and in which column; None where rows say nothing or need not."""
+        column: tuple[str, RawColumn] | None = None
+        if "_relation" in rows.columns:
+            column = "_relation", rows.columns["_relation"]
+        elif self._file.relation is None:
+            column = self._form.tables(rows)
+        if column is None:
+            return None
+        try:
+            return column[0], texts(column[1])
+        except CodeError as error:
+            raise rows.rejected(error.row, column[0], error.reason) from None
+
+    def _known(self, name: str) -> Relation:
+        relation = self._spec.relation(name)
+        if relation is None:
+            raise RejectedError(f"{self._file.path}: the spec has no relation {shown(name)}")
+        return relation
+
+    def _commits(self, marked: Marked) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
+        columns: Mapping[str, RawColumn] = marked.rows.columns
+        order = next((name for name in self._form.order if name in columns and name not in self._declared), None)
+        return None if order is None else numbers(marked.rows, order)
+
+
+def _listed(spec: Spec) -> str:
+    return ", ".join(relation.name for relation in spec.relations)
+
+
+def _declared(spec: Spec, relation: str | None) -> frozenset[str]:
+    known = [r for r in spec.relations if relation is None or r.name == relation]
+    return frozenset(column.name for r in known for column in r.columns)
+
+
+def _names_inside(file: LogFile) -> frozenset[str]:
+    for chunk in read_chunks(file, {"schema", "payload"}):
+        rows = Rows(
+            file.path, frozenset(chunk.columns), chunk.columns, np.arange(chunk.first, chunk.first + chunk.rows)
+        )
+        inside = unwrapped(rows)
+        if len(inside):
+            return inside.names
+    return frozenset()
