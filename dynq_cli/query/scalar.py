@@ -1,8 +1,7 @@
 """Scalar SQL by DuckDB: types of expressions, and the SQL of shifted and cast ones.
 
-This is the only module that touches DuckDB. Expressions reach it only after the front end has
-checked them against its allow-list; the connection is in memory, without access to files,
-extensions or the network.
+Expressions reach it only after the front end has checked them against its allow-list, and the database
+that evaluates them is closed off from the world (`duck`).
 """
 
 from __future__ import annotations
@@ -10,15 +9,14 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from decimal import Decimal
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
+from dynq_cli.query.duck import DuckError, shared
 from dynq_cli.query.normal_form import Scalar
 from dynq_cli.spec.model import Column
 from dynq_cli.spec.types import BOOL, MAX_PRECISION, Type, decimal, widen
 
 if TYPE_CHECKING:
-    import duckdb
     import pyarrow as pa
 
 _TYPES = {
@@ -59,39 +57,21 @@ def column_scalar(column: Column) -> Scalar:
     return Scalar(quote(column.name), column.type, column.nullable, (column.name,))
 
 
-@lru_cache(maxsize=1)
-def _connection() -> duckdb.DuckDBPyConnection:
-    import duckdb
-
-    return duckdb.connect(
-        ":memory:",
-        config={
-            "enable_external_access": "false",
-            "autoload_known_extensions": "false",
-            "autoinstall_known_extensions": "false",
-            "lock_configuration": "true",
-            "threads": "1",
-        },
-    )
-
-
 def type_of_expression(sql: str, columns: Sequence[Column]) -> Type:
     """The type DuckDB gives `sql` over `columns`. Raises ScalarError if it gives none of ours."""
-    import duckdb
-
     inside = ", ".join(f"CAST(NULL AS {c.type.sql}) AS {quote(c.name)}" for c in columns) or "1 AS _"
     try:
-        described = _connection().sql(f"SELECT ({sql}) AS value FROM (SELECT {inside}) LIMIT 0").types[0]
-    except duckdb.Error as error:
-        first = re.sub(r"^[A-Za-z ]*Error:\s*", "", str(error).split("\n")[0]).strip()
-        raise ScalarError(first) from error
-    found = _from_duckdb(str(described))
+        described = shared().types(f"SELECT ({sql}) AS value FROM (SELECT {inside}) LIMIT 0")[0]
+    except DuckError as error:
+        raise ScalarError(re.sub(r"^[A-Za-z ]*Error:\s*", "", str(error)).strip()) from error
+    found = from_duckdb(described)
     if found is None:
         raise ScalarError(f"an expression of type {described} has no counterpart among dynq's types")
     return found
 
 
-def _from_duckdb(name: str) -> Type | None:
+def from_duckdb(name: str) -> Type | None:
+    """The type that holds the values of a type of DuckDB's; None if there is none."""
     exact = re.fullmatch(r"DECIMAL\((\d+),\s*(\d+)\)", name)
     if exact:
         return decimal(int(exact[1]), int(exact[2]))
@@ -153,15 +133,10 @@ def not_null(scalar: Scalar) -> Scalar:
 
 def evaluate(table: pa.Table, expressions: Sequence[str]) -> list[pa.ChunkedArray]:
     """The value of each expression for each row of an Arrow table, in order. Raises ScalarError."""
-    import duckdb
-
-    connection = _connection()
-    connection.register("rows", table)
+    shown = ", ".join(f"({sql}) AS c{i}" for i, sql in enumerate(expressions))
+    duck = shared()
     try:
-        shown = ", ".join(f"({sql}) AS c{i}" for i, sql in enumerate(expressions))
-        found = connection.sql(f"SELECT {shown} FROM rows").to_arrow_table()
-    except duckdb.Error as error:
-        raise ScalarError(str(error).split("\n")[0]) from error
-    finally:
-        connection.unregister("rows")
-    return list(found.columns)
+        with duck.seeing("rows", table):
+            return list(duck.table(f"SELECT {shown} FROM rows").columns)
+    except DuckError as error:
+        raise ScalarError(str(error)) from error

@@ -19,6 +19,7 @@ import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
+from dynq_cli.query.as_sql import as_sql
 from dynq_cli.query.draft import Draft, Term
 from dynq_cli.query.normalise import normalise
 from dynq_cli.query.problems import QueryProblems
@@ -27,7 +28,6 @@ from dynq_cli.query.rule.parse import parse
 from dynq_cli.query.rule.syntax import ANY, Atom, Call, Comparison, Constant, Item, Part, Rule, Sum, Variable
 from dynq_cli.spec.model import Column, QuerySpec, Relation, Spec
 from dynq_cli.spec.types import parse_type
-from tests.query.as_sql import as_sql
 
 TABLES = {
     "R": {"a": "int64", "b": "int32?"},

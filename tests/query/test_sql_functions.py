@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from dynq_cli.query.as_sql import as_sql
 from dynq_cli.query.normal_form import ConjunctiveQuery
 from dynq_cli.query.problems import QueryProblems
 from dynq_cli.query.sql import compile_sql
-from tests.query.as_sql import as_sql
 from tests.query.meaning import database, make_query, make_spec, rows
 
 SPEC = make_spec()

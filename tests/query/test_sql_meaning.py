@@ -9,9 +9,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from dynq_cli.query.as_sql import as_sql
 from dynq_cli.query.problems import QueryProblems
 from dynq_cli.query.sql import compile_sql
-from tests.query.as_sql import as_sql
 from tests.query.meaning import database, make_query, make_spec, rows
 
 SPEC = make_spec()

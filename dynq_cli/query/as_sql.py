@@ -1,14 +1,15 @@
 """The normal form back as SQL: what a query means, said so that DuckDB can evaluate it.
 
 Nothing here is clever. An atom is a subselect of its bindings, a shared variable is an equality, a
-semi atom is EXISTS. It shares no code with the front ends, so it can judge them.
+semi atom is EXISTS. It shares no code with the front ends, the plans and the engine, so it can judge them.
 """
 
 from __future__ import annotations
 
 from decimal import Decimal
 
-from dynq_cli.query.normal_form import Aggregate, Atom, Comparison, ConjunctiveQuery, Query, UnionQuery
+from dynq_cli.query.normal_form import Aggregate, Atom, Comparison, ConjunctiveQuery, OutputColumn, Query, UnionQuery
+from dynq_cli.query.scalar import quote
 
 
 def as_sql(query: Query) -> str:
@@ -19,35 +20,33 @@ def as_sql(query: Query) -> str:
     return _conjunctive(query)
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
-
-
 def _conjunctive(query: ConjunctiveQuery) -> str:
-    views = ", ".join(f"{_quoted(v.name)} AS ({_view(v.query)})" for v in query.views)
+    views = ", ".join(f"{quote(v.name)} AS ({as_sql(v.query)})" for v in query.views)
     body = _body(query)
     inner = _grouped(query, body) if query.grouped else _plain(query, body)
-    columns = ", ".join(
-        f"{c.source if c.kind == 'expression' else _quoted(c.source)} AS {_quoted(c.name)}" for c in query.columns
-    )
+    columns = ", ".join(f"{_column(query, c)} AS {quote(c.name)}" for c in query.columns)
     having = f" WHERE {query.having.sql}" if query.having else ""
     text = f"SELECT {columns or '1 AS one'} FROM ({inner}) AS result{having}"
     return f"WITH {views} {text}" if views else text
 
 
-def _view(query: Query) -> str:
-    return as_sql(query)
+def _column(query: ConjunctiveQuery, column: OutputColumn) -> str:
+    if column.kind == "expression":
+        return column.source
+    # What a column was joined with may have made its variable wider than the column.
+    is_wider = column.kind == "variable" and query.variable(column.source).type != column.type
+    return f"CAST({quote(column.source)} AS {column.type.sql})" if is_wider else quote(column.source)
 
 
 def _plain(query: ConjunctiveQuery, body: str) -> str:
-    head = ", ".join(f"{_where_bound(query, v)} AS {_quoted(v)}" for v in query.head) or "1 AS one"
+    head = ", ".join(f"{_where_bound(query, v)} AS {quote(v)}" for v in query.head) or "1 AS one"
     return f"SELECT {'DISTINCT ' if query.semantics == 'set' else ''}{head} {body}"
 
 
 def _grouped(query: ConjunctiveQuery, body: str) -> str:
     assert query.semantics == "bag", "aggregates over distinct bindings have no short form in SQL"
-    head = [f"{_where_bound(query, v)} AS {_quoted(v)}" for v in query.head]
-    values = [f"{_aggregate(query, a)} AS {_quoted(a.name)}" for a in query.aggregates]
+    head = [f"{_where_bound(query, v)} AS {quote(v)}" for v in query.head]
+    values = [f"{_aggregate(query, a)} AS {quote(a.name)}" for a in query.aggregates]
     keys = ", ".join(_where_bound(query, v) for v in query.head)
     tail = f" GROUP BY {keys}" if keys else "" if query.one_row else " HAVING COUNT(*) > 0"
     return f"SELECT {', '.join([*head, *values]) or 'COUNT(*) AS n'} {body}{tail}"
@@ -63,14 +62,14 @@ def _factor_name(aggregate: int, monomial: int, factor: int) -> str:
 
 def _subselect(query: ConjunctiveQuery, index: int) -> str:
     atom = query.atoms[index]
-    columns = [f"{b.scalar.sql} AS {_quoted(b.variable)}" for b in atom.bindings]
+    columns = [f"{b.scalar.sql} AS {quote(b.variable)}" for b in atom.bindings]
     for i, a in enumerate(query.aggregates):
         for j, m in enumerate(a.monomials):
             for k, f in enumerate(m.factors):
                 if f.atom == index:
                     columns.append(f"{f.scalar.sql} AS {_factor_name(i, j, k)}")
     where = " AND ".join(f"({f.sql})" for f in atom.filters) or "TRUE"
-    return f"(SELECT {', '.join(columns) or '1 AS one'} FROM {_quoted(atom.source)} WHERE {where}) AS {_alias(index)}"
+    return f"(SELECT {', '.join(columns) or '1 AS one'} FROM {quote(atom.source)} WHERE {where}) AS {_alias(index)}"
 
 
 def _joins(query: ConjunctiveQuery) -> list[tuple[int, Atom]]:
@@ -79,7 +78,7 @@ def _joins(query: ConjunctiveQuery) -> list[tuple[int, Atom]]:
 
 def _where_bound(query: ConjunctiveQuery, variable: str) -> str:
     index = next(i for i, a in _joins(query) if variable in a.variables)
-    return f"{_alias(index)}.{_quoted(variable)}"
+    return f"{_alias(index)}.{quote(variable)}"
 
 
 def _in_joins(query: ConjunctiveQuery, variable: str) -> bool:
@@ -92,7 +91,7 @@ def _body(query: ConjunctiveQuery) -> str:
     for i, atom in _joins(query):
         for b in atom.bindings:
             first = _where_bound(query, b.variable)
-            here = f"{_alias(i)}.{_quoted(b.variable)}"
+            here = f"{_alias(i)}.{quote(b.variable)}"
             if first != here:
                 conditions.append(f"{first} = {here}")
     for c in query.comparisons:
@@ -108,7 +107,7 @@ def _exists(query: ConjunctiveQuery, index: int) -> str:
     atom = query.atoms[index]
     conditions = []
     for b in atom.bindings:
-        here = f"{_alias(index)}.{_quoted(b.variable)}"
+        here = f"{_alias(index)}.{quote(b.variable)}"
         if _in_joins(query, b.variable):
             there = _where_bound(query, b.variable)
             if atom.null_aware == b.variable:
@@ -121,7 +120,7 @@ def _exists(query: ConjunctiveQuery, index: int) -> str:
             if _in_joins(query, v):
                 sides.append(_where_bound(query, v))
             elif v in atom.variables:
-                sides.append(f"{_alias(index)}.{_quoted(v)}")
+                sides.append(f"{_alias(index)}.{quote(v)}")
         if len(sides) == 2 and not (_in_joins(query, c.left) and _in_joins(query, c.right)):
             conditions.append(_comparison(c, *sides))
     inner = f"EXISTS (SELECT 1 FROM {_subselect(query, index)} WHERE {' AND '.join(conditions) or 'TRUE'})"
