@@ -1,6 +1,6 @@
 """Making a version, or a snapshot, the one in force. The caller holds the lock.
 
-    commit_version    one record of the log and a manifest: O(change)
+    commit_version    an entry of the ledger and a manifest, the records being there: O(change)
     commit_snapshot   a new generation, the same version: O(state)
 
 A snapshot is due when opening the state has to replay too much. A process that goes on waits until the log is as
@@ -11,16 +11,21 @@ snapshot in force.
 
 from __future__ import annotations
 
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from dynq_cli.engine.image import parts_of
 from dynq_cli.engine.live import Live
+from dynq_cli.storage.history import with_past
 from dynq_cli.storage.layout import remove_others, snapshot_name, wal_name, write_new
+from dynq_cli.storage.ledger import AppliedLog, Entry, append_entry
+from dynq_cli.storage.ledger_facts import LedgerFacts
 from dynq_cli.storage.manifest import Counts, Manifest, keep_manifest, write_manifest
 from dynq_cli.storage.recover import Opened, Planned, fingerprints
 from dynq_cli.storage.snapshot import write_snapshot
-from dynq_cli.storage.wal import Record, append_record, no_records
+from dynq_cli.storage.wal import no_records
 
 DUE_SECONDS = 0.1
 # Replay into freshly mapped pages, as measured on a chain of 5 M rows (a star: more than twice that); growth.
@@ -28,28 +33,47 @@ CHANGES_PER_SECOND = 100_000
 WORDS_PER_SECOND = 70_000_000
 
 
-def first_manifest(directory: Path, planned: Planned, spec_checksum: str) -> Manifest:
-    """Version 0 of a new state, as generation 1; its spec is there already."""
-    live = Live(planned.spec, planned.plans)
+def first_manifest(
+    directory: Path, planned: Planned, live: Live, spec_checksum: str, logs: Sequence[AppliedLog]
+) -> None:
+    """Version 0 of a new state, as generation 1, with what the engine holds; its spec is there already."""
     snapshot = write_snapshot(directory / snapshot_name(1), parts_of(live), version=0)
     write_new(directory / wal_name(1), b"")
-    made = Manifest(1, 0, 1, spec_checksum, fingerprints(planned), counts_of(live), snapshot, no_records(snapshot))
+    now = time.time_ns() // 1000
+    ledger = append_entry(directory, LedgerFacts(), Entry(version=0, time=now, logs=tuple(logs)))
+    made = Manifest(
+        number=1,
+        version=0,
+        generation=1,
+        spec=spec_checksum,
+        plans=fingerprints(planned),
+        counts=counts_of(live),
+        snapshot=snapshot,
+        wal=no_records(snapshot),
+        ledger=ledger,
+        made=now,
+        applied=now,
+        commits={},
+        sources={},
+    )
     write_manifest(directory, made)
-    return made
 
 
 def counts_of(live: Live) -> dict[str, Counts]:
     return {query: Counts(*live.count(query)) for query in live.layout.trees}
 
 
-def commit_version(directory: Path, opened: Opened, record: Record) -> None:
-    """Make the version that the engine is at durable and the one in force."""
-    before = opened.manifest
-    wal = append_record(directory / wal_name(before.generation), before.wal, record)
-    made = replace(before, number=before.number + 1, version=record.version, counts=counts_of(opened.live), wal=wal)
+def commit_version(directory: Path, opened: Opened, coming: Manifest, entry: Entry) -> None:
+    """Make the version that the engine is at the one in force: its records are durable, `coming` has them."""
+    made = replace(
+        coming,
+        number=coming.number + 1,
+        version=entry.version,
+        counts=counts_of(opened.live),
+        ledger=append_entry(directory, coming.ledger, entry),
+    )
     write_manifest(directory, made)
     opened.manifest = made
-    opened.count_applied(sum(map(len, record.batch.values())))
     remove_others(directory, _kept(made))
 
 
@@ -78,6 +102,7 @@ def commit_snapshot(directory: Path, opened: Opened) -> Manifest:
         generation=generation,
         snapshot=snapshot,
         wal=no_records(snapshot),
+        past=with_past(before),
     )
     keep_manifest(directory)
     write_manifest(directory, made)
@@ -86,6 +111,6 @@ def commit_snapshot(directory: Path, opened: Opened) -> Manifest:
 
 
 def _kept(manifest: Manifest) -> frozenset[str]:
-    """The snapshots and logs of the generation in force and the one before."""
-    generations = (manifest.generation, manifest.generation - 1)
-    return frozenset([*map(snapshot_name, generations), *map(wal_name, generations)])
+    """What the manifest needs, and the snapshot and log of the generation before."""
+    before = manifest.generation - 1
+    return manifest.files.union([snapshot_name(before), wal_name(before)])

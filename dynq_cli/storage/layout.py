@@ -5,7 +5,10 @@
     spec.yaml       the spec, frozen
     snapshot-NNNN   an engine's arrays
     wal-NNNN        what was committed after the snapshot of the same number
+    ledger          which logs became which version
+    ledger-index-NN where in the ledger
     lock            who is writing
+    run-lock        who is running `dynq run`
 
 Nothing here imports more than the standard library and xxhash: `count` reads one of these files.
 """
@@ -24,7 +27,7 @@ import xxhash
 FORMAT = 1
 CURRENT, PREVIOUS, SPEC, LOCK = "CURRENT", "PREVIOUS", "spec.yaml", "lock"
 TEMPORARY = ".tmp"
-_OURS = re.compile(r"(snapshot|wal)-\d+(\.tmp)?|(CURRENT|PREVIOUS)\.tmp")
+OURS = re.compile(r"(snapshot|wal|ledger-index)-\d+(\.tmp)?|(CURRENT|PREVIOUS)\.tmp")
 
 
 def snapshot_name(generation: int) -> str:
@@ -71,6 +74,6 @@ def sync_directory(path: Path) -> None:
 def remove_others(directory: Path, kept: Set[str]) -> None:
     """Remove the state's files that are not in `kept`; other files are none of our business."""
     for entry in os.scandir(directory):
-        if entry.name not in kept and _OURS.fullmatch(entry.name):
+        if entry.name not in kept and OURS.fullmatch(entry.name):
             with suppress(FileNotFoundError):
                 os.unlink(entry.path)

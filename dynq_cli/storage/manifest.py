@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from dynq_cli.errors import DamagedError, NoStateError
-from dynq_cli.storage.layout import CURRENT, FORMAT, PREVIOUS, checksum_of, write_whole
+from dynq_cli.storage.layout import CURRENT, FORMAT, PREVIOUS, checksum_of, snapshot_name, wal_name, write_whole
+from dynq_cli.storage.ledger_facts import LedgerFacts
 
 
 @dataclass(frozen=True)
@@ -54,10 +55,23 @@ class WalFacts:
 
 
 @dataclass(frozen=True)
+class PastLog:
+    """The log of a generation before: the version and the checksum it starts from, and what it must be."""
+
+    generation: int
+    version: int
+    seed: int
+    wal: WalFacts
+
+
+@dataclass(frozen=True)
 class Manifest:
     """`number` counts manifests, `version` commits of changes, `generation` snapshots.
 
-    `plans` are the fingerprints of the queries' plans.
+    `plans` are the fingerprints of the queries' plans. `made` and `applied` are microseconds since 1970, in UTC.
+    `commits` has the last `_commit_version` of each relation, `sources` the batches taken from each source.
+    `before` is the version before the last command that applied something, `written` that of the last outputs.
+    `marks` are named versions; `past` are the logs that lead back to the oldest of them, ascending.
     """
 
     number: int
@@ -68,6 +82,21 @@ class Manifest:
     counts: Mapping[str, Counts]
     snapshot: SnapshotFacts
     wal: WalFacts
+    ledger: LedgerFacts
+    made: int
+    applied: int
+    commits: Mapping[str, int]
+    sources: Mapping[str, tuple[tuple[str, str], ...]]
+    before: int = 0
+    written: int = -1
+    marks: Mapping[str, int] = field(default_factory=dict)
+    past: tuple[PastLog, ...] = ()
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The names of the files that it needs."""
+        logs = [self.generation, *(past.generation for past in self.past)]
+        return self.ledger.files.union([snapshot_name(self.generation)], map(wal_name, logs))
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
@@ -90,6 +119,11 @@ def read_manifest(directory: Path) -> Manifest:
         raise NoStateError(
             f"there is no state in {directory}\n  hint: make one with `dynq init SPEC`, or name another with --state"
         ) from None
+    return parse_manifest(path, content)
+
+
+def parse_manifest(path: Path, content: bytes) -> Manifest:
+    """The manifest that a file holds. DamagedError where it is not whole, NoStateError if it is of another format."""
     checksum, _, text = content.partition(b"\n")
     if checksum != checksum_of(text).encode():
         raise damaged(path, "is not what was written")
@@ -116,6 +150,9 @@ def _parse(path: Path, text: bytes) -> Manifest:
     return Manifest(
         snapshot=SnapshotFacts(arrays=arrays, **snapshot),
         wal=WalFacts(**read.pop("wal")),
+        past=tuple(PastLog(wal=WalFacts(**p.pop("wal")), **p) for p in read.pop("past")),
+        ledger=LedgerFacts.of(read.pop("ledger")),
+        sources={name: tuple((a, b) for a, b in taken) for name, taken in read.pop("sources").items()},
         counts={name: Counts(**c) for name, c in read.pop("counts").items()},
         **read,
     )

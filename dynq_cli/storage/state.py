@@ -17,12 +17,15 @@ import logging
 import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dynq_cli.errors import DynqError, LockedError, RejectedError, UsageError
+from dynq_cli.storage.history import check_mark, version_of
 from dynq_cli.storage.layout import CURRENT, SPEC, checksum_of, sync_directory, write_new
 from dynq_cli.storage.lock import writing_to
 from dynq_cli.storage.manifest import Counts, Manifest, read_manifest
@@ -31,7 +34,12 @@ from dynq_cli.storage.manifest import Counts, Manifest, read_manifest
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from dynq_cli.engine.live import Live
+    from dynq_cli.spec.model import Spec
+    from dynq_cli.storage.ledger import AppliedLog
     from dynq_cli.storage.recover import Opened, Planned
+    from dynq_cli.storage.versions import Diff
+    from dynq_cli.storage.writer import Writer
 
 _log = logging.getLogger("dynq")
 StrPath = str | os.PathLike[str]
@@ -39,6 +47,12 @@ StrPath = str | os.PathLike[str]
 
 def create(spec: StrPath, state: StrPath = ".dynq") -> State:
     """Make a state for a spec file, at version 0. It is there whole or not at all."""
+    return create_from(spec, state, lambda live: ())
+
+
+def create_from(spec: StrPath, state: StrPath, load: Callable[[Live], Sequence[AppliedLog]]) -> State:
+    """Make a state whose version 0 holds what `load` puts into the engine; it returns the logs it took that from."""
+    from dynq_cli.engine.live import Live
     from dynq_cli.spec.source import read_source
     from dynq_cli.storage.commit import first_manifest
     from dynq_cli.storage.recover import plan_spec
@@ -47,12 +61,14 @@ def create(spec: StrPath, state: StrPath = ".dynq") -> State:
     _refuse_existing(directory)
     source = read_source(spec)
     planned, content = plan_spec(source.text, source.file), source.text.encode()
+    live = Live(planned.spec, planned.plans)
+    logs = load(live)
     directory.parent.mkdir(parents=True, exist_ok=True)
     made = Path(tempfile.mkdtemp(prefix=f"{directory.name}.", suffix=".tmp", dir=directory.parent))
     try:
         made.chmod(0o777 & ~_umask())
         write_new(made / SPEC, content)
-        first_manifest(made, planned, checksum_of(content))
+        first_manifest(made, planned, live, checksum_of(content), logs)
         try:
             made.replace(directory)
         except OSError:
@@ -106,14 +122,53 @@ class State:
         """The version in force. O(1)."""
         return read_manifest(self._directory).version
 
+    @property
+    def spec(self) -> Spec:
+        """The spec that the state was made for."""
+        return self._plans().spec
+
+    @property
+    def written(self) -> int:
+        """The version whose outputs were written last, or -1. O(1)."""
+        return read_manifest(self._directory).written
+
+    def note_written(self, version: int, marks: Mapping[str, int] = MappingProxyType({})) -> None:
+        """Note that the outputs of a version are written, and move the marks of diffs to it, at once.
+
+        LockedError if another process is writing.
+        """
+        with self._changing_manifest() as change:
+            change(written=version, marks={**read_manifest(self._directory).marks, **marks})
+
+    @contextmanager
+    def _changing_manifest(self) -> Iterator[Callable[..., None]]:
+        """For what is in the manifest alone; the caller is given what replaces fields of it, durably."""
+        from dynq_cli.storage.manifest import write_manifest
+
+        def change(**fields: Any) -> None:
+            manifest = read_manifest(self._directory)
+            made = replace(manifest, number=manifest.number + 1, **fields)
+            write_manifest(self._directory, made)
+            if self._opened is not None and self._opened.manifest.number == manifest.number:
+                self._opened.manifest = made
+
+        with self._writing_files(), writing_to(self._directory):
+            yield change
+
     def count(self, query: str | None = None) -> int:
         """Result rows under the query's semantics, of the version in force. O(1), without opening the engine."""
         return self.counts(query).rows
 
-    def counts(self, query: str | None = None) -> Counts:
-        """Result rows under the query's semantics, and distinct ones. O(1), without opening the engine."""
+    def counts(self, query: str | None = None, at: str | int | None = None) -> Counts:
+        """Result rows under the query's semantics, and distinct ones. O(1), without opening the engine.
+
+        With `at`, a version or mark, of that version: O(changes since).
+        """
         manifest = read_manifest(self._directory)
-        return manifest.counts[_query(manifest, query)]
+        name = _query(manifest, query)
+        if at is None or self.version_of(at) == manifest.version:
+            return manifest.counts[name]
+        return Counts(*self._at(self.version_of(at)).count(name))
 
     def apply(self, changes: pa.Table | Mapping[str, pa.Table], relation: str | None = None) -> int:
         """Apply one commit of changes, by relation or of one relation; the new version.
@@ -121,27 +176,112 @@ class State:
         RejectedError if the changes cannot be; LockedError if another process is writing. Either way nothing
         has changed. O(changes) for simple trees; what other trees add is in their plan's guarantees.
         """
-        try:
-            with writing_to(self._directory):
-                opened = self._current()
-                tables = changes if isinstance(changes, Mapping) else {self._relation(relation): changes}
-                self._commit(opened, tables)
-                version = opened.manifest.version
+        from dynq_cli.engine.engine import BatchError
+        from dynq_cli.storage.writer import Origin
+
+        with self.writing() as writer:
+            tables = changes if isinstance(changes, Mapping) else {self._relation(relation): changes}
+            live = writer.opened.live
+            batch = live.changes(tables)
+            try:
+                writer.take(batch)
+            except BatchError as error:
+                raise live.rejected(error, batch) from None
+            return writer.commit(Origin())
+
+    @contextmanager
+    def writing(self, *, rehearsal: bool = False) -> Iterator[Writer]:
+        """Be the one who writes: versions are what the writer commits. LockedError if another process is writing.
+
+        A rehearsal needs no lock and leaves no trace.
+        """
+        from dynq_cli.storage.writer import Writer
+
+        if rehearsal:
+            yield Writer(self._directory, self._lent, rehearsal=True)
+            return
+        with self._writing_files(), writing_to(self._directory):
+            writer = Writer(self._directory, self._lent)
+            before = writer.version
+            try:
+                yield writer
+            finally:
+                writer.abandon()
+                self._wrote |= writer.version > before
+                if writer.is_open and writer.is_clean:
+                    self._opened = writer.opened
+            if self._wrote and self._opened is not None:
                 self._snapshot_if_due(ending=False)
+
+    @contextmanager
+    def _writing_files(self) -> Iterator[None]:
+        """What the system refuses is an error that says which version is held."""
+        try:
+            yield
         except OSError as error:
             held = read_manifest(self._directory).version
             raise DynqError(
-                f"{self._directory} cannot be written to: {error.strerror}; it is at version {held}"
+                f"{self._directory} cannot be written to: {error.strerror or error}; it is at version {held}"
             ) from error
-        return version
 
-    def enum(self, query: str | None = None, block: int = 65536) -> Iterator[pa.RecordBatch]:
+    def enum(
+        self, query: str | None = None, block: int = 65536, at: str | int | None = None
+    ) -> Iterator[pa.RecordBatch]:
         """Every distinct row of the version in force once; constant delay, O(block) memory.
 
-        UsageError if this state applies changes, or is asked about a later version, before the rows are all read.
+        With `at`, a version or mark, the rows of that version, in an order that is not promised; O(changes since)
+        before the first one. UsageError if this state applies changes, or is asked about a later version, before
+        the rows are all read.
         """
         opened = self._current()
-        return self._rows(opened, _query(opened.manifest, query), block)
+        name = _query(opened.manifest, query)
+        if at is not None and self.version_of(at) != opened.manifest.version:
+            return self._at(self.version_of(at)).enum(name, block)
+        return self._rows(opened, name, block)
+
+    def diff(self, query: str | None = None, since: str | int | None = None, block: int = 65536) -> Diff:
+        """What came and went since a version or mark, by default since before the last `apply`: a change log.
+
+        The old rows with `_change_type` delete, the new ones with insert, of bags with `_count` copies. O(changes
+        since) and the rows that changed, whatever the size of the result.
+        """
+        from dynq_cli.storage.versions import diff_since
+
+        name = _query(read_manifest(self._directory), query)
+        return diff_since(self._directory, self._plans(), since, name, block)
+
+    def version_of(self, named: str | int) -> int:
+        """The version that a number or a mark means. RejectedError if there is none, or it is not kept. O(1)."""
+        return version_of(read_manifest(self._directory), named)
+
+    def _at(self, version: int) -> Live:
+        from dynq_cli.storage.versions import live_at
+
+        return live_at(self._directory, self._plans(), version)
+
+    @property
+    def marks(self) -> Mapping[str, int]:
+        """The named versions."""
+        return read_manifest(self._directory).marks
+
+    def mark(self, name: str, version: str | int | None = None) -> int:
+        """Name a version, by default the one in force, so that it is kept; a mark that is there moves. O(1)."""
+        check_mark(name)
+        with self._changing_manifest() as change:
+            manifest = read_manifest(self._directory)
+            named = manifest.version if version is None else version_of(manifest, version)
+            change(marks={**manifest.marks, name: named})
+        return named
+
+    def unmark(self, name: str) -> int:
+        """Forget a mark; the version it named. RejectedError if there is none. O(1)."""
+        with self._changing_manifest() as change:
+            marks = dict(read_manifest(self._directory).marks)
+            if name not in marks:
+                raise RejectedError(f"there is no mark {name}; the marks are: {', '.join(marks) or 'none'}")
+            version = marks.pop(name)
+            change(marks=marks)
+        return version
 
     def _rows(self, opened: Opened, query: str, block: int) -> Iterator[pa.RecordBatch]:
         manifest = opened.manifest
@@ -169,58 +309,45 @@ class State:
                     self._snapshot_if_due(ending=True)
         self._opened, self._wrote = None, False
 
+    def _plans(self) -> Planned:
+        from dynq_cli.storage.recover import read_plans
+
+        if self._planned is None:
+            self._planned = read_plans(self._directory, read_manifest(self._directory))
+        return self._planned
+
+    def _lent(self) -> Opened:
+        """The engine for someone who will change it: whatever comes of that, the next use opens what is on disk."""
+        opened, self._opened = self._current(), None
+        return opened
+
     def _current(self) -> Opened:
         """The engine, brought to the version in force."""
-        from dynq_cli.storage.recover import catch_up, open_latest, read_plans
+        from dynq_cli.storage.recover import catch_up, open_latest
 
-        manifest = read_manifest(self._directory)
-        if self._planned is None:
-            self._planned = read_plans(self._directory, manifest)
+        manifest, planned = read_manifest(self._directory), self._plans()
         opened, self._opened = self._opened, None
         if opened is None or opened.manifest.generation != manifest.generation:
-            opened = open_latest(self._directory, self._planned)
+            opened = open_latest(self._directory, planned)
         elif opened.manifest.number != manifest.number:
             try:
                 catch_up(self._directory, opened, manifest)
             except FileNotFoundError:
-                opened = open_latest(self._directory, self._planned)
+                opened = open_latest(self._directory, planned)
         self._opened = opened
         return opened
 
     def _relation(self, named: str | None) -> str:
-        assert self._planned is not None
-        relations = [r.name for r in self._planned.spec.relations]
+        relations = [r.name for r in self.spec.relations]
         if named is None and len(relations) != 1:
             raise UsageError(f"which relation is this? Write relation= with one of {', '.join(relations)}")
         return named or relations[0]
-
-    def _commit(self, opened: Opened, tables: Mapping[str, pa.Table]) -> None:
-        from dynq_cli.storage.commit import commit_version
-        from dynq_cli.storage.wal import Record
-
-        values = opened.live.dictionaries
-        known = values.counts()
-        # Whatever happens between here and the end, short of a refusal that took everything back: the next use
-        # opens what is on disk.
-        self._opened = None
-        try:
-            opened.live.apply(tables)
-        except DynqError:
-            if not opened.live.is_usable:
-                raise RejectedError(
-                    "a result would have more than 2^127 - 1 rows; nothing was changed\n  hint: use `semantics: set`"
-                ) from None
-            self._opened = opened
-            raise
-        record = Record(opened.manifest.version + 1, dict(opened.engine.taken), values.since(known))
-        commit_version(self._directory, opened, record)
-        self._opened, self._wrote = opened, True
 
     def _snapshot_if_due(self, *, ending: bool) -> None:
         from dynq_cli.storage.commit import commit_snapshot, snapshot_is_due
         from dynq_cli.storage.recover import open_engine
 
-        assert self._opened is not None and self._planned is not None
+        assert self._opened is not None
         if not snapshot_is_due(self._opened, ending=ending):
             return
         opened, self._opened = self._opened, None
@@ -231,7 +358,7 @@ class State:
             _log.warning("no snapshot could be written to %s: %s", self._directory, error)
             return
         if not ending:
-            self._opened = open_engine(self._directory, made, self._planned)
+            self._opened = open_engine(self._directory, made, self._plans())
             self._opened.count_applied(opened.applied)
 
 

@@ -1,6 +1,6 @@
-"""The log of what was committed after a snapshot: one record per version.
+"""The log of what was committed after a snapshot: one record per call of the engine, one or more per version.
 
-    read_records(append_record(…, version, batch, values)) = (version, batch, values)
+    read_records(what a LogWriter appended) = the same records
 
 A record is what the engine took: changes in codes, in their order, and the values that dictionaries learned
 from them. Not the net of the changes: a row that comes and goes within a commit takes an id and hands it on, so
@@ -15,9 +15,10 @@ from __future__ import annotations
 import json
 import os
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,6 +26,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from dynq_cli.engine.engine import Changes
+from dynq_cli.engine.net import Net
 from dynq_cli.storage.layout import FORMAT
 from dynq_cli.storage.manifest import SnapshotFacts, WalFacts, damaged
 
@@ -37,37 +39,61 @@ _ALIGN = 8
 
 
 class Record(NamedTuple):
-    """One version: changes by relation, and what dictionaries learned: bytes and offsets."""
+    """What the engine took for a version: changes by relation, and what dictionaries learned: bytes and offsets.
+
+    With `ends` the changes, of one relation, are several commits, which end before those. `nets` has what changes
+    amount to, for the relations where they do not say so by themselves.
+    """
 
     version: int
-    batch: dict[str, Changes]
+    batch: Mapping[str, Changes]
     values: Values
+    ends: NDArray[np.int64] | None = None
+    nets: Mapping[str, Net] = MappingProxyType({})
 
 
-def append_record(path: Path, facts: WalFacts, record: Record) -> WalFacts:
-    """Put a record behind the committed ones, durably; the facts to commit. O(record).
+class LogWriter:
+    """Puts records behind the committed ones. Nothing of them counts before a manifest has what `sync` returns.
 
-    If it fails the file is as long as before, or the next writer makes it so.
+    If anything fails the file is as long as before, or the next writer makes it so.
     """
-    arrays = _arrays_of(record)
-    listed = _padded(json.dumps([[*name, a.dtype.str, a.shape] for name, a in arrays.items()]).encode())
-    content = b"".join([listed, *(_padded(a.tobytes()) for a in arrays.values())])
-    checksum = _checksum(facts.checksum, len(listed), record.version, content)
-    header = _HEADER.pack(FORMAT, len(listed), record.version, len(content), checksum)
-    file = os.open(path, os.O_RDWR)
-    try:
-        os.ftruncate(file, facts.length)
+
+    def __init__(self, path: Path, facts: WalFacts) -> None:
+        self.facts = self._committed = facts
+        self._file = os.open(path, os.O_RDWR)
+        self._call(lambda: os.ftruncate(self._file, facts.length))
+
+    def append(self, record: Record) -> None:
+        """O(record)."""
+        before = self.facts
+        arrays = _arrays_of(record)
+        listed = _padded(json.dumps([[*name, a.dtype.str, a.shape] for name, a in arrays.items()]).encode())
+        content = b"".join([listed, *(_padded(a.tobytes()) for a in arrays.values())])
+        checksum = _checksum(before.checksum, len(listed), record.version, content)
+        header = _HEADER.pack(FORMAT, len(listed), record.version, len(content), checksum)
+        self._call(lambda: _write_all(self._file, before.length, header + content))
+        many = sum(map(len, record.batch.values()))
+        self.facts = WalFacts(before.length + len(header) + len(content), checksum, before.changes + many)
+
+    def sync(self) -> WalFacts:
+        """Make all records durable; the facts to commit."""
+        self._call(lambda: os.fsync(self._file))
+        self._committed = self.facts
+        os.close(self._file)
+        return self.facts
+
+    def abandon(self) -> None:
+        """Take back what was appended."""
+        with suppress(OSError):
+            os.ftruncate(self._file, self._committed.length)
+        os.close(self._file)
+
+    def _call(self, step: Callable[[], None]) -> None:
         try:
-            _write_all(file, facts.length, header + content)
-            os.fsync(file)
+            step()
         except OSError:
-            with suppress(OSError):
-                os.ftruncate(file, facts.length)
+            self.abandon()
             raise
-    finally:
-        os.close(file)
-    many = sum(map(len, record.batch.values()))
-    return WalFacts(facts.length + len(header) + len(content), checksum, facts.changes + many)
 
 
 def no_records(snapshot: SnapshotFacts) -> WalFacts:
@@ -125,6 +151,10 @@ def _write_all(file: int, place: int, data: bytes) -> None:
 def _arrays_of(record: Record) -> dict[tuple[str, str, str], NDArray[Any]]:
     """The arrays of a record under (kind, relation or dictionary, part); what goes without saying is left out."""
     arrays: dict[tuple[str, str, str], NDArray[Any]] = {}
+    if record.ends is not None:
+        arrays["commits", "", "ends"] = record.ends
+    for name, net in record.nets.items():
+        arrays["net", name, "codes"], arrays["net", name, "delta"] = net
     for name, (data, offsets) in record.values.items():
         arrays["values", name, "data"], arrays["values", name, "offsets"] = data, offsets
     for name, changes in record.batch.items():
@@ -141,7 +171,7 @@ def _arrays_of(record: Record) -> dict[tuple[str, str, str], NDArray[Any]]:
 
 
 def _record_of(version: int, listed: list[Any], data: Bytes) -> Record:
-    found: dict[str, dict[str, dict[str, NDArray[Any]]]] = {"values": {}, "batch": {}}
+    found: dict[str, dict[str, dict[str, NDArray[Any]]]] = {"values": {}, "batch": {}, "commits": {}, "net": {}}
     place = 0
     for kind, name, part, dtype, shape in listed:
         # Arrays of their own, aligned and writable: kernels are compiled for such.
@@ -151,7 +181,9 @@ def _record_of(version: int, listed: list[Any], data: Bytes) -> Record:
         found[kind].setdefault(name, {})[part] = array
         place += size + -size % _ALIGN
     batch = {name: _changes_of(parts) for name, parts in found["batch"].items()}
-    return Record(version, batch, {name: (parts["data"], parts["offsets"]) for name, parts in found["values"].items()})
+    values = {name: (parts["data"], parts["offsets"]) for name, parts in found["values"].items()}
+    nets = {name: Net(parts["codes"], parts["delta"]) for name, parts in found["net"].items()}
+    return Record(version, batch, values, found["commits"].get("", {}).get("ends"), nets)
 
 
 def _changes_of(parts: Mapping[str, NDArray[Any]]) -> Changes:

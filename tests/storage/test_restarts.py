@@ -98,7 +98,7 @@ def test_only_two_generations_are_kept(tmp_path: Path, monkeypatch: pytest.Monke
         state.close()
     names = {path.name for path in (tmp_path / "state").iterdir()}
     files = {f"{kind}-{generation:04d}" for kind in ("snapshot", "wal") for generation in (5, 6)}
-    assert names == {"CURRENT", "PREVIOUS", "spec.yaml", "lock"} | files
+    assert names == {"CURRENT", "PREVIOUS", "spec.yaml", "ledger", "lock"} | files
 
 
 def test_a_snapshot_has_room_so_that_changes_after_it_move_nothing(

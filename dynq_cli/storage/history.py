@@ -1,0 +1,111 @@
+"""The versions before the one in force: which are kept, and what changed since each.
+
+    rows of version v = rows of the version in force − nets_since(v)
+
+Nothing is stored for a version but its records in the log. Logs of generations before are kept back to the oldest
+mark, and to the version before the last command that applied something.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dynq_cli.errors import RejectedError, UsageError
+from dynq_cli.storage.layout import wal_name
+from dynq_cli.storage.manifest import Manifest, PastLog, WalFacts
+
+if TYPE_CHECKING:
+    from dynq_cli.engine.net import Net
+    from dynq_cli.storage.wal import Record
+
+# As in the outputs of a spec; a name that is a number would be a version.
+_MARK = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
+
+
+def kept_since(manifest: Manifest) -> int:
+    """The oldest version that can be read. O(1)."""
+    return manifest.past[0].version if manifest.past else manifest.snapshot.version
+
+
+def version_of(manifest: Manifest, named: str | int) -> int:
+    """The version that a number or a mark means. RejectedError if there is none, or it is not kept."""
+    text = str(named)
+    if text.isdecimal():
+        version = int(text)
+    elif text in manifest.marks:
+        version = manifest.marks[text]
+    else:
+        known = ", ".join(manifest.marks) or "none"
+        raise RejectedError(f"there is no mark {text}; the marks are: {known}\n  hint: `dynq mark NAME` makes one")
+    if version > manifest.version:
+        raise RejectedError(f"there is no version {version} yet; the last one is {manifest.version}")
+    oldest = kept_since(manifest)
+    if version < oldest:
+        raise RejectedError(
+            f"version {version} is not kept any more; the oldest is {oldest}\n"
+            "  hint: a mark keeps a version: `dynq mark NAME`"
+        )
+    return version
+
+
+def check_mark(name: str) -> None:
+    """UsageError unless a mark can have this name."""
+    if not _MARK.fullmatch(name):
+        raise UsageError(
+            f"a mark cannot be named {name!r}\n"
+            "  hint: a mark has letters, digits, `_`, `-` and `.`, and begins with a letter or `_`"
+        )
+
+
+def needed_since(manifest: Manifest) -> int:
+    """The oldest version that has to be kept."""
+    return min([manifest.before, *manifest.marks.values()])
+
+
+def with_past(manifest: Manifest) -> tuple[PastLog, ...]:
+    """The logs before the next generation: that of the one in force, and those before it that are needed."""
+    ended = PastLog(manifest.generation, manifest.snapshot.version, int(manifest.snapshot.checksum, 16), manifest.wal)
+    return (*without_spare(manifest).past, ended)
+
+
+def without_spare(manifest: Manifest) -> Manifest:
+    """A manifest that keeps no log but those that are needed."""
+    oldest = needed_since(manifest)
+    kept = tuple(past for past, end in _ending(manifest) if end > oldest)
+    return replace(manifest, past=kept)
+
+
+def _ending(manifest: Manifest) -> list[tuple[PastLog, int]]:
+    """The past logs, each with the version that it leads to."""
+    versions = [*(past.version for past in manifest.past), manifest.snapshot.version]
+    return list(zip(manifest.past, versions[1:], strict=True))
+
+
+def nets_since(directory: Path, manifest: Manifest, version: int) -> Mapping[str, Net]:
+    """What the versions after one amount to, by relation. FileNotFoundError if a writer went on. O(changes since)."""
+    from dynq_cli.engine.net import joined, plain_net
+
+    nets: dict[str, list[Net]] = {}
+    for record in _records(directory, manifest, version):
+        for relation, changes in record.batch.items():
+            nets.setdefault(relation, []).append(record.nets.get(relation) or plain_net(changes))
+    return {relation: joined(several) for relation, several in nets.items()}
+
+
+def _records(directory: Path, manifest: Manifest, version: int) -> Iterator[Record]:
+    from dynq_cli.storage.wal import no_records, read_records
+
+    for past, end in _ending(manifest):
+        if end > version:
+            path = directory / wal_name(past.generation)
+            yield from _after(version, read_records(path, WalFacts(0, past.seed, 0), past.wal))
+    path = directory / wal_name(manifest.generation)
+    yield from _after(version, read_records(path, no_records(manifest.snapshot), manifest.wal))
+
+
+def _after(version: int, records: Iterator[Record]) -> Iterator[Record]:
+    return (record for record in records if record.version > version)

@@ -1,0 +1,165 @@
+"""Looking for damage before it is met: every file of a state against what the manifest says about it.
+
+    check(directory)                    presence, lengths, the spec, both logs' checksums: O(log), not O(state)
+    check(directory, read_data=True)    every byte, the generation before too; counts and invariants: O(state)
+
+Either the findings, none of which is damage, or a DamagedError that names every damaged file. It takes no lock: if a
+writer goes on meanwhile and removes what was being looked at, the look is taken again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from dynq_cli.errors import DamagedError
+from dynq_cli.storage.layout import CURRENT, PREVIOUS, SPEC, checksum_of, snapshot_name, wal_name
+from dynq_cli.storage.ledger import Ledger, verify_ledger
+from dynq_cli.storage.ledger_facts import LEDGER
+from dynq_cli.storage.manifest import Manifest, damaged, parse_manifest, read_manifest
+from dynq_cli.storage.prune import spare_files
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is said about a file: that it is as it was written, or something to know about it."""
+
+    file: str
+    level: Literal["ok", "info"]
+    what: str
+
+
+# Invariants are looked at row by row, some 10,000 rows a second: of small states only. `verify` is for all.
+WALKED_BYTES = 16 * 2**20
+
+# A file, and what looks at it: it returns what to say, or raises DamagedError or FileNotFoundError.
+Step = tuple[str, Callable[[], str]]
+
+
+def check(directory: Path, *, read_data: bool = False) -> list[Finding]:
+    """Look at every file of a state. NoStateError, DamagedError, or with `read_data` SpecDiffersError."""
+    while True:
+        manifest = read_manifest(directory)
+        previous = _read_bytes(directory / PREVIOUS)
+        found, damage = _look(directory, manifest, previous, read_data)
+        if not damage:
+            return found
+        # A writer or a prune may have taken away what was being looked at.
+        if read_manifest(directory).number == manifest.number and _read_bytes(directory / PREVIOUS) == previous:
+            told = "\n".join(damage)
+            raise DamagedError(f"{told}\n  hint: put the directory back from a copy of it")
+
+
+def _look(
+    directory: Path, manifest: Manifest, previous: bytes | None, read_data: bool
+) -> tuple[list[Finding], list[str]]:
+    """What is as it should be, and what is not."""
+    found = [Finding(CURRENT, "ok", f"version {manifest.version}, generation {manifest.generation}")]
+    damage: list[str] = []
+
+    def take(step: Step) -> None:
+        name, look = step
+        try:
+            found.append(Finding(name, "ok", look()))
+        except FileNotFoundError:
+            damage.append(f"{directory / name} is missing: the state is damaged")
+        except DamagedError as error:
+            damage.append(str(error).partition("\n")[0])
+
+    for step in _files(directory, manifest, read_data):
+        take(step)
+    kept = [manifest]
+    if previous is not None:
+        try:
+            kept.append(parse_manifest(directory / PREVIOUS, previous))
+        except DamagedError as error:
+            damage.append(str(error).partition("\n")[0])
+        else:
+            found.append(Finding(PREVIOUS, "ok", f"version {kept[1].version}, generation {kept[1].generation}"))
+            for step in _generation(directory, kept[1], read_data) if kept[1].generation != manifest.generation else ():
+                take(step)
+    if read_data and not damage:
+        take((snapshot_name(manifest.generation), lambda: _engine(directory, manifest)))
+    if len(kept) > 1 or previous is None:
+        for entry in spare_files(directory, *kept):
+            found.append(Finding(entry.name, "info", "is being written, or was left behind; `dynq prune` removes it"))
+    return found, damage
+
+
+def _files(directory: Path, manifest: Manifest, read_data: bool) -> Iterator[Step]:
+    yield SPEC, lambda: _spec(directory, manifest)
+    yield from _generation(directory, manifest, read_data)
+    yield LEDGER, lambda: _ledger(directory, manifest, read_data)
+
+
+def _generation(directory: Path, manifest: Manifest, read_data: bool) -> Iterator[Step]:
+    yield snapshot_name(manifest.generation), lambda: _snapshot(directory, manifest, read_data)
+    yield wal_name(manifest.generation), lambda: _wal(directory, manifest)
+
+
+def _spec(directory: Path, manifest: Manifest) -> str:
+    if checksum_of((directory / SPEC).read_bytes()) != manifest.spec:
+        raise damaged(directory / SPEC, "is not what was written")
+    return f"queries {', '.join(manifest.plans)}"
+
+
+def _snapshot(directory: Path, manifest: Manifest, read_data: bool) -> str:
+    from dynq_cli.storage.snapshot import open_snapshot
+
+    path, facts = directory / snapshot_name(manifest.generation), manifest.snapshot
+    if read_data:
+        open_snapshot(path, facts)
+    elif os.stat(path).st_size != facts.length:
+        raise damaged(path, "has another length than was written")
+    return f"version {facts.version}, {facts.length} bytes{'' if read_data else ', not read'}"
+
+
+def _wal(directory: Path, manifest: Manifest) -> str:
+    from dynq_cli.storage.wal import no_records, read_records
+
+    # All records are checked before the first is given.
+    next(read_records(directory / wal_name(manifest.generation), no_records(manifest.snapshot), manifest.wal), None)
+    return f"{manifest.wal.changes} changes, {manifest.wal.length} bytes"
+
+
+def _ledger(directory: Path, manifest: Manifest, read_data: bool) -> str:
+    known = Ledger(directory, manifest.ledger)
+    known.check()
+    if read_data:
+        verify_ledger(directory, manifest.ledger)
+    last = next(known.entries(limit=1), None)
+    if last is not None and last.version != manifest.version:
+        raise damaged(directory / LEDGER, f"ends with version {last.version}, not {manifest.version}")
+    return (
+        f"{manifest.ledger.entries} versions, {manifest.ledger.length} bytes{'' if read_data else ', the latest read'}"
+    )
+
+
+def _engine(directory: Path, manifest: Manifest) -> str:
+    """Open the state as every command does, and look at all that the engine holds."""
+    from dynq_cli.storage.commit import counts_of
+    from dynq_cli.storage.recover import open_engine, read_plans
+
+    path = directory / snapshot_name(manifest.generation)
+    live = open_engine(directory, manifest, read_plans(directory, manifest)).live
+    counts = counts_of(live)
+    for query, counted in manifest.counts.items():
+        if counts.get(query) != counted:
+            raise damaged(path, f"gives another count of {query} than {CURRENT}")
+    if manifest.snapshot.length > WALKED_BYTES:
+        return f"opened: version {manifest.version}, every count holds"
+    try:
+        live._check()
+    except AssertionError as error:
+        raise damaged(path, f"holds what cannot be ({error})") from None
+    return f"opened: version {manifest.version}, every count and every row holds"
+
+
+def _read_bytes(path: Path) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None

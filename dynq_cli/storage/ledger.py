@@ -1,0 +1,311 @@
+"""The ledger: which logs became which version, for as long as the state lives.
+
+    Ledger(directory, append_entry(directory, facts, entry)).find(relation, name) = the entry's log
+
+One file that only grows, one entry per version, committed by the manifest, which has its length and the checksum of
+its last entry. An entry's checksum covers that of the entry before, so this one vouches for all. What lies beyond the
+length was never committed: readers do not look at it, and the next writer cuts it off.
+
+Appending writes O(entry) bytes. Opening reads nothing; the first lookup reads and checks the *tail*, a few hundred
+entries at most, and everything before it is found through indexes (`ledger_index`), so half a million versions answer
+as fast as ten. Whatever a lookup reads is checked: an entry behind an index by its own checksum, which needs that of
+the entry before and no more. `verify_ledger` reads all.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import astuple, dataclass, replace
+from pathlib import Path
+
+import xxhash
+
+from dynq_cli.storage.batches import Batch
+from dynq_cli.storage.ledger_facts import LEDGER, LedgerFacts, index_name
+from dynq_cli.storage.ledger_index import OpenIndex, read_index, write_index
+from dynq_cli.storage.manifest import damaged
+
+# Keys that may stand in the tail, three to an entry of one log: reading it takes about two milliseconds then.
+TAIL_KEYS = 768
+# An index is merged into the one after it unless it is this many times as large.
+RATIO = 4
+_CACHED = 64
+
+# An entry is its length, its text, its checksum and its length again, so that it can be read from either end.
+_HEAD, _END = struct.Struct("<I"), struct.Struct("<QI")
+_VERSION, _NAME, _CONTENT, _BATCH = range(4)
+
+
+@dataclass(frozen=True)
+class AppliedLog:
+    """A log that was applied: its base name, the digest of its content, and what it held.
+
+    `relation` is empty for a log with rows of several relations.
+    """
+
+    relation: str
+    name: str
+    content: str
+    length: int
+    form: str
+    rows: int
+    inserts: int
+    deletes: int
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A version: when it was made, in microseconds UTC, and of what."""
+
+    version: int
+    time: int
+    logs: tuple[AppliedLog, ...] = ()
+    batches: tuple[Batch, ...] = ()
+
+
+@dataclass(frozen=True)
+class Known:
+    """A log of a version before."""
+
+    version: int
+    time: int
+    log: AppliedLog
+
+
+def append_entry(directory: Path, facts: LedgerFacts, entry: Entry) -> LedgerFacts:
+    """Put an entry behind the committed ones, durably; the facts to commit. O(entry), and rarely an index.
+
+    If it fails the file is as long as before, or the next writer makes it so. A new file's name is durable with the
+    next `sync_directory`, which writing the manifest does.
+    """
+    text = json.dumps(astuple(entry), separators=(",", ":")).encode()
+    framed = _HEAD.pack(len(text)) + text
+    checksum = xxhash.xxh3_64_intdigest(framed, seed=facts.checksum)
+    framed += _END.pack(checksum, len(text))
+    path = directory / LEDGER
+    file = _open_to_append(path, facts)
+    try:
+        os.ftruncate(file, facts.length)
+        try:
+            _write_all(file, facts.length, framed)
+            os.fsync(file)
+        except OSError:
+            with suppress(OSError):
+                os.ftruncate(file, facts.length)
+            raise
+    finally:
+        os.close(file)
+    made = replace(
+        facts,
+        length=facts.length + len(framed),
+        checksum=checksum,
+        entries=facts.entries + 1,
+        keys=facts.keys + len(_keys_of(entry)),
+    )
+    return _with_index(directory, made) if made.tail_keys > TAIL_KEYS else made
+
+
+class Ledger:
+    """The ledger as far as it was committed. DamagedError from any lookup that meets what was not written."""
+
+    def __init__(self, directory: Path, facts: LedgerFacts) -> None:
+        self._directory = directory
+        self._facts = facts
+        self._path = directory / LEDGER
+        self._data = _mapped(self._path, facts)
+        self._indexes: list[OpenIndex] | None = None
+        self._tail: dict[int, list[int]] = {}
+        self._cached: dict[int, Entry] = {}
+
+    def find(self, relation: str, name: str) -> Known | None:
+        """The latest log of a relation with a file name. O(tail) once, then O(log entries)."""
+        for entry in self._with_key(_key(_NAME, relation, name)):
+            for log in reversed(entry.logs):
+                if (log.relation, log.name) == (relation, name):
+                    return Known(entry.version, entry.time, log)
+        return None
+
+    def find_content(self, relation: str, content: str) -> Known | None:
+        """The latest log of a relation with a content, whatever its name. O(tail) once, then O(log entries)."""
+        for entry in self._with_key(_key(_CONTENT, relation, content)):
+            for log in reversed(entry.logs):
+                if (log.relation, log.content) == (relation, content):
+                    return Known(entry.version, entry.time, log)
+        return None
+
+    def find_batch(self, batch: Batch) -> Entry | None:
+        """The version that has this very batch. O(tail) once, then O(log entries)."""
+        key = _key(_BATCH, batch.source, batch.start, batch.stop)
+        return next((entry for entry in self._with_key(key) if batch in entry.batches), None)
+
+    def entry(self, version: int) -> Entry | None:
+        """What a version was made of; None if nothing was noted. O(tail) once, then O(log entries)."""
+        found = self._with_key(_key(_VERSION, str(version)))
+        return next((entry for entry in found if entry.version == version), None)
+
+    def entries(self, since_version: int = -1, limit: int | None = None) -> Iterator[Entry]:
+        """What was applied after a version, the latest first. O(1) per entry; no index is opened."""
+        stop, expected, given = self._facts.length, self._facts.checksum, 0
+        while stop > 0 and (limit is None or given < limit):
+            start = stop - _END.size - _HEAD.size - _size_before(self._data, stop)
+            entry, checksum, end = self._read(start)
+            if end != stop or checksum != expected:
+                raise damaged(self._path, f"has an entry before byte {stop} that is not what was written")
+            if entry.version <= since_version:
+                return
+            yield entry
+            given, stop, expected = given + 1, start, _checksum_before(self._data, start)
+
+    def check(self) -> None:
+        """What the first lookup checks: the tail, and that the indexes are there. O(tail)."""
+        self._load()
+
+    def _load(self) -> list[OpenIndex]:
+        """The indexes, the latest first; the tail is there too after that."""
+        if self._indexes is None:
+            self._tail.clear()
+            for offset, entry in _walk(self._path, self._data, self._facts, *self._facts.indexed):
+                for key in _keys_of(entry):
+                    self._tail.setdefault(key, []).append(offset)
+            self._indexes = [OpenIndex(self._directory, facts) for facts in reversed(self._facts.indexes)]
+        return self._indexes
+
+    def _with_key(self, key: int) -> Iterator[Entry]:
+        """The entries that may be meant, the latest first."""
+        indexes = self._load()
+        yield from map(self._at, reversed(self._tail.get(key, [])))
+        for index in indexes:
+            yield from map(self._at, index.offsets(key))
+
+    def _at(self, offset: int) -> Entry:
+        # A version of many logs is asked for once for each of them.
+        if offset not in self._cached:
+            if len(self._cached) >= _CACHED:
+                self._cached.clear()
+            self._cached[offset] = self._read(offset)[0]
+        return self._cached[offset]
+
+    def _read(self, offset: int) -> tuple[Entry, int, int]:
+        if offset < 0:
+            raise damaged(self._path, "has an entry that starts before the file")
+        return _read(self._path, self._data, offset, _checksum_before(self._data, offset))
+
+
+def verify_ledger(directory: Path, facts: LedgerFacts) -> None:
+    """Read every entry and every index. DamagedError if one is not what was written, or they differ. O(ledger)."""
+    path = directory / LEDGER
+    data = _mapped(path, facts)
+    since, before, entries, version = 0, 0, 0, -1
+    for index in (*facts.indexes, None):
+        until = replace(facts, length=index.until, checksum=index.checksum) if index else facts
+        found: list[tuple[int, int]] = []
+        for offset, entry in _walk(path, data, until, since, before):
+            if entry.version <= version:
+                raise damaged(path, f"has version {entry.version} after version {version}")
+            entries, version = entries + 1, entry.version
+            found.extend((key, offset) for key in _keys_of(entry))
+        if index:
+            keys, offsets = read_index(directory, index)
+            if list(zip(keys.tolist(), offsets.tolist(), strict=True)) != sorted(found):
+                raise damaged(directory / index_name(index.number), "is not the index of the ledger")
+            since, before = index.until, index.checksum
+    if entries != facts.entries:
+        raise damaged(path, f"has {entries} entries where {facts.entries} were written")
+
+
+def _with_index(directory: Path, facts: LedgerFacts) -> LedgerFacts:
+    """Index the tail, together with indexes before it that are not much larger. O(keys that are written)."""
+    import numpy as np
+
+    walked = _walk(directory / LEDGER, _mapped(directory / LEDGER, facts), facts, *facts.indexed)
+    tail = np.array([(key, offset) for offset, entry in walked for key in _keys_of(entry)], np.uint64)
+    runs, many, kept = [(tail[:, 0], tail[:, 1])], len(tail), list(facts.indexes)
+    while kept and kept[-1].keys <= RATIO * many:
+        many += kept[-1].keys
+        runs.insert(0, read_index(directory, kept.pop()))
+    keys, offsets = (np.concatenate(part) for part in zip(*runs, strict=True))
+    made = write_index(directory, facts.made + 1, facts.length, facts.checksum, keys, offsets)
+    return replace(facts, made=made.number, indexes=(*kept, made))
+
+
+def _keys_of(entry: Entry) -> list[int]:
+    names = [_key(_NAME, log.relation, log.name) for log in entry.logs]
+    contents = [_key(_CONTENT, log.relation, log.content) for log in entry.logs]
+    batches = [_key(_BATCH, b.source, b.start, b.stop) for b in entry.batches]
+    return [_key(_VERSION, str(entry.version)), *names, *contents, *batches]
+
+
+def _key(kind: int, *parts: str) -> int:
+    # File names that are no UTF-8 come as lone surrogates; no part has a NUL in it.
+    return xxhash.xxh3_64_intdigest("\0".join(parts).encode("utf-8", "surrogatepass"), seed=kind)
+
+
+def _open_to_append(path: Path, facts: LedgerFacts) -> int:
+    try:
+        file = os.open(path, os.O_RDWR | (0 if facts.length else os.O_CREAT), 0o644)
+    except FileNotFoundError:
+        raise damaged(path, "is missing") from None
+    if os.fstat(file).st_size < facts.length:
+        os.close(file)
+        raise damaged(path, "is shorter than was written")
+    return file
+
+
+def _write_all(file: int, place: int, data: bytes) -> None:
+    left = memoryview(data)
+    while left:
+        done = os.pwrite(file, left, place)
+        place, left = place + done, left[done:]
+
+
+def _mapped(path: Path, facts: LedgerFacts) -> mmap.mmap | bytes:
+    """The committed part; what a writer does to the file meanwhile is behind it."""
+    if facts.length == 0:
+        return b""
+    try:
+        with path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size < facts.length:
+                raise damaged(path, "is shorter than was written")
+            return mmap.mmap(file.fileno(), facts.length, access=mmap.ACCESS_READ)
+    except FileNotFoundError:
+        raise damaged(path, "is missing") from None
+
+
+def _walk(
+    path: Path, data: mmap.mmap | bytes, until: LedgerFacts, since: int, before: int
+) -> Iterator[tuple[int, Entry]]:
+    """The entries from a byte on, whose ledger so far has the checksum `before`, with their places; all are checked."""
+    while since < until.length:
+        entry, before, end = _read(path, data, since, before)
+        yield since, entry
+        since = end
+    if (since, before) != (until.length, until.checksum):
+        raise damaged(path, "does not end with the entry that was committed last")
+
+
+def _read(path: Path, data: mmap.mmap | bytes, offset: int, before: int) -> tuple[Entry, int, int]:
+    """The entry at a byte, its checksum, and where it ends."""
+    text, end = offset + _HEAD.size, len(data)
+    if text <= len(data):
+        end = text + _HEAD.unpack_from(data, offset)[0]
+    if end + _END.size > len(data):
+        raise damaged(path, f"has an entry at byte {offset} that does not fit")
+    checksum, size = _END.unpack_from(data, end)
+    if size != end - text or xxhash.xxh3_64_intdigest(data[offset:end], seed=before) != checksum:
+        raise damaged(path, f"has an entry at byte {offset} that is not what was written")
+    version, time, logs, batches = json.loads(data[text:end])
+    entry = Entry(version, time, tuple(AppliedLog(*log) for log in logs), tuple(Batch(*b) for b in batches))
+    return entry, checksum, end + _END.size
+
+
+def _checksum_before(data: mmap.mmap | bytes, offset: int) -> int:
+    return int(_END.unpack_from(data, offset - _END.size)[0]) if offset else 0
+
+
+def _size_before(data: mmap.mmap | bytes, offset: int) -> int:
+    return int(_END.unpack_from(data, offset - _END.size)[1])

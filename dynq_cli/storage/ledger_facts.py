@@ -1,0 +1,58 @@
+"""What the manifest says about the ledger, in a size that grows with the logarithm of its entries."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+LEDGER = "ledger"
+
+
+def index_name(number: int) -> str:
+    return f"ledger-index-{number:04d}"
+
+
+@dataclass(frozen=True)
+class IndexFacts:
+    """An index in force: its number, the byte of the ledger it reaches to, the ledger's checksum there, its size."""
+
+    number: int
+    until: int
+    checksum: int
+    keys: int
+
+
+@dataclass(frozen=True)
+class LedgerFacts:
+    """The committed part of the ledger: bytes, the checksum of its last entry, and the indexes in force.
+
+    `keys` are those of all entries; `made` counts the indexes ever made.
+    """
+
+    length: int = 0
+    checksum: int = 0
+    entries: int = 0
+    keys: int = 0
+    made: int = 0
+    indexes: tuple[IndexFacts, ...] = ()
+
+    @staticmethod
+    def of(read: Mapping[str, Any]) -> LedgerFacts:
+        """From what a manifest says."""
+        return LedgerFacts(**{**read, "indexes": tuple(IndexFacts(**i) for i in read["indexes"])})
+
+    @property
+    def indexed(self) -> tuple[int, int]:
+        """Where the tail starts, and the checksum of the ledger there."""
+        return (self.indexes[-1].until, self.indexes[-1].checksum) if self.indexes else (0, 0)
+
+    @property
+    def tail_keys(self) -> int:
+        """Keys that no index has."""
+        return self.keys - sum(index.keys for index in self.indexes)
+
+    @property
+    def files(self) -> frozenset[str]:
+        """The names of the files in force."""
+        return frozenset([*([LEDGER] if self.length else []), *(index_name(i.number) for i in self.indexes)])

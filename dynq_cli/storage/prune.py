@@ -1,0 +1,55 @@
+"""Dropping what a state does not need: the generation before, versions that no mark keeps, and what killed processes
+left behind.
+
+`PREVIOUS` goes before the files it names, so a prune that is killed leaves files that nothing names, which the next
+one takes. Readers that have a file mapped keep it; those that come later look for what `CURRENT` names.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from dynq_cli.storage.history import without_spare
+from dynq_cli.storage.layout import OURS, PREVIOUS, sync_directory
+from dynq_cli.storage.lock import writing_to
+from dynq_cli.storage.manifest import Manifest, read_manifest, write_manifest
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """The names of what was removed, and the bytes that this freed."""
+
+    removed: tuple[str, ...]
+    length: int
+
+
+def prune(directory: Path) -> Pruned:
+    """Remove all that the version in force does not need. LockedError if another process is writing. O(files)."""
+    read_manifest(directory)
+    with writing_to(directory):
+        manifest = without_spare(read_manifest(directory))
+        write_manifest(directory, replace(manifest, number=manifest.number + 1))
+        removed: dict[str, int] = {}
+        previous = directory / PREVIOUS
+        if previous.exists():
+            removed[PREVIOUS] = previous.stat().st_size
+            previous.unlink()
+            sync_directory(directory)
+        for entry in spare_files(directory, manifest):
+            removed[entry.name] = entry.stat().st_size
+            os.unlink(entry.path)
+        sync_directory(directory)
+    return Pruned(tuple(removed), sum(removed.values()))
+
+
+def spare_files(directory: Path, *needed_by: Manifest) -> Iterator[os.DirEntry[str]]:
+    """The state's own files that no manifest of these names, by name; other files are none of our business."""
+    names: set[str] = set()
+    for manifest in needed_by:
+        names |= manifest.files
+    for entry in sorted(os.scandir(directory), key=lambda entry: entry.name):
+        if OURS.fullmatch(entry.name) and entry.name not in names and entry.is_file(follow_symlinks=False):
+            yield entry

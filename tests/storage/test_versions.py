@@ -1,0 +1,151 @@
+"""Versions before the one in force: as they were, and what changed since, across restarts, snapshots and prunes."""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from dynq_cli.errors import RejectedError, UsageError
+from dynq_cli.storage import commit
+from dynq_cli.storage.history import kept_since
+from dynq_cli.storage.manifest import read_manifest
+from dynq_cli.storage.prune import prune
+from dynq_cli.storage.state import State, create, open
+from tests.engine.random_queries import random_case
+from tests.engine.random_runs import Stored, as_table, plain
+from tests.storage.states import small_rows, small_state, spec_text
+
+SEEDS = range(int(12 * float(os.environ.get("DYNQ_FUZZ", "1"))))
+Result = Counter[tuple[Any, ...]]
+
+
+def result(state: State, query: str, at: str | int | None = None) -> Result:
+    found: Result = Counter()
+    for batch in state.enum(query, at=at):
+        for row in batch.to_pylist():
+            many = row.pop("_count", 1)
+            found[tuple(map(plain, row.values()))] += many
+    return found
+
+
+def changed(state: State, query: str, since: str | int | None) -> Result:
+    found: Result = Counter()
+    for batch in state.diff(query, since).batches:
+        for row in batch.to_pylist():
+            sign = {"insert": 1, "delete": -1}[row.pop("_change_type")]
+            found[tuple(map(plain, row.values())) if "_count" not in row else _counted(row)] += sign * row.get(
+                "_count", 1
+            )
+    return found
+
+
+def _counted(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(plain(v) for name, v in row.items() if name != "_count")
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_any_kept_version_and_the_change_since_give_the_version_in_force(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    case, chance = random_case(seed, 4), Random(seed)
+    (tmp_path / "spec.yaml").write_text(spec_text(case), "utf-8")
+    state = create(tmp_path / "spec.yaml", tmp_path / "state")
+    stored = Stored(case.spec)
+    results: list[dict[str, Result]] = [{q.name: result(state, q.name) for q in case.queries}]
+    marks: dict[str, int] = {}
+    for batch in case.history:
+        changes = stored.applicable(batch.changes)
+        due = chance.random() < 0.3
+        monkeypatch.setattr(commit, "snapshot_is_due", lambda *_, due=due, **__: due)
+        state.apply({r.name: as_table(r, changes) for r in case.spec.relations if r.name in batch.relations})
+        results.append({q.name: result(state, q.name) for q in case.queries})
+        if chance.random() < 0.3:
+            name = chance.choice(["daily", "hourly"])
+            marks[name] = state.mark(name)
+        if chance.random() < 0.2:
+            state.close()
+            prune(tmp_path / "state")
+        if chance.random() < 0.3:
+            state.close()
+            state = open(tmp_path / "state")
+        now = state.version
+        oldest = kept_since(read_manifest(tmp_path / "state"))
+        assert oldest <= min([now - 1, *marks.values()])
+        for version in {oldest, now, chance.randint(oldest, now), *marks.values()}:
+            for q in case.queries:
+                before = results[version][q.name]
+                if max(len(before), len(results[now][q.name])) > 1000:
+                    continue
+                assert result(state, q.name, at=version) == before
+                assert state.counts(q.name, at=version).rows == before.total()
+                expected = Counter(results[now][q.name])
+                expected.subtract(before)
+                wanted = {row: many for row, many in expected.items() if many}
+                assert {row: many for row, many in changed(state, q.name, version).items() if many} == wanted
+    assert state.marks == marks
+
+
+def test_a_mark_keeps_its_version_and_no_mark_keeps_the_one_before_the_last(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tests.storage.states import small_batch
+
+    monkeypatch.setattr(commit, "snapshot_is_due", lambda *_, **__: True)
+    state = small_state(tmp_path, 3)
+    rows = small_rows(state)
+    state.mark("early")
+    for version in range(4, 8):
+        state.apply(small_batch(version))
+    assert kept_since(read_manifest(tmp_path / "state")) <= 3
+    assert result(state, "pairs", at="early") == Counter(_as_rows(rows["pairs"]))
+    assert state.unmark("early") == 3
+    prune(tmp_path / "state")
+    assert kept_since(read_manifest(tmp_path / "state")) == 6
+    with pytest.raises(RejectedError, match="version 3 is not kept any more; the oldest is 6"):
+        state.enum("pairs", at=3)
+    assert sum(1 for path in (tmp_path / "state").iterdir() if path.name.startswith("wal")) == 2
+
+
+def _as_rows(rows: list[dict[str, Any]]) -> dict[tuple[Any, ...], int]:
+    return {tuple(v for name, v in row.items() if name != "_count"): row["_count"] for row in rows}
+
+
+def test_versions_and_marks_that_are_not_there_are_refused(tmp_path: Path) -> None:
+    state = small_state(tmp_path, 2)
+    with pytest.raises(RejectedError, match="no version 9 yet; the last one is 2"):
+        state.diff("pairs", 9)
+    with pytest.raises(RejectedError, match="no mark daily; the marks are: none"):
+        state.diff("pairs", "daily")
+    with pytest.raises(RejectedError, match="no mark daily"):
+        state.unmark("daily")
+    with pytest.raises(UsageError, match="a mark cannot be named '2'"):
+        state.mark("2")
+
+
+def test_by_default_a_diff_is_since_before_the_last_apply(tmp_path: Path) -> None:
+    state = small_state(tmp_path, 3)
+    read = state.diff("pairs")
+    assert (read.since, read.until) == (2, 3)
+    expected = result(state, "pairs")
+    expected.subtract(result(state, "pairs", at=2))
+    assert changed(state, "pairs", None) == Counter({row: many for row, many in expected.items() if many})
+
+
+def test_the_change_of_a_result_is_a_change_log_for_another_state(tmp_path: Path) -> None:
+    state = small_state(tmp_path, 5)
+    read = state.diff("keys", 1)
+    log = pa.Table.from_batches(read.batches, read.schema)
+    (tmp_path / "next.yaml").write_text(
+        "version: 1\nrelations: {keys: {columns: {y: string}}}\nqueries: {all: {rule: 'all(y) :- keys(y)'}}\n"
+    )
+    following = create(tmp_path / "next.yaml", tmp_path / "next")
+    before = [row for batch in state.enum("keys", at=1) for row in batch.to_pylist()]
+    following.apply(pa.Table.from_pylist(before, pa.schema([pa.field("y", pa.string())])))
+    following.apply(log)
+    assert result(following, "all") == result(state, "keys")
