@@ -15,5 +15,6 @@ The views over them:
 - `engine`: batches of changes in codes in, results in codes out
 - `ingest`: Arrow rows to such batches; `live`: the queries of a spec, Arrow in and Arrow out
 - `check`: every invariant, asserted
+- `installed`: versions of libraries, without importing them
 - `kernels`: the compiled loops, one data structure per module
 """

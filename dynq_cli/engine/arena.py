@@ -45,6 +45,21 @@ class Arena:
         if 3 * needed > 2 * int(self.T[table, f.T_MASK] + 1):
             self._grow_slots(table, 1 << (3 * needed // 2).bit_length())
 
+    def watch(self, node: int, room: int) -> None:
+        """Have the rows of a node whose payload changes noted, as far as they fit."""
+        self.N = self.N.copy()
+        place = self._allocate(room + 2)
+        self.a64[place], self.a64[place + 1] = 0, room
+        self.N[node, f.N_WATCH] = place
+
+    def watched(self, node: int) -> Words | None:
+        """The rows of a node whose payload has changed, each once; None if they were more than fit."""
+        place = int(self.N[node, f.N_WATCH])
+        many = int(self.a64[place])
+        if many > self.a64[place + 1]:
+            return None
+        return np.unique(self.a64[place + 2 : place + 2 + many])
+
     def _grow_records(self, table: int, capacity: int) -> None:
         row = self.T[table]
         stride, old = int(row[f.T_STRIDE]), int(row[f.T_CAPACITY])

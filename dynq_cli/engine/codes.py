@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dynq_cli.engine.dictionary import Dictionaries, valid_rows, validity
 from dynq_cli.engine.kernels.codes import NULL, UNKNOWN
@@ -132,7 +131,7 @@ def _sortable(values: pa.Array) -> pa.Array:
     flipped = fixed_width(values, np.uint8, lanes=16).reshape(-1, 16)[:, ::-1].copy()
     flipped[:, 0] ^= 0x80
     offsets = np.arange(len(values) + 1, dtype=np.int64) * 16
-    bitmap = validity(np.asarray(pc.is_valid(values))) if values.null_count else None
+    bitmap = validity(valid_rows(values)) if values.null_count else None
     return pa.Array.from_buffers(pa.large_binary(), len(values), [bitmap, pa.py_buffer(offsets), pa.py_buffer(flipped)])
 
 

@@ -19,17 +19,19 @@ from numpy.typing import NDArray
 
 from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.check import check_engine
-from dynq_cli.engine.kernels import base, enumerate, update
+from dynq_cli.engine.kernels import base, update
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.commit import run_commits
 from dynq_cli.engine.kernels.groups import start_row
 from dynq_cli.engine.kernels.prefetch import AHEAD
-from dynq_cli.engine.kernels.table import find, find_or_insert, next_with_key
+from dynq_cli.engine.kernels.table import find_or_insert
 from dynq_cli.engine.layout import BaseLayout, Layout, TreeLayout
+from dynq_cli.engine.reading import BLOCK, OverflowedError, Reading, record_of
+
+__all__ = ["BLOCK", "BatchError", "Changes", "Engine", "OverflowedError"]
 
 Codes = NDArray[np.int64]
 CHUNK = 8192
-BLOCK = 65536
 _NO_VALUES = np.zeros((1, 1), np.int64)
 _NO_FILTERS = np.ones((1, 1), np.bool_)
 
@@ -51,11 +53,34 @@ class Changes:
     def __len__(self) -> int:
         return len(self.ops)
 
+    @property
+    def may_miss(self) -> bool:
+        """Whether its deletes are skipped where there is nothing to delete."""
+        return bool((self.ops >= f.MAY_DELETE).any())
+
     def part(self, start: int, stop: int) -> Changes:
         """Changes start … stop."""
-        computed = self.computed if self.computed is _NO_VALUES else self.computed[start:stop]
-        passes = self.passes if self.passes is _NO_FILTERS else self.passes[start:stop]
-        return Changes(self.codes[start:stop], self.ops[start:stop], self.counts[start:stop], computed, passes)
+        return self.only(slice(start, stop))
+
+    def only(self, rows: slice | NDArray[np.int64] | NDArray[np.bool_]) -> Changes:
+        """Some of the changes, in the order given."""
+        computed = self.computed if self.computed is _NO_VALUES else self.computed[rows]
+        passes = self.passes if self.passes is _NO_FILTERS else self.passes[rows]
+        return Changes(self.codes[rows], self.ops[rows], self.counts[rows], computed, passes)
+
+    @staticmethod
+    def joined(several: Sequence[Changes]) -> Changes:
+        """Changes of one relation, one after the other."""
+        if len(several) == 1:
+            return several[0]
+        computed = _NO_VALUES
+        if several[0].computed is not _NO_VALUES:
+            computed = np.concatenate([c.computed for c in several])
+        passes = _NO_FILTERS
+        if several[0].passes is not _NO_FILTERS:
+            passes = np.concatenate([c.passes for c in several])
+        codes, ops = np.concatenate([c.codes for c in several]), np.concatenate([c.ops for c in several])
+        return Changes(codes, ops, np.concatenate([c.counts for c in several]), computed, passes)
 
 
 class BatchError(Exception):
@@ -68,10 +93,6 @@ class BatchError(Exception):
         self.reason = reason
         self.change = change
         self.applied = applied
-
-
-class OverflowedError(Exception):
-    """A count passed 127 bits; the engine is no longer usable and has to be opened again."""
 
 
 @dataclass
@@ -100,16 +121,18 @@ class Engine:
     def __init__(self, layout: Layout, arena: Arena | None = None) -> None:
         self.layout = layout
         self.lists = layout.lists
+        # Deletes that could miss and did, since the engine is there.
+        self.skipped = 0
         wide = 2 * layout.widest + 2
         self._key = np.zeros(wide, np.int64)
         self._before, self._after = np.zeros(4, np.int64), np.zeros(4, np.int64)
         self._ahead = np.zeros(AHEAD, np.int64)
         self._work = _Work()
         self._of_relation = {name: self._reached(b) for name, b in layout.bases.items()}
+        self.arena = arena or Arena(layout.tables.copy(), layout.nodes)
+        self._reading = Reading(layout, self.arena)
         if arena is not None:
-            self.arena = arena
             return
-        self.arena = Arena(layout.tables.copy(), layout.nodes)
         for table in range(len(layout.tables)):
             self.arena.reserve(table, 1)
         for tree in layout.trees.values():
@@ -126,10 +149,7 @@ class Engine:
         table = int(a.N[tree.root, f.N_TABLE])
         row, _ = find_or_insert(a.a64, a.a32, a.T, table, self._key)
         start_row(a.a64, a.a32, a.T, a.N, self.lists, tree.root, row, self._key)
-        a.a32[2 * self._record(table, row) + a.T[table, f.T_REFS]] = 1
-
-    def _record(self, table: int, row: int) -> int:
-        return int(self.arena.T[table, f.T_ROWS]) + row * int(self.arena.T[table, f.T_STRIDE])
+        a.a32[2 * record_of(a, table, row) + a.T[table, f.T_REFS]] = 1
 
     def apply(self, batch: Mapping[str, Changes]) -> None:
         """One commit: all changes or none. Raises BatchError with nothing changed."""
@@ -191,7 +211,7 @@ class Engine:
             for table in self.layout.leaf_paths[leaf.node]:
                 a.reserve(table, many)
         leaves, trees = self._of_relation[layout.relation.name]
-        reason, at, applied = run_commits(
+        reason, at, applied, skipped = run_commits(
             a.a64,
             a.a32,
             a.T,
@@ -217,7 +237,9 @@ class Engine:
             self._before,
             self._after,
             self._ahead,
+            changes.may_miss,
         )
+        self.skipped += int(skipped)
         if reason == f.OVERFLOW:
             raise OverflowedError
         if reason != f.OK:
@@ -229,11 +251,11 @@ class Engine:
         room = 2 * many if (changes.ops >= f.UPSERT).any() else many
         touched, first, last = (np.empty(room, np.int32) for _ in range(3))
         delta, old, new = (np.empty(room, np.int64) for _ in range(3))
-        n = 0
+        n = skipped = 0
         for start in range(0, many, CHUNK):
             stop = min(start + CHUNK, many)
             a.reserve(t, stop - start)
-            reason, at, n = base.collect(
+            reason, at, n, missed = base.collect(
                 a.a64,
                 a.a32,
                 a.T,
@@ -252,10 +274,12 @@ class Engine:
             )
             if reason != f.OK:
                 base.take_back(a.a64, a.a32, a.T, t, touched, n)
-                raise BatchError(layout.relation.name, reason, at)
-        reason, at = base.settle(a.a64, a.a32, a.T, t, touched, delta, last, n, old, new)
+                raise BatchError(layout.relation.name, reason, int(at))
+            skipped += int(missed)
+        reason, at, missed = base.settle(a.a64, a.a32, a.T, t, touched, delta, last, n, old, new, changes.may_miss)
         if reason != f.OK:
-            raise BatchError(layout.relation.name, reason, at)
+            raise BatchError(layout.relation.name, reason, int(at))
+        self.skipped += skipped + int(missed)
         return _Resolved(layout, changes, touched, first, old, new, n)
 
     def _revert(self, r: _Resolved) -> None:
@@ -296,117 +320,19 @@ class Engine:
                 raise OverflowedError
 
     def count(self, query: str) -> tuple[int, int]:
-        """Rows with multiplicity, and distinct rows."""
-        tree = self.layout.trees[query]
-        a = self.arena
-        at = self._record(int(a.N[tree.root, f.N_TABLE]), 0) + int(a.N[tree.root, f.N_VALUE])
-        lanes = [int(x) for x in a.a64[at : at + int(a.N[tree.root, f.N_WIDTH])]]
-        values = [(hi << 64) + (lo & (2**64 - 1)) for lo, hi in zip(lanes[::2], lanes[1::2], strict=True)]
-        return values[0], values[-1]
+        """Rows with multiplicity, and distinct rows. O(1)."""
+        return self._reading.count(query)
 
     def blocks(self, query: str, variables: Sequence[str], block: int = BLOCK) -> Iterator[tuple[Codes, Codes]]:
-        """Distinct result rows as codes, a column per variable, and their multiplicities.
+        """Distinct result rows as codes, a column per variable, and their multiplicities. Constant delay.
 
         Raises OverflowedError if a row has more than 2^63 - 1 copies.
         """
-        tree, a = self.layout.trees[query], self.arena
-        if not tree.levels:
-            yield from self._nullary(query)
-            return
-        levels = np.array(tree.levels, np.int64)
-        above = np.array([self._level_above(tree, n) for n in tree.levels], np.int64)
-        frontier = np.array(tree.frontier, np.bool_)
-        column_level = np.array([tree.places[v].level for v in variables], np.int64)
-        column_position = np.array([tree.places[v].position for v in variables], np.int64)
-        counted = tree.plan.query.semantics == "bag"
-        current, rows = np.zeros(len(levels), np.int64), np.empty(block, np.int64)
-        more = enumerate.start(a.a32, a.T, a.N, levels, above, current)
-        while more:
-            out = np.empty((len(variables), block), np.int64)
-            copies = np.empty(block if counted else 0, np.int64)
-            filled, more = enumerate.fill(
-                a.a64,
-                a.a32,
-                a.T,
-                a.N,
-                levels,
-                above,
-                frontier,
-                current,
-                column_level,
-                column_position,
-                out,
-                rows,
-                copies,
-                counted,
-            )
-            if filled < 0:
-                raise OverflowedError
-            yield out[:, :filled], copies[:filled] if counted else np.ones(filled, np.int64)
-
-    def _nullary(self, query: str) -> Iterator[tuple[Codes, Codes]]:
-        rows, _ = self.count(query)
-        if rows:
-            yield np.zeros((0, 1), np.int64), np.array([min(rows, 2**63 - 1)], np.int64)
-
-    def _level_above(self, tree: TreeLayout, node: int) -> int:
-        parent = int(self.arena.N[node, f.N_PARENT])
-        return tree.levels.index(parent) if parent in tree.levels else -1
+        return self._reading.blocks(query, variables, block)
 
     def copies(self, query: str, row: Mapping[str, int]) -> int:
-        """How often the result has the row given by a code per head variable."""
-        tree = self.layout.trees[query]
-        if not tree.levels:
-            return self.count(query)[0]
-        many = 1
-        for n, is_frontier in zip(tree.levels, tree.frontier, strict=True):
-            found = self._row_of(tree, n, row)
-            if found < 0:
-                return 0
-            if is_frontier:
-                many *= self._value(n, found)
-            elif not self._value(n, found):
-                return 0
-        return many
-
-    def _value(self, node: int, row: int) -> int:
-        a = self.arena
-        table = int(a.N[node, f.N_TABLE])
-        if a.N[node, f.N_DEGREE] == 0:
-            many = int(a.a64[self._record(table, row) + int(a.T[table, f.T_MULT])])
-            return min(many, 1) if a.N[node, f.N_CLAMP] else many
-        at = self._record(table, row) + int(a.N[node, f.N_VALUE])
-        return (int(a.a64[at + 1]) << 64) + (int(a.a64[at]) & (2**64 - 1))
-
-    def _row_of(self, tree: TreeLayout, node: int, row: Mapping[str, int]) -> int:
-        """The row of an output node with these codes, or -1."""
-        a, layout = self.arena, self.layout
-        table = int(a.N[node, f.N_TABLE])
-        variables = layout.variables[node]
-        key = np.zeros(max(1, int(a.T[table, f.T_ARITY])), np.int64)
-        positions = [layout.position(node, v) for v in variables]
-        for v, p in zip(variables, positions, strict=True):
-            key[p] = row[v]
-        if len(positions) == a.T[table, f.T_ARITY]:
-            found = int(find(a.a64, a.T, table, key))
-        else:
-            found = self._row_by_key(table, key, positions)
-        filtered = int(a.N[node, f.N_LEAF_ROW])
-        on_base = table in layout.base_tables
-        if found >= 0 and filtered >= 0 and on_base and a.a32[2 * self._record(table, found) + filtered] < 0:
-            return -1
-        return found
-
-    def _row_by_key(self, table: int, key: Codes, positions: Sequence[int]) -> int:
-        """The base row that agrees in the given columns, which contain the relation's key."""
-        a, place = self.arena, -1
-        while True:
-            found, place = next_with_key(a.a64, a.T, table, key, place)
-            if found < 0:
-                return -1
-            at = self._record(table, int(found))
-            if all(a.a64[at + p] == key[p] for p in positions):
-                return int(found)
+        """How often the result has the row given by a code per head variable. O(1)."""
+        return self._reading.copies(query, row)
 
     def _check(self) -> None:
         """Assert every invariant. O(data)."""

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from dynq_cli.engine.arena import ALIGN, LEAST_ROWS, Arena
 from dynq_cli.engine.dictionary import Dictionaries
-from dynq_cli.engine.engine import Changes, Engine
+from dynq_cli.engine.engine import Engine
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.kernels.table import rehash
@@ -56,9 +56,7 @@ def parts_of(live: Live) -> dict[str, Part]:
 
 
 class RestoredEngine(Engine):
-    """An engine that was restored: it knows the last batch it took, for a log, and how it has grown since."""
-
-    taken: Mapping[str, Changes]
+    """An engine that was restored: it knows how it has grown since."""
 
     def __init__(self, layout: Layout, arena: Arena) -> None:
         super().__init__(layout, arena)
@@ -76,10 +74,6 @@ class RestoredEngine(Engine):
             return self.arena.top
         now = self._table_sizes()
         return int(now[now != self._sizes].sum())
-
-    def apply(self, batch: Mapping[str, Changes]) -> None:
-        super().apply(batch)
-        self.taken = batch
 
 
 def restore(live: Live, arrays: Arrays) -> RestoredEngine:

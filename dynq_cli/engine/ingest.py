@@ -1,116 +1,153 @@
-"""Arrow rows → changes in codes: what the engine takes in.
+"""Arrow columns → changes in codes: what the engine takes in.
 
-Per relation: the declared columns as codes, key first, the operation of each row, and what the leaves
-of the relation compute and filter by, evaluated once per batch, vectorised, by DuckDB.
+`encode_rows` gives the declared columns as codes, key first, and what the leaves of the relation compute and
+filter by, evaluated once per batch, vectorised, by DuckDB. `operations` says what each row does to the base table:
+that depends on the whole commit, since an update may have both its images or only the new one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from dynq_cli.engine.codes import NULL, Codes, encode
+from dynq_cli.engine import kinds as k
+from dynq_cli.engine.codes import NULL, Codes, decode, encode
 from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.engine import Changes
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.fields import Bytes
 from dynq_cli.engine.layout import BaseLayout
 from dynq_cli.engine.lossless import CodeError, arrow_type
-from dynq_cli.errors import RejectedError
 from dynq_cli.query.normal_form import Scalar
 from dynq_cli.query.scalar import evaluate
 from dynq_cli.spec.model import Column
 
-OPERATIONS = {
-    "insert": f.INSERT,
-    "delete": f.DELETE,
-    "update_preimage": f.DELETE,
-    "update_postimage": f.INSERT,
-}
-# Arrow turns a Python value into a scalar at every call, which takes longer than a small batch.
-_INSERT, _DELETE, _FALSE = pa.scalar("insert"), pa.scalar("delete"), pa.scalar(False)
+Columns = Mapping[str, pa.Array | pa.ChunkedArray]
+
+# By kind: INSERT, DELETE, PREIMAGE, POSTIMAGE, UPSERT.
+_PLAIN = np.array([f.INSERT, f.DELETE, f.DELETE, f.INSERT, f.UPSERT], np.int8)
+_GONE = np.array([False, True, True, False, False])
+# By operation: INSERT, DELETE, UPSERT, DELETE_KEY.
+_MAY_MISS = np.array([f.INSERT, f.MAY_DELETE, f.UPSERT, f.MAY_DELETE_KEY], np.int8)
 
 
-def changes_of(table: pa.Table, base: BaseLayout, dictionaries: Dictionaries) -> Changes:
-    """The changes that a table of rows says. Raises RejectedError naming row and column."""
-    name = base.relation.name
-    columns = {c.name: c for c in base.relation.columns}
-    missing = [c for c in base.order if c not in table.column_names]
-    if missing:
-        raise RejectedError(f"{name}: column {missing[0]} is missing")
-    coded = [_codes(table, columns[c], name, dictionaries) for c in base.order]
-    codes = np.empty((len(table), len(coded)), np.int64)
-    for i, column in enumerate(coded):
-        codes[:, i] = column
-    made = Changes(codes, _operations(table, name), _counts(table, name))
+class RowError(Exception):
+    """A row that its relation cannot take: `row` counts from 0, `column` is empty where it is the whole row."""
+
+    def __init__(self, row: int, column: str, reason: str) -> None:
+        super().__init__(f"row {row + 1}, column {column}: {reason}" if column else f"row {row + 1}: {reason}")
+        self.row = row
+        self.column = column
+        self.reason = reason
+
+
+def encode_rows(columns: Columns, kinds: Bytes, counts: Codes, base: BaseLayout, values: Dictionaries) -> Changes:
+    """Rows as changes whose `ops` are still kinds. Raises RowError; ScalarError of an expression. O(bytes)."""
+    many = len(kinds)
+    declared = {c.name: c for c in base.relation.columns}
+    gone = _GONE[kinds]
+    codes = np.empty((many, len(base.order)), np.int64)
+    for i, name in enumerate(base.order):
+        codes[:, i] = _codes(columns, declared[name], gone, base, values)
+    made = Changes(codes, kinds, counts)
     if not base.computed and not base.filters:
         return made
-    return _with_computed(made, table, base, dictionaries)
+    return _with_computed(made, columns, base, values)
 
 
-def _codes(table: pa.Table, column: Column, relation: str, dictionaries: Dictionaries) -> Codes:
+def _codes(columns: Columns, column: Column, gone: np.ndarray, base: BaseLayout, values: Dictionaries) -> Codes:
+    """The codes of a column. What a delete by key says about other columns than the key may be NULL or missing."""
+    name, by_key = column.name, bool(base.relation.key) and column.name not in base.relation.key
+    if name not in columns:
+        needed = np.zeros(len(gone), np.bool_) if by_key and gone.all() else np.ones(1, np.bool_)
+        if needed.any():
+            raise RowError(0, name, "the column is missing")
+        return np.full(len(gone), NULL, np.int64)
     try:
-        codes = encode(table[column.name], column.type, dictionaries)
+        codes = encode(columns[name], column.type, values)
     except CodeError as error:
-        raise RejectedError(f"{relation}: row {error.row + 1}, column {column.name}: {error.reason}") from None
-    if not column.nullable and table[column.name].null_count:
+        raise RowError(error.row, name, error.reason) from None
+    if not column.nullable and columns[name].null_count:
         absent = codes == NULL
+        if by_key:
+            absent &= ~gone
         if absent.any():
-            row = int(absent.argmax()) + 1
-            message = (
-                f"{relation}: row {row}, column {column.name}: NULL, but the column is not declared {column.type}?"
-            )
-            raise RejectedError(message)
+            raise RowError(int(absent.argmax()), name, f"NULL, but the column is not declared {column.type}?")
     return codes
 
 
-def _operations(table: pa.Table, relation: str) -> Bytes:
-    if "_change_type" not in table.column_names or not len(table):
-        return np.zeros(len(table), np.int8)
-    kinds = table["_change_type"].cast(pa.string())
-    # The two that most logs have nothing else of, without looking at the text of each row.
-    deleted = pc.equal(kinds, _DELETE).fill_null(_FALSE)
-    if (pc.sum(deleted).as_py() or 0) == len(kinds) - (pc.sum(pc.equal(kinds, _INSERT)).as_py() or 0):
-        return np.asarray(deleted.to_numpy(), np.int8)
-    return _named_operations(kinds, relation)
+def operations(changes: Changes, base: BaseLayout, *, may_miss: bool = False, ends: Codes | None = None) -> Changes:
+    """Changes whose `ops` were kinds, as the engine takes them: one commit, or commits that end before `ends`.
+
+    Of a relation with a key: a delete of which only the key is known goes by the key, and a new image without
+    the old one replaces or inserts. With `may_miss` deletes of what is not there are skipped. Raises RowError.
+    """
+    kinds = changes.ops
+    ops = _PLAIN[kinds]
+    keys = len(base.relation.key)
+    if keys:
+        gone = ops == f.DELETE
+        if keys < changes.codes.shape[1] and gone.any():
+            ops[gone & (changes.codes[:, keys:] == NULL).all(axis=1)] = f.DELETE_KEY
+        ops[_without_preimage(kinds, changes.codes[:, :keys], ends)] = f.UPSERT
+    else:
+        _check_keyless(kinds, base, ends)
+    return Changes(changes.codes, _MAY_MISS[ops] if may_miss else ops, changes.counts, changes.computed, changes.passes)
 
 
-def _named_operations(kinds: pa.ChunkedArray, relation: str) -> Bytes:
-    coded = pa.concat_arrays(kinds.chunks).dictionary_encode()
-    operations = []
-    for kind in coded.dictionary.to_pylist():
-        operation = OPERATIONS.get(str(kind).lower())
-        if operation is None:
-            raise RejectedError(f"{relation}: _change_type {kind!r} is none of {', '.join(OPERATIONS)}")
-        operations.append(operation)
-    if coded.null_count:
-        raise RejectedError(f"{relation}: _change_type is NULL in some row")
-    return np.array(operations, np.int8)[coded.indices.to_numpy()] if operations else np.zeros(0, np.int8)
+def _uneven(kinds: Bytes, ends: Codes | None) -> list[tuple[int, int]]:
+    """The commits that have not as many old images as new ones: from, to."""
+    images = np.where(kinds == k.POSTIMAGE, 1, 0) - np.where(kinds == k.PREIMAGE, 1, 0)
+    stops = np.array([len(kinds)], np.int64) if ends is None else ends
+    starts = np.concatenate([np.zeros(1, np.int64), stops[:-1]])
+    sums = np.concatenate([np.zeros(1, np.int64), np.cumsum(images)])
+    return [(int(starts[i]), int(stops[i])) for i in np.flatnonzero(sums[stops] != sums[starts])]
 
 
-def _counts(table: pa.Table, relation: str) -> Codes:
-    if "_count" not in table.column_names:
-        return np.ones(len(table), np.int64)
-    counts = table["_count"].cast(pa.int64()).fill_null(0).to_numpy()
-    wrong = counts < 1
-    if wrong.any():
-        row = int(wrong.argmax()) + 1
-        raise RejectedError(f"{relation}: row {row}, column _count: {counts[row - 1]} copies; write 1 or more")
-    return np.ascontiguousarray(counts)
+def _without_preimage(kinds: Bytes, keys: Codes, ends: Codes | None) -> np.ndarray:
+    """The new images whose key no old image of the same commit has; none where images come in pairs."""
+    found = np.zeros(len(kinds), np.bool_)
+    if not (kinds == k.POSTIMAGE).any():
+        return found
+    for start, stop in _uneven(kinds, ends):
+        part, rows = kinds[start:stop], keys[start:stop]
+        old = {row.tobytes() for row in rows[part == k.PREIMAGE]}
+        for i in np.flatnonzero(part == k.POSTIMAGE):
+            found[start + i] = rows[i].tobytes() not in old
+    return found
 
 
-def _with_computed(made: Changes, table: pa.Table, base: BaseLayout, dictionaries: Dictionaries) -> Changes:
-    typed = pa.table({c.name: table[c.name].cast(arrow_type(c.type)) for c in base.relation.columns})
+def _check_keyless(kinds: Bytes, base: BaseLayout, ends: Codes | None) -> None:
+    if (kinds == k.UPSERT).any():
+        raise RowError(
+            int((kinds == k.UPSERT).argmax()), "", f"replaces a row by its key, and {base.relation.name} has no key"
+        )
+    if not ((kinds == k.PREIMAGE) | (kinds == k.POSTIMAGE)).any():
+        return
+    for start, stop in _uneven(kinds, ends):
+        image = (kinds[start:stop] == k.PREIMAGE) | (kinds[start:stop] == k.POSTIMAGE)
+        reason = f"an update of {base.relation.name}, which has no key, needs its old and its new image in one commit"
+        raise RowError(start + int(image.argmax()), "", reason)
+
+
+def _with_computed(made: Changes, columns: Columns, base: BaseLayout, dictionaries: Dictionaries) -> Changes:
+    many = len(made)
+    typed = {}
+    for c in base.relation.columns:
+        if c.name not in columns:
+            typed[c.name] = pa.nulls(many, arrow_type(c.type))
+        elif c.type.is_float:
+            # As they are kept: one zero, one NaN. An expression can tell -0.0 from 0.0.
+            typed[c.name] = decode(made.codes[:, base.order.index(c.name)], c.type, dictionaries)
+        else:
+            typed[c.name] = columns[c.name].cast(arrow_type(c.type))
     conditions = [" AND ".join(f"({s.sql})" for s in several) for several in base.filters]
-    values = evaluate(typed, [*(s.sql for s in base.computed), *conditions])
-    computed = _stacked(
-        [_computed(v, s, dictionaries) for v, s in zip(values, base.computed, strict=False)], len(table)
-    )
+    values = evaluate(pa.table(typed), [*(s.sql for s in base.computed), *conditions])
+    computed = _stacked([_computed(v, s, dictionaries) for v, s in zip(values, base.computed, strict=False)], many)
     held = [v.combine_chunks().fill_null(False) for v in values[len(base.computed) :]]
-    passes = np.empty((len(table), max(1, len(held))), np.bool_)
+    passes = np.empty((many, max(1, len(held))), np.bool_)
     for i, column in enumerate(held):
         passes[:, i] = column.to_numpy(zero_copy_only=False)
     return Changes(made.codes, made.ops, made.counts, computed, passes)

@@ -10,33 +10,26 @@ live.test("q", {"x": 1})           how often the result has a row
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 
+from dynq_cli.engine.arrow_changes import changes_of
 from dynq_cli.engine.codes import Codes, arrow_type, decode, encode
 from dynq_cli.engine.dictionary import Dictionaries
-from dynq_cli.engine.engine import BLOCK, BatchError, Engine, OverflowedError
-from dynq_cli.engine.ingest import changes_of
-from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.engine import BLOCK, BatchError, Changes, Engine, OverflowedError
+from dynq_cli.engine.ingest import RowError
 from dynq_cli.engine.layout import BaseLayout, Layout, layout_of
 from dynq_cli.engine.lossless import CodeError, lossless
+from dynq_cli.engine.refused import why
 from dynq_cli.engine.supported import refusal_of
 from dynq_cli.errors import DynqError, RejectedError, UsageError
 from dynq_cli.plan.plan import AnyPlan, Plan
 from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn
 from dynq_cli.query.scalar import ScalarError, evaluate
 from dynq_cli.spec.model import Spec
-
-_REASONS = {
-    f.NEGATIVE: "deletes a row that is not there",
-    f.DUPLICATE_KEY: "has a key that is there already",
-    f.NO_SUCH_KEY: "deletes a key that is not there",
-    f.TOO_MANY: "makes more than 2^63 - 1 copies of one row",
-}
 
 
 class Live:
@@ -55,9 +48,12 @@ class Live:
 
     def apply(self, tables: Mapping[str, pa.Table]) -> None:
         """One commit of changes, by relation. Raises RejectedError with nothing changed."""
-        with self._all_or_nothing():
-            batch = {name: changes_of(table, self._base(name), self.dictionaries) for name, table in tables.items()}
-            self.engine.apply(batch)
+        known = self.dictionaries.counts()
+        try:
+            self.take(self.changes(tables))
+        except RejectedError:
+            self.dictionaries.truncate(known)
+            raise
 
     def apply_commits(self, relation: str, table: pa.Table, ends: Sequence[int] | Codes) -> None:
         """Many commits of one relation in one table: the k-th ends before row `ends[k]`.
@@ -67,31 +63,54 @@ class Live:
         stops = np.asarray(ends, np.int64)
         if len(stops) == 0 or stops[-1] != len(table) or (np.diff(stops, prepend=0) < 0).any():
             raise UsageError("the ends of commits have to ascend to the number of rows")
-        with self._all_or_nothing():
-            changes = changes_of(table, self._base(relation), self.dictionaries)
-        with self._all_or_nothing():
-            self.engine.apply_commits(relation, changes, stops)
+        self.take(self.changes({relation: table}, stops), stops)
 
-    @contextmanager
-    def _all_or_nothing(self) -> Iterator[None]:
-        """What fails inside takes new dictionary values back and says why."""
+    def changes(self, tables: Mapping[str, pa.Table], ends: Codes | None = None) -> dict[str, Changes]:
+        """Tables as changes, new values in the dictionaries. Raises RejectedError with nothing changed."""
         self._usable()
-        known = self.dictionaries.counts()
+        known, batch = self.dictionaries.counts(), {}
         try:
-            yield
-        except OverflowedError:
-            self._unusable = "a count passed 127 bits; start again from the data"
-            raise RejectedError(self._unusable) from None
-        except BatchError as error:
+            for name, table in tables.items():
+                batch[name] = changes_of(table, self.base(name), self.dictionaries, ends)
+        except RowError as error:
             self.dictionaries.truncate(known)
-            reason = _REASONS[error.reason]
-            raise RejectedError(f"{error.relation}: row {error.change + 1} {reason}") from None
+            raise RejectedError(f"{name}: {error}") from None
         except (ScalarError, pa.ArrowException) as error:
             self.dictionaries.truncate(known)
-            raise RejectedError(str(error)) from None
+            raise RejectedError(f"{name}: {error}") from None
         except DynqError:
             self.dictionaries.truncate(known)
             raise
+        return batch
+
+    def take(self, batch: Mapping[str, Changes], ends: Codes | None = None) -> None:
+        """Apply changes that `changes` made: a commit, or several of one relation. Raises RejectedError.
+
+        What is refused changes nothing but the dictionaries, which may keep values that no row has.
+        """
+        try:
+            self.attempt(batch, ends)
+        except BatchError as error:
+            raise self.rejected(error, batch) from None
+
+    def rejected(self, error: BatchError, batch: Mapping[str, Changes]) -> RejectedError:
+        """The engine's refusal of a batch, in words that name row and columns."""
+        columns, reason = why(error, batch[error.relation], self.base(error.relation), self.dictionaries)
+        at = f"row {error.change + 1}" + (f", column {columns}" if columns else "")
+        return RejectedError(f"{error.relation}: {at}: {reason}")
+
+    def attempt(self, batch: Mapping[str, Changes], ends: Codes | None = None) -> None:
+        """As `take`, but raises the engine's BatchError where a change is refused."""
+        self._usable()
+        try:
+            if ends is None:
+                self.engine.apply(batch)
+            else:
+                ((relation, changes),) = batch.items()
+                self.engine.apply_commits(relation, changes, ends)
+        except OverflowedError:
+            self._unusable = "a count passed 127 bits; start again from the data"
+            raise RejectedError(self._unusable) from None
 
     @property
     def is_usable(self) -> bool:
@@ -102,7 +121,8 @@ class Live:
         if not self.is_usable:
             raise RejectedError(self._unusable)
 
-    def _base(self, relation: str) -> BaseLayout:
+    def base(self, relation: str) -> BaseLayout:
+        """Where a relation of the spec is kept. UsageError if there is none."""
         if relation not in self.layout.bases:
             raise UsageError(f"no relation {relation} in the spec; there is {', '.join(self.layout.bases)}")
         return self.layout.bases[relation]
@@ -127,18 +147,11 @@ class Live:
 
     def enum(self, query: str, block: int = BLOCK) -> Iterator[pa.RecordBatch]:
         """Every distinct row once, in an order that depends on the history of changes only. Constant delay."""
-        q, schema = self._query(query), self.schema(query)
-        variables = list(dict.fromkeys(c.source for c in q.columns if c.kind == "variable"))
-        constants = {c.name: _constant(c) for c in q.columns if c.kind == "expression"}
+        schema, variables = self.schema(query), self.variables(query)
         try:
             for codes, copies in self.engine.blocks(query, variables, block):
-                columns = [
-                    pa.repeat(constants[c.name], len(copies))
-                    if c.kind == "expression"
-                    else self._decoded(q, c, codes[variables.index(c.source)])
-                    for c in q.columns
-                ]
-                if q.semantics == "bag":
+                columns = self.decoded(query, variables, codes, len(copies))
+                if schema.names[-1:] == ["_count"]:
                     columns.append(pa.array(copies))
                 if columns:
                     yield pa.RecordBatch.from_arrays(columns, schema=schema)
@@ -146,6 +159,20 @@ class Live:
                     yield pa.RecordBatch.from_struct_array(pa.array([{}] * len(copies), pa.struct([])))
         except OverflowedError:
             raise RejectedError(f"query {query}: a row has more than 2^63 - 1 copies; use semantics: set") from None
+
+    def variables(self, query: str) -> list[str]:
+        """The variables that the columns of a result are made of, each once."""
+        return list(dict.fromkeys(c.source for c in self._query(query).columns if c.kind == "variable"))
+
+    def decoded(self, query: str, variables: list[str], codes: Codes, rows: int) -> list[pa.Array]:
+        """The columns of a result, `_count` left out, from a row of codes per variable."""
+        q = self._query(query)
+        return [
+            pa.repeat(_constant(c), rows)
+            if c.kind == "expression"
+            else self._decoded(q, c, codes[variables.index(c.source)])
+            for c in q.columns
+        ]
 
     def _decoded(self, q: ConjunctiveQuery, column: OutputColumn, codes: Codes) -> pa.Array:
         variable = q.variable(column.source)

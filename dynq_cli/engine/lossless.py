@@ -16,7 +16,6 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from dynq_cli.spec.types import MAX_PRECISION, Type
@@ -87,6 +86,8 @@ def _plain(array: pa.Array) -> pa.Array:
     if pt.is_dictionary(array.type):
         return _plain(array.dictionary_decode())
     if pt.is_run_end_encoded(array.type):
+        import pyarrow.compute as pc
+
         return _plain(pc.run_end_decode(array))
     return array
 
@@ -104,6 +105,8 @@ def _convert_integer(array: pa.Array, kind: Type) -> pa.Array | None:
 
 def _convert_float(array: pa.Array, kind: Type) -> pa.Array | None:
     if pt.is_float64(array.type) and kind.name == "float32":
+        import pyarrow.compute as pc
+
         narrow = array.cast(pa.float32())
         is_changed = pc.and_(pc.not_equal(narrow.cast(pa.float64()), array), pc.invert(pc.is_nan(array)))
         if pc.any(is_changed).as_py():
@@ -147,6 +150,8 @@ def _convert_date(array: pa.Array, kind: Type) -> pa.Array | None:
 def _convert_time(array: pa.Array, kind: Type) -> pa.Array | None:
     if not pt.is_time(array.type):
         return None
+    import pyarrow.compute as pc
+
     exact = array.cast(pa.time64("us"))
     bounds = pc.min_max(exact.view(pa.int64()))
     if bounds["min"].is_valid and not 0 <= bounds["min"].as_py() <= bounds["max"].as_py() < _DAY:

@@ -11,5 +11,6 @@ advise        what would make a query cheaper
 choose        the strategy for a query: all of the above, in order
 plan          the immutable result
 fingerprint   equal exactly if the kept data is
+codec         plans, and whatever else is frozen, as JSON and back
 explain       a plan in words, as JSON, as Mermaid and as DOT
 """

@@ -76,7 +76,7 @@ def test_a_commit_that_cannot_be_is_named_and_those_before_it_hold(chunk: int, m
     table = pa.table(
         {"_change_type": ["insert", "insert", "delete", "insert"], "a": [1, 2, 9, 3], "b": [1, 2, 9, 0]},
     )
-    with pytest.raises(RejectedError, match="R: row 3 deletes a row that is not there"):
+    with pytest.raises(RejectedError, match="R: row 3: deletes a row that is not there"):
         live.apply_commits("R", table, [1, 2, 3, 4])
     live._check()
     assert live.count("joined") == (2, 2)
@@ -89,7 +89,7 @@ def test_insert_and_delete_cancel_within_a_commit_and_not_across_commits() -> No
     live = fresh()
     live.apply_commits("R", backwards, [2])
     assert live.count("joined") == (0, 0)
-    with pytest.raises(RejectedError, match="row 1 deletes"):
+    with pytest.raises(RejectedError, match="row 1: deletes"):
         live.apply_commits("R", backwards, [1, 2])
 
 

@@ -31,12 +31,13 @@ def inner(x: int) -> int:
 
 @pytest.fixture
 def package(tmp_path: Path) -> Path:
-    """A package with two kernels of its own around the real cache module."""
+    """A package with two kernels of its own around the real modules that compile and keep them."""
     kernels = tmp_path / "package" / "dynq_cli" / "engine" / "kernels"
     kernels.mkdir(parents=True)
     for directory in (kernels, kernels.parent, kernels.parent.parent):
         (directory / "__init__.py").touch()
-    shutil.copy(ROOT / "dynq_cli" / "engine" / "kernels" / "cache.py", kernels)
+    for name in ("installed.py", "kernels/cache.py", "kernels/entry.py", "kernels/native.py"):
+        shutil.copy(ROOT / "dynq_cli" / "engine" / name, kernels.parent / name)
     (kernels / "caller.py").write_text(CALLER)
     (kernels / "callee.py").write_text(CALLEE.format(factor=2))
     return tmp_path / "package"
@@ -55,38 +56,51 @@ def run(package: Path, cache_home: Path | str, code: str) -> subprocess.Complete
     )
 
 
-CALL = "from dynq_cli.engine.kernels.caller import outer; print(outer(10), sum(outer.stats.cache_hits.values()))"
+CALL = """
+import sys
+from dynq_cli.engine.kernels.caller import outer
+print(outer(10), 'numba' in sys.modules)
+"""
+HITS = """
+from dynq_cli.engine.kernels.caller import outer
+print(outer.dispatcher(10), sum(outer.dispatcher.stats.cache_hits.values()))
+"""
 
 
-def test_a_second_run_compiles_nothing(package: Path, tmp_path: Path) -> None:
-    assert run(package, tmp_path / "cache", CALL).stdout.split() == ["21", "0"]
-    assert run(package, tmp_path / "cache", CALL).stdout.split() == ["21", "1"]
+def test_a_second_run_compiles_nothing_and_needs_no_numba(package: Path, tmp_path: Path) -> None:
+    assert run(package, tmp_path / "cache", CALL).stdout.split() == ["21", "True"]
+    assert run(package, tmp_path / "cache", CALL).stdout.split() == ["21", "False"]
+
+
+def test_numba_finds_what_it_has_compiled_before(package: Path, tmp_path: Path) -> None:
+    assert run(package, tmp_path / "cache", HITS).stdout.split() == ["21", "0"]
+    assert run(package, tmp_path / "cache", HITS).stdout.split() == ["21", "1"]
 
 
 def test_an_edit_of_a_called_kernel_is_noticed(package: Path, tmp_path: Path) -> None:
-    assert run(package, tmp_path / "cache", CALL).stdout.split() == ["21", "0"]
+    assert run(package, tmp_path / "cache", CALL).stdout.split() == ["21", "True"]
     (package / "dynq_cli" / "engine" / "kernels" / "callee.py").write_text(CALLEE.format(factor=3))
-    assert run(package, tmp_path / "cache", CALL).stdout.split() == ["31", "0"]
+    assert run(package, tmp_path / "cache", CALL).stdout.split() == ["31", "True"]
 
 
 def test_without_a_writable_directory_kernels_work_with_one_warning(package: Path) -> None:
     ran = run(package, "/dev/null/x", CALL)
-    assert ran.stdout.split() == ["21", "0"]
+    assert ran.stdout.split() == ["21", "True"]
     (warning,) = ran.stderr.splitlines()
     assert warning.startswith("compiled kernels cannot be kept in /dev/null/x/dynq/kernels/")
     assert "XDG_CACHE_HOME" in warning
 
 
 def test_compiling_is_announced_once_per_version(package: Path, tmp_path: Path) -> None:
-    code = f"import logging; logging.basicConfig(level='INFO', format='%(message)s'); {CALL}"
+    code = f"import logging\nlogging.basicConfig(level='INFO', format='%(message)s')\n{CALL}"
     assert run(package, tmp_path / "cache", code).stderr.startswith("compiling kernels once for this version")
     assert run(package, tmp_path / "cache", code).stderr == ""
 
 
 def test_a_setting_that_changes_compiled_code_has_kernels_of_its_own(package: Path, tmp_path: Path) -> None:
-    checked = f"import os; os.environ['NUMBA_BOUNDSCHECK'] = '1'; {CALL}"
-    assert run(package, tmp_path / "cache", CALL).stdout.split() == ["21", "0"]
-    assert run(package, tmp_path / "cache", checked).stdout.split() == ["21", "0"]
+    checked = f"import os\nos.environ['NUMBA_BOUNDSCHECK'] = '1'\n{CALL}"
+    assert run(package, tmp_path / "cache", CALL).stdout.split() == ["21", "True"]
+    assert run(package, tmp_path / "cache", checked).stdout.split() == ["21", "True"]
 
 
 def test_kernels_of_versions_long_unused_are_removed(package: Path, tmp_path: Path) -> None:
@@ -103,6 +117,12 @@ def test_kernels_of_versions_long_unused_are_removed(package: Path, tmp_path: Pa
 
 
 def test_the_numba_settings_of_the_program_around_are_left_alone(package: Path, tmp_path: Path) -> None:
-    code = f"import os, numba; numba.config.CACHE_DIR = 'mine'; {CALL}; print(numba.config.CACHE_DIR, len(os.environ))"
+    code = f"import os, numba\nnumba.config.CACHE_DIR = 'mine'{CALL}print(numba.config.CACHE_DIR, len(os.environ))"
     counted = run(package, tmp_path / "cache", "import os; print(len(os.environ))").stdout.strip()
-    assert run(package, tmp_path / "cache", code).stdout.split() == ["21", "0", "mine", counted]
+    assert run(package, tmp_path / "cache", code).stdout.split() == ["21", "True", "mine", counted]
+
+
+def test_kernels_that_are_switched_off_are_plain_functions(package: Path, tmp_path: Path) -> None:
+    code = "import os\nos.environ['NUMBA_DISABLE_JIT'] = '1'" + CALL + "print(type(outer).__name__)"
+    assert run(package, tmp_path / "cache", code).stdout.split() == ["21", "False", "function"]
+    assert not (tmp_path / "cache").exists()

@@ -6,16 +6,18 @@ insert and a delete of one row cancel, whatever their order.
 
 `touched` lists the rows in the order of their first change; per entry `delta` is the net change,
 `first` the change that inserted it (for what is computed from its values), `last` the change to name
-in an error.
+in an error. Deletes that may miss are skipped as far as there is nothing to delete at the end of the batch; a
+batch has either such deletes or strict ones.
 """
 
 import numpy as np
 
 from dynq_cli.engine.kernels.cache import bare
 from dynq_cli.engine.kernels.fields import (
-    DELETE,
     DELETE_KEY,
     DUPLICATE_KEY,
+    INSERT,
+    MAY_DELETE_KEY,
     NEGATIVE,
     NO_SUCH_KEY,
     OK,
@@ -35,7 +37,7 @@ from dynq_cli.engine.kernels.fields import (
     Words,
 )
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
-from dynq_cli.engine.kernels.table import find_tagged, insert_at, next_with_key, record, remove, tag_of
+from dynq_cli.engine.kernels.table import find, find_tagged, insert_at, next_with_key, record, remove, tag_of
 
 _LARGEST = np.int64(2**63 - 1)
 
@@ -112,11 +114,12 @@ def collect(
     last: Halves,
     n: Int,
     tags: Words,
-) -> tuple[Int, Int, Int]:
+) -> tuple[Int, Int, Int, Int]:
     """Changes start … stop of a batch; the table has room for as many new rows, `tags` for AHEAD of them.
 
-    Returns (OK, -1, length of `touched`) or (what is wrong, the change at fault, length).
+    Returns (OK, -1, length of `touched`, deletes skipped) or (what is wrong, the change at fault, …).
     """
+    skipped = np.int64(0)
     hashed, mask, slots = T[t, T_HASHED], T[t, T_MASK], T[t, T_SLOTS]
     for begin in range(start, stop, AHEAD):
         end = min(begin + AHEAD, stop)
@@ -129,36 +132,39 @@ def collect(
                 prefetch(a64, record(T, t, (slot & ROW_OF_SLOT) - 1))
         for c in range(begin, end):
             key, op, tag = codes[c], ops[c], tags[c - begin]
-            if op == UPSERT or op == DELETE_KEY:
+            if op == UPSERT or op == DELETE_KEY or op == MAY_DELETE_KEY:
                 found, n = _clear_key(a64, a32, T, t, key, c, touched, delta, first, last, n)
-                if op == DELETE_KEY:
+                if op != UPSERT:
                     if not found:
-                        return NO_SUCH_KEY, c, n
+                        if op == DELETE_KEY:
+                            return NO_SUCH_KEY, np.int64(c), n, skipped
+                        skipped += 1
                     continue
             row, slot = find_tagged(a64, T, t, key, tag)
             if row < 0:
                 row = insert_at(a64, a32, T, t, key, tag, slot)
             place, n = _place(a32, T, t, row, c, touched, delta, first, last, n)
-            if op == DELETE:
-                delta[place] -= counts[c]
-            else:
+            if op == INSERT or op == UPSERT:
                 if delta[place] > _LARGEST - counts[c]:
-                    return TOO_MANY, np.int64(c), n
+                    return TOO_MANY, np.int64(c), n, skipped
                 delta[place] += counts[c]
                 first[place] = c
-    return OK, -1, n
+            else:
+                delta[place] -= counts[c]
+    return OK, np.int64(-1), n, skipped
 
 
 @bare
-def _is_duplicate(a64: Words, a32: Halves, T: Words, t: Int, row: Int, delta: Words) -> Int:
-    """Whether another row with the key of `row` is there at the end of the batch."""
+def _twin(a64: Words, a32: Halves, T: Words, t: Int, row: Int, delta: Words, last: Halves) -> Int:
+    """Another row with the key of `row` that is there at the end of the batch: its last change, -1 if it has none,
+    or -2 if there is no such row."""
     at = record(T, t, row)
     key = a64[at : at + T[t, T_ARITY]]
     place = np.int64(-1)
     while True:
         other, place = next_with_key(a64, T, t, key, place)
         if other < 0:
-            return False
+            return np.int64(-2)
         if other != row:
             there = record(T, t, other)
             many = a64[there + T[t, T_MULT]]
@@ -166,7 +172,7 @@ def _is_duplicate(a64: Words, a32: Halves, T: Words, t: Int, row: Int, delta: Wo
             if mark > 0:
                 many += delta[mark - 1]
             if many > 0:
-                return True
+                return np.int64(last[mark - 1]) if mark > 0 else np.int64(-1)
 
 
 @bare
@@ -181,28 +187,38 @@ def settle(
     n: Int,
     old: Words,
     new: Words,
-) -> tuple[Int, Int]:
+    may_miss: Int,
+) -> tuple[Int, Int, Int]:
     """Check the batch; then `old` and `new` are the multiplicities, and the new ones hold.
 
-    Returns (OK, -1), or (what is wrong, the change at fault) with nothing changed.
+    Returns (OK, -1, deletes skipped), or (what is wrong, the change at fault, …) with nothing changed.
     """
+    skipped = np.int64(0)
     for i in range(n):
         row = np.int64(touched[i])
         old[i] = a64[record(T, t, row) + T[t, T_MULT]]
         new[i] = old[i] + delta[i]
         wrong = OK
+        if new[i] < 0 and delta[i] < 0 and may_miss:
+            skipped -= new[i]
+            delta[i] -= new[i]
+            new[i] = 0
         if new[i] < 0:
             wrong = NEGATIVE if delta[i] < 0 else TOO_MANY
-        elif T[t, T_KEYED] and new[i] > 0 and (new[i] > 1 or _is_duplicate(a64, a32, T, t, row, delta)):
-            wrong = DUPLICATE_KEY
+        at = np.int64(last[i])
+        if wrong == OK and T[t, T_KEYED] and new[i] > 0:
+            twin = _twin(a64, a32, T, t, row, delta, last)
+            if new[i] > 1 or twin > -2:
+                wrong = DUPLICATE_KEY
+                at = max(at, twin)
         if wrong != OK:
             take_back(a64, a32, T, t, touched, n)
-            return wrong, np.int64(last[i])
+            return wrong, at, skipped
     for i in range(n):
         at = record(T, t, np.int64(touched[i]))
         a64[at + T[t, T_MULT]] = new[i]
         a32[2 * at + T[t, T_MARK]] = 0
-    return OK, np.int64(-1)
+    return OK, np.int64(-1), skipped
 
 
 @bare
@@ -222,3 +238,16 @@ def forget(a64: Words, T: Words, t: Int, touched: Halves, new: Words, n: Int) ->
     for i in range(n):
         if new[i] == 0:
             remove(a64, T, t, np.int64(touched[i]))
+
+
+@bare
+def look_up(a64: Words, T: Words, t: Int, codes: Words, rows: Words) -> None:
+    """Per row of codes the row that the table has now: with its key, if it has one, else with all codes; or -1."""
+    for i in range(len(codes)):
+        if not T[t, T_KEYED]:
+            rows[i] = find(a64, T, t, codes[i])
+            continue
+        row, place = next_with_key(a64, T, t, codes[i], np.int64(-1))
+        while row >= 0 and a64[record(T, t, row) + T[t, T_MULT]] == 0:
+            row, place = next_with_key(a64, T, t, codes[i], place)
+        rows[i] = row

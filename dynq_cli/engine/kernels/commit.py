@@ -39,22 +39,26 @@ def run_commits(
     before: Words,
     after: Words,
     ahead: Words,
-) -> tuple[Int, Int, Int]:
+    may_miss: Int,
+) -> tuple[Int, Int, Int, Int]:
     """Commits that end at the changes `ends`, the first starting at `start`.
 
-    Returns (OK, -1, number of commits), or what is wrong, the change at fault, and how many commits hold:
-    the one at fault has changed nothing, unless a count overflowed.
+    Returns (OK, -1, number of commits, deletes skipped), or what is wrong, the change at fault, and how many
+    commits hold: the one at fault has changed nothing, unless a count overflowed.
     """
+    skipped = np.int64(0)
     for done in range(len(ends)):
-        reason, at, n = collect(
+        reason, at, n, missed = collect(
             a64, a32, T, t, codes, ops, counts, start, ends[done], touched, delta, first, last, np.int64(0), ahead
         )
         if reason != OK:
             take_back(a64, a32, T, t, touched, n)
-            return reason, at, done
-        reason, at = settle(a64, a32, T, t, touched, delta, last, n, old, new)
+            return reason, at, done, skipped
+        skipped += missed
+        reason, at, missed = settle(a64, a32, T, t, touched, delta, last, n, old, new, may_miss)
         if reason != OK:
-            return reason, at, done
+            return reason, at, done, skipped
+        skipped += missed
         for v in leaves:
             reason = update_leaf(
                 a64,
@@ -78,13 +82,13 @@ def run_commits(
                 ahead,
             )
             if reason != OK:
-                return reason, start, done
+                return reason, start, done, skipped
         for k in range(0, len(trees), 2):
             reason = propagate(a64, a32, T, N, lists, trees[k], trees[k + 1], before, after)
             if reason != OK:
-                return reason, start, done
+                return reason, start, done, skipped
         for v in leaves:
             release_leaf(a64, a32, T, N, lists, v, t, touched, old, new, n)
         forget(a64, T, t, touched, new, n)
         start = ends[done]
-    return OK, np.int64(-1), len(ends)
+    return OK, np.int64(-1), len(ends), skipped

@@ -1,12 +1,13 @@
-"""Enumeration: nested loops over the output set, a block of result rows at a time.
+"""Enumeration: result rows, a block at a time, column by column.
 
-A level is a node of the output set; its rows are the live rows of the group that its parent's current
-row says, linked through NEXT. No list on the way is empty while the parent's row is live, so every
-step of every loop yields a row: constant delay. The innermost level is run through in one go, column by
-column; where it begins with the same row as before, as under every combination of its siblings, the run
-before is copied.
+`stages` has the combinations of all levels but the innermost. Under each, the rows of the innermost level are
+a *run* of result rows: they differ in its columns alone. A run that begins with the row with which the one
+before began, as under every combination of siblings, is the same run and copied.
 
-The state between blocks is the current row of every level.
+Runs are short more often than not, so they are written STEP rows at a time without looking at where they
+end: what is too much is written over by the next run, or lies in the margin of the block.
+
+The state between blocks is that of the stages. O(1) per row.
 """
 
 import numpy as np
@@ -15,14 +16,9 @@ from dynq_cli.engine.kernels.cache import bare
 from dynq_cli.engine.kernels.fields import (
     N_CLAMP,
     N_DEGREE,
-    N_GROUP,
-    N_GUARD,
-    N_HEAD,
     N_NEXT,
-    N_PARENT,
     N_TABLE,
     N_VALUE,
-    N_VGID,
     T_MULT,
     T_ROWS,
     T_STRIDE,
@@ -31,42 +27,87 @@ from dynq_cli.engine.kernels.fields import (
     Int,
     Words,
 )
-from dynq_cli.engine.kernels.prefetch import prefetch
-from dynq_cli.engine.kernels.table import record
+from dynq_cli.engine.kernels.stages import (
+    LARGEST,
+    S_FILLED,
+    S_NEXT,
+    S_ORIGIN,
+    S_WARM,
+    is_left,
+    refill,
+    warm,
+)
 
-_LARGEST = 9.2e18
-
-
-@bare
-def _copies(a64: Words, T: Words, N: Words, v: Int, row: Int) -> Int:
-    """The multiplicity that a frontier row contributes, or -1 if it does not fit 63 bits."""
-    if N[v, N_CLAMP]:
-        return np.int64(1)
-    t = N[v, N_TABLE]
-    if N[v, N_DEGREE] == 0:
-        return a64[record(T, t, row) + T[t, T_MULT]]
-    at = record(T, t, row) + N[v, N_VALUE]
-    return a64[at] if a64[at + 1] == 0 and a64[at] >= 0 else np.int64(-1)
+STEP = 8
+# Per run: its entry, where it starts, how long it is, where its like stands, the most copies of a row in it.
+R_ENTRY, R_START, R_LENGTH, R_LIKE, R_MOST, R_FIELDS = range(6)
 
 
-@bare
-def _first_row(a32: Halves, T: Words, N: Words, levels: Words, above: Words, i: Int, current: Words) -> Int:
-    """The first live row of level i under the current row of its parent; the root has row 0."""
-    v = levels[i]
-    g = np.int64(0) if above[i] < 0 else current[above[i]]
-    if not N[v, N_GUARD]:
-        g = np.int64(a32[2 * record(T, N[N[v, N_PARENT], N_TABLE], g) + N[v, N_VGID]])
-    return np.int64(a32[2 * record(T, N[v, N_GROUP], g) + N[v, N_HEAD]])
+@bare(inline="always")
+def _copy_step(column: Words, to: Int, start: Int) -> None:
+    """STEP words within a column; all are read before any is written."""
+    a, b, c, d = column[start], column[start + 1], column[start + 2], column[start + 3]
+    e, f, g, h = column[start + 4], column[start + 5], column[start + 6], column[start + 7]
+    column[to], column[to + 1], column[to + 2], column[to + 3] = a, b, c, d
+    column[to + 4], column[to + 5], column[to + 6], column[to + 7] = e, f, g, h
 
 
 @bare
-def start(a32: Halves, T: Words, N: Words, levels: Words, above: Words, current: Words) -> Int:
-    """Stand before the first result row; False if there is none."""
-    for i in range(len(levels)):
-        current[i] = _first_row(a32, T, N, levels, above, i, current)
-        if current[i] < 0:
+def _outer_column(column: Words, codes: Words, runs: Words, n: Int) -> None:
+    """A column of an outer level: one code to a run."""
+    for k in range(n):
+        code, start = codes[runs[k, R_ENTRY]], runs[k, R_START]
+        for j in range(STEP):
+            column[start + j] = code
+        for to in range(start + STEP, start + runs[k, R_LENGTH], STEP):
+            for j in range(STEP):
+                column[to + j] = code
+
+
+@bare
+def _inner_column(a64: Words, at: Int, stride: Int, column: Words, inner: Words, runs: Words, n: Int) -> None:
+    """A column of the innermost level, which stands at `at` in row 0: gathered, or copied."""
+    for k in range(n):
+        start, length, like = runs[k, R_START], runs[k, R_LENGTH], runs[k, R_LIKE]
+        if like == start:
+            for j in range(start, start + length):
+                column[j] = a64[at + inner[j] * stride]
+            continue
+        _copy_step(column, start, like)
+        for done in range(STEP, length, STEP):
+            _copy_step(column, start + done, like + done)
+
+
+@bare
+def _copies(column: Words, many: Words, copies: Words, runs: Words, n: Int) -> Int:
+    """Copies of each row: those of the entry times those of the innermost row. False if one does not fit 63 bits."""
+    for k in range(n):
+        outer, start, like = copies[runs[k, R_ENTRY]], runs[k, R_START], runs[k, R_LIKE]
+        if float(outer) * float(runs[k, R_MOST]) > LARGEST:
             return False
+        for done in range(0, runs[k, R_LENGTH], STEP):
+            for j in range(done, done + STEP):
+                column[start + j] = outer * many[like + j]
     return True
+
+
+@bare
+def _most(a64: Words, T: Words, N: Words, v: Int, inner: Words, many: Words, start: Int, stop: Int) -> Int:
+    """Gather the multiplicities of rows of the innermost level; the largest, or -1 if one does not fit 63 bits."""
+    if N[v, N_CLAMP]:
+        for j in range(start, stop):
+            many[j] = 1
+        return np.int64(1)
+    t, is_leaf = N[v, N_TABLE], N[v, N_DEGREE] == 0
+    at, stride = T[t, T_ROWS] + (T[t, T_MULT] if is_leaf else N[v, N_VALUE]), T[t, T_STRIDE]
+    most = np.int64(1)
+    for j in range(start, stop):
+        place = at + inner[j] * stride
+        if a64[place] < 0 or (not is_leaf and a64[place + 1] != 0):
+            return np.int64(-1)
+        many[j] = a64[place]
+        most = max(most, many[j])
+    return most
 
 
 @bare
@@ -78,121 +119,93 @@ def fill(
     levels: Words,
     above: Words,
     frontier: Flags,
-    current: Words,
     column_level: Words,
     column_position: Words,
-    out: Words,
-    rows: Words,
-    copies: Words,
     counted: Int,
+    rows: Words,
+    origin: Words,
+    codes: Words,
+    copies: Words,
+    heads: Words,
+    state: Words,
+    walkers: Words,
+    places: Words,
+    runs: Words,
+    inner: Words,
+    many: Words,
+    out: Words,
+    out_copies: Words,
 ) -> tuple[Int, Int]:
-    """Fill the columns of `out` (and `copies`, if counted) from the current rows on.
+    """Fill the columns of `out` (and `out_copies`, if counted), which have a margin of STEP words.
 
-    Returns (rows written, whether more follow); (-1, _) if a multiplicity does not fit 63 bits. After
-    a full block the current rows are those of the next result row. O(1) per row.
+    Returns (rows written, whether more follow); (-1, _) if a multiplicity does not fit 63 bits.
     """
-    size, width, last = out.shape[1], len(column_level), len(levels) - 1
-    inner = levels[last]
-    table, following = N[inner, N_TABLE], N[inner, N_NEXT]
-    records, stride = T[table, T_ROWS], T[table, T_STRIDE]
+    size, s = out.shape[1] - STEP, len(levels)
+    v = levels[s - 1]
+    t, following = N[v, N_TABLE], N[v, N_NEXT]
+    start, stride = T[t, T_ROWS], T[t, T_STRIDE]
     filled = 0
-    run_head, run_begin, run_end = np.int64(-1), 0, 0
+    # The last run that was gathered whole.
+    head, like, length, most = np.int64(-1), 0, 0, np.int64(1)
     while True:
-        begin, row = filled, current[last]
-        again = row == run_head and filled + run_end - run_begin <= size
-        if again:
-            for k in range(run_begin, run_end):
-                rows[filled] = rows[k]
-                filled += 1
-            row = np.int64(-1)
-        else:
-            run_head, run_begin = row, begin
-            while row >= 0 and filled < size:
-                rows[filled] = row
-                filled += 1
-                row = np.int64(a32[2 * (records + row * stride) + following])
-            run_end = filled
-            if row >= 0:
-                run_head = np.int64(-1)
-        for c in range(width):
-            i = column_level[c]
-            if i == last:
-                if again:
-                    for k in range(filled - begin):
-                        out[c, begin + k] = out[c, run_begin + k]
-                else:
-                    at = records + column_position[c]
-                    for k in range(begin, filled):
-                        out[c, k] = a64[at + rows[k] * stride]
+        n, e, row = 0, state[s, S_ORIGIN], state[s, S_NEXT]
+        while filled < size and e < state[s - 1, S_FILLED]:
+            if e == state[s, S_WARM]:
+                warm(a64, a32, T, N, levels, above, s, rows, origin, heads, state, walkers, places)
+            if row < 0:
+                row = heads[s, e]
+            if row == head and filled + length <= size:
+                row = np.int64(-1)
             else:
-                code = a64[record(T, N[levels[i], N_TABLE], current[i]) + column_position[c]]
-                for k in range(begin, filled):
-                    out[c, k] = code
-        if counted and not _count_run(a64, T, N, levels, frontier, current, rows, copies, begin, filled):
+                head, like = row, filled
+                at = filled
+                while row >= 0 and at < size:
+                    inner[at] = row
+                    at += 1
+                    row = np.int64(a32[2 * (start + row * stride) + following])
+                length = at - like
+                if row >= 0:
+                    head = np.int64(-1)
+                if counted:
+                    most = _most(a64, T, N, v, inner, many, like, at)
+                    if most < 0:
+                        return -1, False
+            runs[n, R_ENTRY], runs[n, R_START], runs[n, R_LENGTH] = e, filled, length
+            runs[n, R_LIKE], runs[n, R_MOST] = like, most
+            n += 1
+            filled += length
+            if row < 0:
+                e += 1
+        state[s, S_ORIGIN], state[s, S_NEXT] = e, row
+        for c in range(len(column_level)):
+            if column_level[c] == s - 1:
+                _inner_column(a64, start + column_position[c], stride, out[c], inner, runs, n)
+            else:
+                _outer_column(out[c], codes[s - 1, c], runs, n)
+        if counted and not _copies(out_copies, many, copies[s - 1], runs, n):
             return -1, False
-        current[last] = row
-        if row < 0 and not _advance(a64, a32, T, N, levels, above, current):
+        if not is_left(state):
             return filled, False
         if filled == size:
             return filled, True
-
-
-@bare
-def _count_run(
-    a64: Words,
-    T: Words,
-    N: Words,
-    levels: Words,
-    frontier: Flags,
-    current: Words,
-    rows: Words,
-    copies: Words,
-    begin: Int,
-    end: Int,
-) -> Int:
-    """The multiplicities of a run of the innermost level; False if one does not fit 63 bits."""
-    last = len(levels) - 1
-    outer = np.int64(1)
-    for i in range(last):
-        if frontier[i]:
-            many = _copies(a64, T, N, levels[i], current[i])
-            if many < 0 or float(outer) * float(many) > _LARGEST:
-                return False
-            outer *= many
-    v = levels[last]
-    if N[v, N_CLAMP]:
-        for k in range(begin, end):
-            copies[k] = outer
-        return True
-    t, is_leaf = N[v, N_TABLE], N[v, N_DEGREE] == 0
-    at = T[t, T_ROWS] + (T[t, T_MULT] if is_leaf else N[v, N_VALUE])
-    stride = T[t, T_STRIDE]
-    for k in range(begin, end):
-        many = a64[at + rows[k] * stride]
-        too_wide = many < 0 or (not is_leaf and a64[at + rows[k] * stride + 1] != 0)
-        if too_wide or float(outer) * float(many) > _LARGEST:
-            return False
-        copies[k] = outer * many
-    return True
-
-
-@bare
-def _advance(a64: Words, a32: Halves, T: Words, N: Words, levels: Words, above: Words, current: Words) -> Int:
-    """The next combination after the innermost level has run out; False after the last one."""
-    i = len(levels) - 2
-    while i >= 0:
-        v = levels[i]
-        t, following = N[v, N_TABLE], N[v, N_NEXT]
-        row = np.int64(a32[2 * record(T, t, current[i]) + following])
-        current[i] = row
-        if row >= 0:
-            # The row after this one is wanted when the levels below have run out.
-            after = np.int64(a32[2 * record(T, t, row) + following])
-            prefetch(a64, record(T, t, max(after, np.int64(0))))
-            break
-        i -= 1
-    if i < 0:
-        return False
-    for j in range(i + 1, len(levels)):
-        current[j] = _first_row(a32, T, N, levels, above, j, current)
-    return True
+        if not refill(
+            a64,
+            a32,
+            T,
+            N,
+            levels,
+            above,
+            frontier,
+            column_level,
+            column_position,
+            counted,
+            rows,
+            origin,
+            codes,
+            copies,
+            heads,
+            state,
+            walkers,
+            places,
+        ):
+            return -1, False

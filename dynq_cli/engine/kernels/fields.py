@@ -74,8 +74,9 @@ Int = Any
     N_LEAF_ROW,  # narrow, per base row: its row of the leaf, or -1; none if every base row is its own leaf row
     N_SOURCE,  # lists: per variable of a leaf the base column, or -(i + 1) for computed column i
     N_FILTER,  # which column of the batch's filters applies, or -1
+    N_WATCH,  # where in the arena the rows whose payload changes are noted: how many, how many fit, row ids; or -1
     N_FIELDS,
-) = range(27)
+) = range(28)
 
 # The lower half of a slot: row + 1; the upper half is the row's tag.
 ROW_OF_SLOT = 0xFFFFFFFF
@@ -83,5 +84,5 @@ ROW_OF_SLOT = 0xFFFFFFFF
 # What can be wrong with a batch; all but the last are found before anything has changed.
 OK, NEGATIVE, DUPLICATE_KEY, NO_SUCH_KEY, TOO_MANY, OVERFLOW = range(6)
 
-# How a change is meant.
-INSERT, DELETE, UPSERT, DELETE_KEY = range(4)
+# How a change is meant. Those that may miss are skipped where there is nothing to delete.
+INSERT, DELETE, UPSERT, DELETE_KEY, MAY_DELETE, MAY_DELETE_KEY = range(6)

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.cache import bare
 from dynq_cli.engine.kernels.codes import NULL, UNKNOWN
 
 Bytes = npt.NDArray[np.uint8]
@@ -44,7 +44,7 @@ class Flat(NamedTuple):
     slots: Int32s
 
 
-@kernel
+@bare
 def word(data: Bytes, start: int) -> np.uint64:
     """Eight bytes from `start`, the first one lowest."""
     # An unsigned index spares numba's test for negative ones; the eight loads then become one.
@@ -55,7 +55,7 @@ def word(data: Bytes, start: int) -> np.uint64:
     return found
 
 
-@kernel
+@bare
 def tail(data: Bytes, start: int, end: int) -> np.uint64:
     """Fewer than eight bytes."""
     found = np.uint64(0)
@@ -64,7 +64,7 @@ def tail(data: Bytes, start: int, end: int) -> np.uint64:
     return found
 
 
-@kernel
+@bare
 def hash_bytes(data: Bytes, start: int, end: int) -> np.uint64:
     """A hash of the bytes and their number that never changes: it is kept on disk."""
     mixed = _SEED ^ (np.uint64(end - start) * _ROUND)
@@ -81,7 +81,7 @@ def hash_bytes(data: Bytes, start: int, end: int) -> np.uint64:
     return mixed ^ (mixed >> _MIX_SHIFT)
 
 
-@kernel
+@bare
 def same_bytes(left: Bytes, at: int, right: Bytes, start: int, length: int) -> bool:
     i = 0
     while i + 8 <= length:
@@ -91,7 +91,7 @@ def same_bytes(left: Bytes, at: int, right: Bytes, start: int, length: int) -> b
     return bool(tail(left, at + i, at + length) == tail(right, start + i, start + length))
 
 
-@kernel
+@bare
 def find_slot(
     known_data: Bytes,
     known_offsets: Int64s,
@@ -116,7 +116,7 @@ def find_slot(
     return int(slot)
 
 
-@kernel
+@bare
 def intern_rows(
     table: Flat, count: int, offsets: Int64s, data: Bytes, valid: Flags, first: int, ids: Int64s
 ) -> tuple[int, int]:
@@ -151,7 +151,7 @@ def intern_rows(
     return len(ids), count
 
 
-@kernel
+@bare
 def look_up_rows(table: Flat, offsets: Int64s, data: Bytes, valid: Flags, ids: Int64s) -> None:
     """Like `intern_rows`, but a value that is not there is UNKNOWN."""
     known_data, known_offsets, hashes, slots = table
@@ -165,7 +165,7 @@ def look_up_rows(table: Flat, offsets: Int64s, data: Bytes, valid: Flags, ids: I
         ids[row] = known if known >= 0 else UNKNOWN
 
 
-@kernel
+@bare
 def fill_slots(slots: Int32s, hashes: Hashes, count: int) -> None:
     """Put the ids below `count` into slots that are all empty."""
     mask = len(slots) - 1
@@ -176,7 +176,7 @@ def fill_slots(slots: Int32s, hashes: Hashes, count: int) -> None:
         slots[slot] = known
 
 
-@kernel
+@bare
 def drop_largest(table: Flat, count: int, kept: int) -> None:
     """Empty the slots of the ids from `kept` to `count`."""
     _, _, hashes, slots = table
@@ -188,7 +188,7 @@ def drop_largest(table: Flat, count: int, kept: int) -> None:
         slots[slot] = -1
 
 
-@kernel
+@bare
 def gather_offsets(table: Flat, ids: Int64s, offsets: Int64s) -> None:
     """Where each id's value begins and ends once they lie one after the other; NULL is empty."""
     known_offsets = table.offsets
@@ -199,7 +199,7 @@ def gather_offsets(table: Flat, ids: Int64s, offsets: Int64s) -> None:
         offsets[row + 1] = offsets[row] + length
 
 
-@kernel
+@bare
 def gather_bytes(table: Flat, ids: Int64s, offsets: Int64s, data: Bytes) -> None:
     """Copy each id's value to its place."""
     known_data, known_offsets, _, _ = table

@@ -6,38 +6,42 @@ knows the next few dozen places it will look at asks for all of them first, so t
 
 from typing import Any
 
-from llvmlite import ir
-from numba import types
-from numba.core import cgutils
-from numba.extending import intrinsic
-
-from dynq_cli.engine.kernels.cache import bare
+from dynq_cli.engine.kernels.cache import bare, before_compiling
 from dynq_cli.engine.kernels.fields import Words
 
-_cgutils: Any = cgutils
 # How many places are asked for at a time.
 AHEAD = 32
+_prefetch: Any
 
 
-def _generate_prefetch(typing: Any, array: Any, index: Any) -> Any:
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        kind = signature.args[0]
-        struct = context.make_array(kind)(context, builder, arguments[0])
-        place = _cgutils.get_item_pointer(context, builder, kind, struct, [arguments[1]], wraparound=False)
-        bytes_ = builder.bitcast(place, ir.IntType(8).as_pointer())
-        number = ir.IntType(32)
-        ask = _cgutils.get_or_insert_function(
-            builder.module,
-            ir.FunctionType(ir.VoidType(), [bytes_.type, number, number, number]),
-            "llvm.prefetch.p0" if "opaque" in str(bytes_.type) else "llvm.prefetch.p0i8",
-        )
-        builder.call(ask, [bytes_, number(0), number(3), number(1)])
-        return context.get_dummy_value()
+@before_compiling
+def _make_prefetch() -> None:
+    global _prefetch
+    from llvmlite import ir
+    from numba import types
+    from numba.core import cgutils
+    from numba.extending import intrinsic
 
-    return types.void(array, types.intp), generate
+    helpers: Any = cgutils
 
+    def ask(typing: Any, array: Any, index: Any) -> Any:
+        def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind = signature.args[0]
+            struct = context.make_array(kind)(context, builder, arguments[0])
+            place = helpers.get_item_pointer(context, builder, kind, struct, [arguments[1]], wraparound=False)
+            bytes_ = builder.bitcast(place, ir.IntType(8).as_pointer())
+            number = ir.IntType(32)
+            function = helpers.get_or_insert_function(
+                builder.module,
+                ir.FunctionType(ir.VoidType(), [bytes_.type, number, number, number]),
+                "llvm.prefetch.p0" if "opaque" in str(bytes_.type) else "llvm.prefetch.p0i8",
+            )
+            builder.call(function, [bytes_, number(0), number(3), number(1)])
+            return context.get_dummy_value()
 
-_prefetch: Any = intrinsic(_generate_prefetch)
+        return types.void(array, types.intp), generate
+
+    _prefetch = intrinsic(ask)
 
 
 @bare(inline="always")

@@ -37,6 +37,7 @@ from dynq_cli.engine.kernels.fields import (
     N_VGID,
     N_VHEAD,
     N_VNEXT,
+    N_WATCH,
     N_WIDTH,
     OK,
     OVERFLOW,
@@ -78,6 +79,11 @@ def _move(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int, old: Wo
         elif was and not now:
             unlink(a32, T, t, row, 2 * at + N[v, N_HEAD], N[v, N_NEXT], N[v, N_PREV])
     enqueue(a32, T, group, g)
+    watch = N[v, N_WATCH]
+    if watch >= 0:
+        if a64[watch] < a64[watch + 1]:
+            a64[watch + 2 + a64[watch]] = row
+        a64[watch] += 1
     return fits
 
 

@@ -1,0 +1,57 @@
+"""One Arrow table as the changes of a commit: columns by name, `_change_type` and `_count` where it has them."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from dynq_cli.engine import kinds as k
+from dynq_cli.engine.codes import Codes
+from dynq_cli.engine.dictionary import Dictionaries
+from dynq_cli.engine.engine import Changes
+from dynq_cli.engine.ingest import RowError, encode_rows, operations
+from dynq_cli.engine.kernels.fields import Bytes
+from dynq_cli.engine.layout import BaseLayout
+
+# Arrow turns a Python value into a scalar at every call, which takes longer than a small batch.
+_INSERT, _DELETE, _FALSE = pa.scalar("insert"), pa.scalar("delete"), pa.scalar(False)
+
+
+def changes_of(table: pa.Table, base: BaseLayout, dictionaries: Dictionaries, ends: Codes | None = None) -> Changes:
+    """The changes that a table of rows says, of one commit or of those that end before `ends`. Raises RowError."""
+    names = set(table.column_names)
+    columns = {name: table[name] for name in base.order if name in names}
+    kinds = kinds_of(table["_change_type"]) if "_change_type" in names else np.zeros(len(table), np.int8)
+    counts = counts_of(table["_count"]) if "_count" in names else np.ones(len(table), np.int64)
+    return operations(encode_rows(columns, kinds, counts, base, dictionaries), base, ends=ends)
+
+
+def kinds_of(words: pa.ChunkedArray) -> Bytes:
+    """The kinds that the words of `_change_type` are. RowError for any other."""
+    if not len(words):
+        return np.zeros(0, np.int8)
+    texts = words.cast(pa.string())
+    # The two that most logs have nothing else of, without looking at the text of each row.
+    deleted = pc.equal(texts, _DELETE).fill_null(_FALSE)
+    if (pc.sum(deleted).as_py() or 0) == len(texts) - (pc.sum(pc.equal(texts, _INSERT)).as_py() or 0):
+        return np.asarray(deleted.to_numpy(), np.int8)
+    coded = pa.concat_arrays(texts.chunks).dictionary_encode()
+    known = np.array([k.WORDS.get(word.lower(), -1) for word in coded.dictionary.to_pylist()] or [-1], np.int8)
+    kinds: Bytes = np.where(coded.is_valid(), known[coded.indices.fill_null(0).to_numpy()], np.int8(-1))
+    if (kinds < 0).any():
+        row = int((kinds < 0).argmax())
+        word = texts[row].as_py()
+        said = "NULL" if word is None else repr(word)
+        raise RowError(row, "_change_type", f"{said} is none of {', '.join(k.WORDS)}")
+    return kinds
+
+
+def counts_of(column: pa.ChunkedArray) -> Codes:
+    """The copies that `_count` says. RowError for less than one."""
+    counts: Codes = column.cast(pa.int64()).fill_null(0).to_numpy()
+    wrong = counts < 1
+    if wrong.any():
+        row = int(wrong.argmax())
+        raise RowError(row, "_count", f"{counts[row]} copies; write 1 or more")
+    return np.ascontiguousarray(counts)

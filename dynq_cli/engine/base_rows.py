@@ -1,0 +1,51 @@
+"""The rows of a base table as Arrow: what the changes of a relation add up to.
+
+    base_rows(live, relation) = every row once, its columns as the spec has them, and `_count`, its copies
+
+Rows come in the order of their ids. O(block) memory; it reads what the engine holds and changes nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+
+from dynq_cli.engine.codes import arrow_type, decode
+from dynq_cli.engine.engine import BLOCK
+from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.live import Live
+from dynq_cli.errors import UsageError
+from dynq_cli.spec.model import Relation
+
+
+def base_schema(relation: Relation) -> pa.Schema:
+    """The columns of `base_rows`."""
+    fields = [pa.field(c.name, arrow_type(c.type), c.nullable) for c in relation.columns]
+    return pa.schema([*fields, pa.field("_count", pa.int64(), False)])
+
+
+def base_rows(live: Live, relation: str, block: int = BLOCK) -> Iterator[pa.RecordBatch]:
+    """Every row of a relation once, with its copies (of a keyed one: 1); batches of at most `block` rows.
+
+    Changes applied before all are read may or may not be seen.
+    """
+    if relation not in live.layout.bases:
+        raise UsageError(f"no relation {relation} in the spec; there is {', '.join(live.layout.bases)}")
+    base = live.layout.bases[relation]
+    schema = base_schema(base.relation)
+    places = [(c, base.order.index(c.name)) for c in base.relation.columns]
+    start = 0
+    while start < (used := int(live.engine.arena.T[base.table, f.T_USED])):
+        arena, stop = live.engine.arena, min(start + block, used)
+        table = arena.T[base.table]
+        first, stride = int(table[f.T_ROWS]), int(table[f.T_STRIDE])
+        records = arena.a64[first + start * stride : first + stop * stride].reshape(-1, stride)
+        copies = records[:, table[f.T_MULT]]
+        # A row that was freed has no copies, and a link where its first code was.
+        here = np.flatnonzero(copies)
+        if len(here):
+            columns = [decode(records[here, at], c.type, live.dictionaries, nullable=c.nullable) for c, at in places]
+            yield pa.RecordBatch.from_arrays([*columns, pa.array(copies[here])], schema=schema)
+        start = stop

@@ -1,0 +1,208 @@
+"""What came and went between two engines of one layout, of which one was made from the other by one commit.
+
+    result(old) + differences(old, new) = result(new)
+
+Both have the same row ids for the rows that are in both: `old` was a copy of `new`, took one commit, and noted the
+rows of the frontier that it changed. Work is that of the commit and of the rows that have changed; see
+`kernels.dirty`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynq_cli.engine.engine import BLOCK, Engine
+from dynq_cli.engine.kernels import dirty as d
+from dynq_cli.engine.kernels import dirty_walk as w
+from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.kernels.fields import Words
+from dynq_cli.engine.layout import TreeLayout
+from dynq_cli.engine.reading import OverflowedError
+
+
+class Changed(NamedTuple):
+    """Rows that came, or went: codes, a column per variable, and how many copies of each."""
+
+    is_insert: bool
+    codes: Words
+    copies: Words
+
+
+def watch(engine: Engine, query: str, room: int) -> None:
+    """Have an engine note the rows that a commit changes in a query's frontier, as far as so many fit."""
+    tree = engine.layout.trees[query]
+    for node in _frontier(tree):
+        engine.arena.watch(node, room)
+
+
+def is_noted(engine: Engine, query: str) -> bool:
+    """Whether all of them did fit."""
+    return all(engine.arena.watched(node) is not None for node in _frontier(engine.layout.trees[query]))
+
+
+def _frontier(tree: TreeLayout) -> list[int]:
+    return [node for node, is_frontier in zip(tree.levels, tree.frontier, strict=True) if is_frontier]
+
+
+def differences(old: Engine, new: Engine, query: str, variables: list[str], block: int = BLOCK) -> Iterator[Changed]:
+    """What went, then what came. Of a set, rows; of a bag, also how many copies. O(block) memory beside the marks."""
+    tree = new.layout.trees[query]
+    is_set = tree.plan.query.semantics == "set"
+    if not tree.levels:
+        yield from _nullary(old.count(query)[0], new.count(query)[0], is_set)
+        return
+    frontier = _frontier(tree)
+    dirty = [_dirty(old, new, node) if node in frontier else None for node in tree.levels]
+    for side, is_insert in ((old, False), (new, True)):
+        other = old if is_insert else new
+        if not side.count(query)[0]:
+            continue
+        for rows in _Side(side, tree, dirty).combinations(block):
+            here, there = _copies(side, tree, rows), _copies(other, tree, rows)
+            came = np.zeros(len(here), np.int64)
+            if is_set or is_insert:
+                # What is on both sides was seen from the old one.
+                gone = np.where(there == 0, here, 0)
+            else:
+                gone, came = np.maximum(here - there, 0), np.maximum(there - here, 0)
+            for sign, many in ((is_insert, gone), (not is_insert, came)):
+                kept = np.flatnonzero(many)
+                if len(kept):
+                    yield Changed(sign, _codes(side, tree, rows[:, kept], variables), many[kept])
+
+
+def _nullary(before: int, after: int, is_set: bool) -> Iterator[Changed]:
+    if is_set:
+        before, after = min(before, 1), min(after, 1)
+    if before != after:
+        if abs(after - before) >= 2**63:
+            raise OverflowedError
+        yield Changed(after > before, np.zeros((0, 1), np.int64), np.array([abs(after - before)], np.int64))
+
+
+def _values(engine: Engine, node: int, rows: Words) -> Words:
+    a = engine.arena
+    values = np.empty((2, len(rows)), np.int64)
+    w.values_of(a.a64, a.a32, a.T, a.N, node, rows, values)
+    return values
+
+
+def _dirty(old: Engine, new: Engine, node: int) -> Words:
+    """The rows of a frontier node that are not the same in both."""
+    rows = old.arena.watched(node)
+    assert rows is not None
+    changed: Words = rows[(_values(old, node, rows) != _values(new, node, rows)).any(axis=0)]
+    return changed
+
+
+def _copies(engine: Engine, tree: TreeLayout, rows: Words) -> Words:
+    a = engine.arena
+    many = np.empty(rows.shape[1], np.int64)
+    frontier = np.array(tree.frontier, np.bool_)
+    if not w.copies_of(a.a64, a.a32, a.T, a.N, np.array(tree.levels, np.int64), frontier, rows, many):
+        raise OverflowedError
+    return many
+
+
+def _codes(engine: Engine, tree: TreeLayout, rows: Words, variables: list[str]) -> Words:
+    a = engine.arena
+    codes = np.empty((len(variables), rows.shape[1]), np.int64)
+    for i, variable in enumerate(variables):
+        place = tree.places[variable]
+        w.gather(a.a64, a.T, a.N, tree.levels[place.level], place.position, rows[place.level], codes[i])
+    return codes
+
+
+class _Side:
+    """One engine with the marks of what is dirty in it; see `kernels.dirty` for the arrays."""
+
+    def __init__(self, engine: Engine, tree: TreeLayout, dirty: list[Words | None]) -> None:
+        self._arena = a = engine.arena
+        self._root = tree.root
+        above = [_above(a.N, tree, node) for node in tree.levels]
+        children: dict[int, list[int]] = {level: [] for level in range(-1, len(above))}
+        for level, up in enumerate(above):
+            children[up].append(level)
+        self._roots = len(children[-1])
+        self._order = np.array([children[up].index(level) for level, up in enumerate(above)], np.int64)
+        self._slots = np.array(_slots(children), np.int64)
+        self._below = np.array([child for level in children for child in children[level]], np.int64)
+        self._L = np.zeros((len(above), d.L_FIELDS), np.int64)
+        rows = groups = 0
+        place = self._roots
+        for level, node in enumerate(tree.levels):
+            self._L[level, [d.L_NODE, d.L_ROWS, d.L_GROUPS, d.L_ABOVE]] = node, rows, groups, above[level]
+            self._L[level, [d.L_FRONTIER, d.L_BELOW, d.L_MANY]] = tree.frontier[level], place, len(children[level])
+            rows += int(a.T[a.N[node, f.N_TABLE], f.T_USED])
+            groups += int(a.T[a.N[node, f.N_GROUP], f.T_USED])
+            place += len(children[level])
+        # Zeros that nobody touches cost addresses, not memory.
+        self._marks, self._groups = np.zeros(rows, np.int8), np.zeros(groups, np.int8)
+        self._links, self._heads = np.zeros((rows, 2), np.int32), np.zeros((groups, 3), np.int32)
+        self._mark(dirty)
+
+    def _mark(self, dirty: list[Words | None]) -> None:
+        a, L, marks, links, heads = self._arena, self._L, self._marks, self._links, self._heads
+        for level, rows in enumerate(dirty):
+            if rows is not None:
+                d.start(a.a64, a.a32, a.T, a.N, L, level, rows, marks, links, heads)
+        d.climb(a.a64, a.a32, a.T, a.N, L, marks, links, heads)
+        d.judge(a.a32, a.T, a.N, L, self._below, marks, links, heads, self._groups)
+        many = d.ask(a.a32, a.T, a.N, L, self._below, self._root, self._roots, marks, links, heads, self._groups)
+        self._lists, self._ends = np.empty(int(many), np.int64), np.empty(int(many), np.int64)
+        d.list_clean(a.a32, a.T, a.N, L, marks, heads, self._lists, self._ends)
+
+    def combinations(self, block: int) -> Iterator[Words]:
+        """The rows of all levels, by level, of every combination that has a dirty row."""
+        a, n = self._arena, len(self._L)
+        current, cursor = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        modes, choices = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
+        modes[0] = d.DIRTY
+        out: NDArray[np.int64] = np.empty((n, block), np.int64)
+        more, started = True, False
+        while more:
+            filled, more = w.walk(
+                a.a32,
+                a.T,
+                a.N,
+                self._L,
+                self._below,
+                self._order,
+                self._slots,
+                self._root,
+                self._roots,
+                self._marks,
+                self._links,
+                self._heads,
+                self._groups,
+                self._lists,
+                self._ends,
+                current,
+                modes,
+                choices,
+                cursor,
+                started,
+                out,
+            )
+            started = True
+            if filled:
+                yield out[:, :filled]
+
+
+def _above(nodes: Words, tree: TreeLayout, node: int) -> int:
+    parent = int(nodes[node, f.N_PARENT])
+    return tree.levels.index(parent) if parent in tree.levels else -1
+
+
+def _slots(children: dict[int, list[int]]) -> list[tuple[int, int]]:
+    """The wheels of the walk: the rows of each level, and before the children of a row the choice of one."""
+    slots = [(-1, 1)]
+    for level in range(len(children) - 1):
+        slots.append((level, 0))
+        if children[level]:
+            slots.append((level, 1))
+    return slots

@@ -1,0 +1,23 @@
+"""The versions of installed libraries, without importing them or what reads packages' metadata.
+
+`importlib.metadata` takes longer to import than a small state to open; the version stands in the name of a
+directory beside the library.
+"""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+
+
+def version_of(library: str) -> str:
+    """The installed version of a library whose distribution has its name."""
+    spec = find_spec(library)
+    if spec is not None and spec.origin is not None:
+        beside = os.path.dirname(os.path.dirname(spec.origin))
+        found = [name for name in os.listdir(beside) if name.startswith(f"{library}-") and name.endswith(".dist-info")]
+        if len(found) == 1:
+            return found[0].removeprefix(f"{library}-").removesuffix(".dist-info")
+    from importlib.metadata import version
+
+    return version(library)

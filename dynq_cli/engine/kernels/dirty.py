@@ -1,0 +1,291 @@
+"""Marking the part of a result that has changed, on one side: as it was, or as it is.
+
+Rows of the frontier are *dirty* if they are live on this side and have another payload, or none, on the other. A
+result row has changed only if a row of the frontier in it is dirty; `dirty_walk` gives those combinations and no
+others, each once.
+
+- `climb` marks the rows above dirty ones: a row is *dirty below* if a combination below it has a dirty row. Each
+  group lists the rows in it that are.
+- `judge` finds the rows without a *clean* combination below them: one in which no row is dirty.
+- `ask` finds the groups whose clean rows the walk will go through, and `list_clean` lists them past unclean ones.
+
+All marks lie in side arrays of zeros, by row or by group of each level, so that untouched rows cost nothing: links
+are a row + 1, or 0. Work is that of the marks and of the rows that come out.
+"""
+
+import numpy as np
+
+from dynq_cli.engine.kernels.cache import bare
+from dynq_cli.engine.kernels.fields import (
+    N_CLAMP,
+    N_DEGREE,
+    N_GID,
+    N_GROUP,
+    N_GUARD,
+    N_HEAD,
+    N_LEAF_ROW,
+    N_NEXT,
+    N_TABLE,
+    N_VALUE,
+    N_VGID,
+    N_VHEAD,
+    N_VNEXT,
+    T_MULT,
+    T_REFS,
+    T_USED,
+    Bytes,
+    Halves,
+    Int,
+    Words,
+)
+from dynq_cli.engine.kernels.table import record
+
+# Marks of a row, and of a group.
+IS_DIRTY, NO_CLEAN = 1, 2
+WITHOUT, WITH, ASKED = 1, 2, 4
+ANY, CLEAN, DIRTY = 0, 1, 2
+# Per level: where its marks by row and by group start, the level above, whether it is of the frontier, its first
+# child in `below`, and the first of its rows that are dirty below.
+(L_NODE, L_ROWS, L_GROUPS, L_ABOVE, L_FRONTIER, L_BELOW, L_MANY, L_QUEUE, L_ASKED, L_FIELDS) = range(10)
+
+
+@bare
+def value_of(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int) -> tuple[Int, Int]:
+    """The multiplicity of a row of node v in two lanes; 0 for a row id that is not in use."""
+    t = N[v, N_TABLE]
+    if row >= T[t, T_USED]:
+        return np.int64(0), np.int64(0)
+    at = record(T, t, row)
+    if N[v, N_DEGREE] > 0:
+        return a64[at + N[v, N_VALUE]], a64[at + N[v, N_VALUE] + 1]
+    many = a64[at + T[t, T_MULT]]
+    # A leaf without a table of its own has base rows, of which its filter may keep some out.
+    if N[v, N_LEAF_ROW] >= 0 and T[t, T_REFS] < 0 and many > 0 and a32[2 * at + N[v, N_LEAF_ROW]] < 0:
+        many = np.int64(0)
+    if N[v, N_CLAMP] and many > 1:
+        many = np.int64(1)
+    return many, np.int64(0)
+
+
+@bare
+def _is_live(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int) -> Int:
+    lo, hi = value_of(a64, a32, T, N, v, row)
+    return lo != 0 or hi != 0
+
+
+@bare(inline="always")
+def _group_of(a32: Halves, T: Words, N: Words, v: Int, row: Int) -> Int:
+    """The group that a row of node v is in."""
+    return np.int64(a32[2 * record(T, N[v, N_TABLE], row) + N[v, N_GID]])
+
+
+@bare(inline="always")
+def group_below(a32: Halves, T: Words, N: Words, c: Int, t: Int, row: Int) -> Int:
+    """The group of child c that a row of the parent, whose table is t, reads."""
+    if N[c, N_GUARD]:
+        return row
+    return np.int64(a32[2 * record(T, t, row) + N[c, N_VGID]])
+
+
+@bare
+def _mark(
+    a32: Halves, T: Words, N: Words, L: Words, level: Int, row: Int, marks: Bytes, links: Halves, heads: Halves
+) -> None:
+    """A row is dirty below: it joins the list of its group, and the queue of its level."""
+    at = L[level, L_ROWS] + row
+    if marks[at] & IS_DIRTY:
+        return
+    marks[at] |= IS_DIRTY
+    g = L[level, L_GROUPS] + _group_of(a32, T, N, L[level, L_NODE], row)
+    links[at, 0] = heads[g, 0]
+    heads[g, 0] = row + 1
+    links[at, 1] = L[level, L_QUEUE]
+    L[level, L_QUEUE] = row + 1
+
+
+@bare
+def start(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    L: Words,
+    level: Int,
+    rows: Words,
+    marks: Bytes,
+    links: Halves,
+    heads: Halves,
+) -> None:
+    """Mark rows of a level of the frontier, as far as they are live on this side."""
+    for row in rows:
+        if _is_live(a64, a32, T, N, L[level, L_NODE], row):
+            _mark(a32, T, N, L, level, row, marks, links, heads)
+
+
+@bare
+def climb(a64: Words, a32: Halves, T: Words, N: Words, L: Words, marks: Bytes, links: Halves, heads: Halves) -> None:
+    """Mark every live row above marked ones."""
+    for down in range(len(L)):
+        level = len(L) - 1 - down
+        up = L[level, L_ABOVE]
+        if up < 0:
+            continue
+        v, parent = L[level, L_NODE], L[up, L_NODE]
+        queued = L[level, L_QUEUE]
+        while queued > 0:
+            row = queued - 1
+            g = _group_of(a32, T, N, v, row)
+            if N[v, N_GUARD]:
+                if _is_live(a64, a32, T, N, parent, g):
+                    _mark(a32, T, N, L, up, g, marks, links, heads)
+            else:
+                reader = np.int64(a32[2 * record(T, N[v, N_GROUP], g) + N[v, N_VHEAD]])
+                while reader >= 0:
+                    if _is_live(a64, a32, T, N, parent, reader):
+                        _mark(a32, T, N, L, up, reader, marks, links, heads)
+                    reader = np.int64(a32[2 * record(T, N[parent, N_TABLE], reader) + N[v, N_VNEXT]])
+            queued = np.int64(links[L[level, L_ROWS] + row, 1])
+
+
+@bare
+def has_clean(a32: Halves, T: Words, N: Words, L: Words, level: Int, g: Int, marks: Bytes, groups: Bytes) -> Int:
+    """Whether a group has a row with a clean combination; remembered."""
+    at = L[level, L_GROUPS] + g
+    if groups[at] & (WITHOUT | WITH) == 0:
+        v = L[level, L_NODE]
+        row = np.int64(a32[2 * record(T, N[v, N_GROUP], g) + N[v, N_HEAD]])
+        while row >= 0 and marks[L[level, L_ROWS] + row] & NO_CLEAN:
+            row = np.int64(a32[2 * record(T, N[v, N_TABLE], row) + N[v, N_NEXT]])
+        groups[at] |= WITH if row >= 0 else WITHOUT
+    return groups[at] & WITH != 0
+
+
+@bare
+def judge(
+    a32: Halves,
+    T: Words,
+    N: Words,
+    L: Words,
+    below: Words,
+    marks: Bytes,
+    links: Halves,
+    heads: Halves,
+    groups: Bytes,
+) -> None:
+    """Find the rows that have no clean combination, and count them by group."""
+    for down in range(len(L)):
+        level = len(L) - 1 - down
+        v = L[level, L_NODE]
+        queued = L[level, L_QUEUE]
+        while queued > 0:
+            row = queued - 1
+            unclean = L[level, L_FRONTIER] != 0
+            for k in range(L[level, L_MANY]):
+                child = below[L[level, L_BELOW] + k]
+                g = group_below(a32, T, N, L[child, L_NODE], N[v, N_TABLE], row)
+                if heads[L[child, L_GROUPS] + g, 1] > 0 and not has_clean(a32, T, N, L, child, g, marks, groups):
+                    unclean = True
+            if unclean:
+                marks[L[level, L_ROWS] + row] |= NO_CLEAN
+                heads[L[level, L_GROUPS] + _group_of(a32, T, N, v, row), 1] += 1
+            queued = np.int64(links[L[level, L_ROWS] + row, 1])
+
+
+@bare
+def _ask(
+    a32: Halves,
+    T: Words,
+    N: Words,
+    L: Words,
+    child: Int,
+    g: Int,
+    marks: Bytes,
+    heads: Halves,
+    groups: Bytes,
+) -> Int:
+    """The clean rows of a group are wanted: how many have to be listed, since it has unclean ones, too."""
+    at = L[child, L_GROUPS] + g
+    if groups[at] & ASKED:
+        return np.int64(0)
+    groups[at] |= ASKED
+    if heads[at, 1] == 0 or not has_clean(a32, T, N, L, child, g, marks, groups):
+        return np.int64(0)
+    heads[at, 2] = L[child, L_ASKED]
+    L[child, L_ASKED] = g + 1
+    v = L[child, L_NODE]
+    many = np.int64(0)
+    row = np.int64(a32[2 * record(T, N[v, N_GROUP], g) + N[v, N_HEAD]])
+    while row >= 0:
+        many += marks[L[child, L_ROWS] + row] & NO_CLEAN == 0
+        row = np.int64(a32[2 * record(T, N[v, N_TABLE], row) + N[v, N_NEXT]])
+    return many
+
+
+@bare
+def ask(
+    a32: Halves,
+    T: Words,
+    N: Words,
+    L: Words,
+    below: Words,
+    root: Int,
+    roots: Int,
+    marks: Bytes,
+    links: Halves,
+    heads: Halves,
+    groups: Bytes,
+) -> Int:
+    """Mark the groups whose clean rows have to be listed; how many rows that are.
+
+    `root` is the root node, whose one row is 0, `roots` how many children it has, first in `below`.
+    """
+    many = np.int64(0)
+    for level in range(-1, len(L)):
+        first = L[level, L_BELOW] if level >= 0 else np.int64(0)
+        children = L[level, L_MANY] if level >= 0 else roots
+        t = N[L[level, L_NODE], N_TABLE] if level >= 0 else N[root, N_TABLE]
+        queued = L[level, L_QUEUE] if level >= 0 else np.int64(1)
+        while queued > 0:
+            row = queued - 1
+            last: Int = np.int64(-1)
+            for k in range(children):
+                child = below[first + k]
+                if heads[L[child, L_GROUPS] + group_below(a32, T, N, L[child, L_NODE], t, row), 0] > 0:
+                    last = k
+            if level >= 0 and marks[L[level, L_ROWS] + row] & NO_CLEAN == 0:
+                own = L[level, L_GROUPS] + _group_of(a32, T, N, L[level, L_NODE], row)
+                if groups[own] & ASKED:
+                    last = children
+            for k in range(min(last, children)):
+                child = below[first + k]
+                g = group_below(a32, T, N, L[child, L_NODE], t, row)
+                many += _ask(a32, T, N, L, child, g, marks, heads, groups)
+            queued = np.int64(links[L[level, L_ROWS] + row, 1]) if level >= 0 else np.int64(0)
+    return many
+
+
+@bare
+def list_clean(
+    a32: Halves, T: Words, N: Words, L: Words, marks: Bytes, heads: Halves, lists: Words, ends: Words
+) -> None:
+    """List the clean rows of each group that was asked for: `lists` from `ends` of the one before.
+
+    From here on heads[group, 2] is the place of the group's list + 1.
+    """
+    filled = n = 0
+    for level in range(len(L)):
+        v = L[level, L_NODE]
+        asked = L[level, L_ASKED]
+        while asked > 0:
+            g = asked - 1
+            at = L[level, L_GROUPS] + g
+            asked = np.int64(heads[at, 2])
+            row = np.int64(a32[2 * record(T, N[v, N_GROUP], g) + N[v, N_HEAD]])
+            while row >= 0:
+                if marks[L[level, L_ROWS] + row] & NO_CLEAN == 0:
+                    lists[filled] = row
+                    filled += 1
+                row = np.int64(a32[2 * record(T, N[v, N_TABLE], row) + N[v, N_NEXT]])
+            ends[n] = filled
+            n += 1
+            heads[at, 2] = n

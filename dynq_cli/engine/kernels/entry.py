@@ -1,0 +1,159 @@
+"""From a function that numba has compiled to object code with an entry of our own, to be called without numba.
+
+The entry turns a block of slots (see `native`) into what numba's calling convention wants: a place for what is
+returned, one for an exception, and every argument taken apart; of an array the data, the shape and the strides, and
+nothing to count references in. That this is still the convention is checked against the function's own type. Given
+up on is whatever is not simple: functions that can raise, allocate or call into numba, and arguments other than
+integers, truth values, arrays and named tuples of them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import llvmlite.binding as llvm
+import numba
+from numba.np import numpy_support
+
+from dynq_cli.engine.kernels.native import DATA_AT, ENTRY, SHAPE_AT, STRIDES_AT, Returned, array_word, packed
+
+_SLOT = 8
+# Functions that machine code may need and every process has.
+_EVERYWHERE = {"memcpy", "memmove", "memset"}
+types: Any = numba.types
+_support: Any = numpy_support
+
+
+class NotSimpleError(Exception):
+    """A function that has to be called through numba."""
+
+
+def words_of(kinds: tuple[Any, ...]) -> list[str]:
+    """Numba's types in the words that `native.arguments` has for values of them."""
+    words: list[str] = []
+    for kind in kinds:
+        if isinstance(kind, types.Array):
+            dtype = _support.as_dtype(kind.dtype).str
+            words.append(array_word(dtype, kind.ndim, kind.layout, not kind.mutable, kind.aligned))
+        elif kind == types.int64:
+            words.append("int")
+        elif kind == types.boolean:
+            words.append("bool")
+        elif isinstance(kind, types.BaseNamedTuple):
+            words += [kind.instance_class.__name__, *words_of(tuple(kind.types))]
+        else:
+            raise NotSimpleError(f"an argument is a {kind}")
+    return words
+
+
+def object_of(compiled: Any) -> bytes:
+    """The content of a file for `native.load`, from an overload of a numba dispatcher. NotSimpleError."""
+    name, kinds = compiled.fndesc.llvm_func_name, tuple(compiled.signature.args)
+    words, returned = words_of(kinds), _returned(compiled.signature.return_type)
+    module = llvm.parse_bitcode(compiled.library._get_module_for_linking().as_bitcode())
+    entry = _Entry(name, kinds, returned)
+    if str(module.get_function(name).global_value_type) != entry.type_of_function:
+        raise NotSimpleError("numba passes arguments in another way")
+    module.link_in(llvm.parse_assembly(entry.text))
+    machine = _machine()
+    _keep_entry_only(module, machine)
+    missing = {f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")}
+    if missing - _EVERYWHERE:
+        raise NotSimpleError(f"it calls {', '.join(sorted(missing))}")
+    if any("picklebuf" in variable.name for variable in module.global_variables):
+        raise NotSimpleError("it can raise an exception, which numba keeps pickled")
+    return packed(machine.emit_object(module), words, returned)
+
+
+def _returned(kind: Any) -> Returned:
+    is_tuple = isinstance(kind, types.BaseTuple)
+    members = list(kind.types) if is_tuple else [] if kind == types.none else [kind]
+    named = {types.int64: "int", types.uint64: "uint", types.boolean: "bool"}
+    if not set(members) <= set(named):
+        raise NotSimpleError(f"it returns a {kind}")
+    return Returned([named[member] for member in members], is_tuple)
+
+
+def _machine() -> Any:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    features = llvm.get_host_cpu_features().flatten()
+    target = llvm.Target.from_default_triple()
+    return target.create_target_machine(llvm.get_host_cpu_name(), features, 3, "pic", "small")
+
+
+def _keep_entry_only(module: Any, machine: Any) -> None:
+    """Drop what the entry does not reach: numba's own ways of calling the function."""
+    for each in (*module.functions, *module.global_variables):
+        if not each.is_declaration and each.name != ENTRY:
+            each.linkage = llvm.Linkage.internal
+    passes = llvm.create_new_module_pass_manager()
+    passes.add_global_dead_code_eliminate_pass()
+    passes.add_strip_dead_prototype_pass()
+    passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
+
+
+class _Entry:
+    """The LLVM text of an entry, and the type that the function it calls has to have."""
+
+    def __init__(self, function: str, kinds: tuple[Any, ...], returned: Returned) -> None:
+        self._lines: list[str] = []
+        self._passed = [("ptr", "%returned"), ("ptr", "%raised")]
+        self._slots = 0
+        self._pass_all(kinds)
+        widths = ["i8" if kind == "bool" else "i64" for kind in returned.kinds]
+        place = f"{{ {', '.join(widths)} }}" if widths else "ptr"
+        status = self._set(f'call i32 @"{function}"({", ".join(f"{t} {v}" for t, v in self._passed)})')
+        for i, width in enumerate(widths):
+            value = self._load(width, self._set(f"getelementptr {place}, ptr %returned, i32 0, i32 {i}"))
+            wide = value if width == "i64" else self._set(f"zext {width} {value} to i64")
+            self._lines.append(f"store i64 {wide}, ptr {self._at('%block', self._slots * _SLOT + i * _SLOT)}")
+        taken = ", ".join(t for t, _ in self._passed)
+        self.type_of_function = f"i32 ({taken})"
+        self.text = "\n".join(
+            [
+                f'declare i32 @"{function}"({taken})',
+                f"define i32 @{ENTRY}(ptr %block) {{",
+                f"%returned = alloca {place}",
+                "%raised = alloca ptr",
+                *self._lines,
+                f"ret i32 {status}",
+                "}",
+            ]
+        )
+
+    def _pass_all(self, kinds: tuple[Any, ...]) -> None:
+        for kind in kinds:
+            if isinstance(kind, types.BaseNamedTuple):
+                self._pass_all(tuple(kind.types))
+                continue
+            slot = self._at("%block", self._slots * _SLOT)
+            self._slots += 1
+            if isinstance(kind, types.Array):
+                self._pass_array(kind, self._load("ptr", slot))
+            elif kind == types.boolean:
+                self._passed.append(("i8", self._set(f"trunc i64 {self._load('i64', slot)} to i8")))
+            else:
+                self._passed.append(("i64", self._load("i64", slot)))
+
+    def _pass_array(self, kind: Any, array: str) -> None:
+        data, shape, strides = (self._load("ptr", self._at(array, at)) for at in (DATA_AT, SHAPE_AT, STRIDES_AT))
+        sizes = [self._load("i64", self._at(shape, i * _SLOT)) for i in range(kind.ndim)]
+        steps = [self._load("i64", self._at(strides, i * _SLOT)) for i in range(kind.ndim)]
+        items = "1"
+        for size in sizes:
+            items = self._set(f"mul i64 {items}, {size}")
+        width = str(_support.as_dtype(kind.dtype).itemsize)
+        self._passed += [("ptr", "null"), ("ptr", "null"), ("i64", items), ("i64", width), ("ptr", data)]
+        self._passed += [("i64", each) for each in (*sizes, *steps)]
+
+    def _at(self, place: str, offset: int) -> str:
+        return self._set(f"getelementptr i8, ptr {place}, i64 {offset}")
+
+    def _load(self, width: str, place: str) -> str:
+        return self._set(f"load {width}, ptr {place}")
+
+    def _set(self, instruction: str) -> str:
+        name = f"%v{len(self._lines)}"
+        self._lines.append(f"{name} = {instruction}")
+        return name

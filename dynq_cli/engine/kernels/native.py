@@ -1,0 +1,197 @@
+"""Calling compiled kernels without numba, whose import takes longer than opening a small state.
+
+    load(path, words, …)(slots) = what the kernel returns for arguments of the kinds that `words` say
+
+A file holds the machine code of one kernel for one list of kinds of arguments, and LLVM links it into the process.
+Its entry takes a block of int64 slots: an integer, a truth value, or the address of an array, whose data, shape and
+strides it reads where numpy's C interface has them; what the kernel returns is written behind them. `arguments` says
+the kinds of a call, and a call reaches an entry only if they are exactly those it was compiled for. A file that is
+not whole, or cannot be linked, is as good as none.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import hashlib
+import json
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+ENTRY = "dynq_entry"
+# Where PyArrayObject_fields has the addresses of the data, the shape and the strides.
+DATA_AT = object.__basicsize__
+SHAPE_AT, STRIDES_AT = DATA_AT + 16, DATA_AT + 24
+
+_C, _F, _ALIGNED, _WRITEABLE = 0x1, 0x2, 0x100, 0x400
+_LAYOUT = _C | _F | _ALIGNED | _WRITEABLE
+# Arrays of one row are contiguous both ways, and count as C.
+_LAYOUTS = {flags: flags & ~_F if flags & _C else flags for flags in range(_LAYOUT + 1)}
+_LEAST, _MOST = -(2**63), 2**63 - 1
+# What numba's calling convention gives back: done, and done with None returned.
+_DONE = (0, -2)
+
+
+class Arguments(NamedTuple):
+    """The arguments of a call: a hashable kind each, and what goes into the slots."""
+
+    kinds: tuple[Any, ...]
+    slots: list[int]
+
+    def words(self) -> list[str]:
+        """The kinds in words, as files have them."""
+        return [_array_word(*kind) if isinstance(kind, tuple) else kind.__name__ for kind in self.kinds]
+
+
+def arguments(given: Iterable[Any]) -> Arguments | None:
+    """The arguments of a call; None if one of them is of a kind that no entry takes."""
+    kinds: list[Any] = []
+    slots: list[int] = []
+    for each in given:
+        kind = type(each)
+        if kind is np.ndarray:
+            kinds.append((each.dtype, each.ndim, _LAYOUTS[each.flags.num & _LAYOUT]))
+            slots.append(id(each))
+        elif kind is int or kind is np.int64:
+            if not _LEAST <= each <= _MOST:
+                return None
+            kinds.append(int)
+            slots.append(int(each))
+        elif kind is bool or kind is np.bool_:
+            kinds.append(bool)
+            slots.append(int(each))
+        elif hasattr(kind, "_fields"):
+            inside = arguments(each)
+            if inside is None:
+                return None
+            kinds += [kind, *inside.kinds]
+            slots += inside.slots
+        else:
+            return None
+    return Arguments(tuple(kinds), slots)
+
+
+def _array_word(dtype: np.dtype[Any], dimensions: int, flags: int) -> str:
+    layout = "C" if flags & _C else "F" if flags & _F else "A"
+    return array_word(dtype.str, dimensions, layout, not flags & _WRITEABLE, bool(flags & _ALIGNED))
+
+
+def array_word(dtype: str, dimensions: int, layout: str, readonly: bool, aligned: bool) -> str:
+    """What arrays of one compiled type have in common; the layout is C, F or A (any)."""
+    return f"{dtype}[{dimensions}]{layout}{'r' if readonly else ''}{'' if aligned else 'u'}"
+
+
+def file_name(kernel: str, words: list[str]) -> str:
+    """The file of a kernel for a list of kinds."""
+    return f"{kernel}-{hashlib.sha256(repr(words).encode()).hexdigest()[:16]}.native"
+
+
+class Returned(NamedTuple):
+    """What a kernel returns: `int`, `uint` or `bool` for each value, none for None."""
+
+    kinds: list[str]
+    is_tuple: bool
+
+
+def packed(code: bytes, words: list[str], returned: Returned) -> bytes:
+    """The content of a file."""
+    content = json.dumps([words, *returned]).encode() + b"\n" + code
+    return hashlib.sha256(content).hexdigest().encode() + b"\n" + content
+
+
+def load(path: Path, words: list[str], slots: int) -> Native | None:
+    """The entry in a file, linked into the process; None if there is none to be trusted. Below a millisecond."""
+    if not _finds_arrays():
+        return None
+    try:
+        digest, content = path.read_bytes().split(b"\n", 1)
+    except (OSError, ValueError):
+        return None
+    if hashlib.sha256(content).hexdigest().encode() != digest:
+        return None
+    header, code = content.split(b"\n", 1)
+    made_for, kinds, is_tuple = json.loads(header)
+    if made_for != words:
+        return None
+    try:
+        linked = _Linker.of_process().link(code)
+    except (ImportError, RuntimeError):
+        return None
+    return Native(linked, slots, Returned(kinds, is_tuple))
+
+
+class Native:
+    """An entry of the process, and how to call it."""
+
+    def __init__(self, linked: Any, slots: int, returned: Returned) -> None:
+        self._linked = linked
+        self._entry = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(linked[ENTRY])
+        self._block = ctypes.c_int64 * (slots + len(returned.kinds))
+        self._slots = slots
+        self._returned = returned
+        self._are_int = set(returned.kinds) <= {"int"}
+
+    def __call__(self, slots: list[int]) -> Any:
+        """Call the kernel. The arrays whose addresses are in the slots have to outlive the call."""
+        block = self._block(*slots)
+        status = self._entry(block)
+        if status not in _DONE:
+            raise RuntimeError(f"a compiled kernel gave back status {status}")
+        kinds, is_tuple = self._returned
+        values = block[self._slots :]
+        if not self._are_int:
+            values = [_value(kind, slot) for kind, slot in zip(kinds, values, strict=True)]
+        if is_tuple:
+            return tuple(values)
+        return values[0] if values else None
+
+
+def _value(kind: str, slot: int) -> int | bool:
+    if kind == "bool":
+        return bool(slot)
+    return slot % 2**64 if kind == "uint" else slot
+
+
+class _Linker:
+    """LLVM's linker for code in memory."""
+
+    def __init__(self) -> None:
+        import llvmlite.binding as llvm
+
+        self._llvm = llvm
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic", codemodel="small")
+        self._jit = llvm.create_lljit_compiler(machine)
+        self._linked = 0
+
+    @staticmethod
+    @functools.cache
+    def of_process() -> _Linker:
+        return _Linker()
+
+    def link(self, code: bytes) -> Any:
+        """Addresses by symbol, valid as long as what is returned lives. RuntimeError if a symbol is missing."""
+        self._linked += 1
+        builder = self._llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
+        return builder.export_symbol(ENTRY).link(self._jit, f"kernel {self._linked}")
+
+
+@functools.cache
+def _finds_arrays() -> bool:
+    """Whether arrays are laid out as entries read them, tried on one."""
+    if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8:
+        return False
+    tried = np.zeros((2, 6), np.int16)[:, ::3]
+    place = id(tried)
+    shape, strides = (
+        (ctypes.c_int64 * 2).from_address(ctypes.c_int64.from_address(place + at).value)
+        for at in (SHAPE_AT, STRIDES_AT)
+    )
+    data = ctypes.c_int64.from_address(place + DATA_AT).value
+    found = (data, tuple(shape), tuple(strides))
+    return found == (tried.__array_interface__["data"][0], tried.shape, tried.strides)

@@ -1,0 +1,14 @@
+"""What a row of a change log says, before it is known what that does to a table.
+
+PREIMAGE and POSTIMAGE are the two halves of an update; UPSERT replaces the row with its key, or inserts.
+"""
+
+INSERT, DELETE, PREIMAGE, POSTIMAGE, UPSERT = range(5)
+
+# The words of `_change_type`, whose case does not matter.
+WORDS = {
+    "insert": INSERT,
+    "delete": DELETE,
+    "update_preimage": PREIMAGE,
+    "update_postimage": POSTIMAGE,
+}

@@ -1,0 +1,65 @@
+"""Two versions of one state side by side, and what came and went between them.
+
+    Between(old, new).diff("q")    record batches: a change log that leads from the old result to the new one
+
+`old` was opened like `new` and then went back: by taking back what the versions since amount to. Reading from it is
+reading the old version. Several marks need one log of changes, and no result is stored for any of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+
+import numpy as np
+import pyarrow as pa
+
+from dynq_cli.engine.difference import differences, is_noted, watch
+from dynq_cli.engine.engine import BLOCK
+from dynq_cli.engine.live import Live
+from dynq_cli.engine.net import Net, take_back
+from dynq_cli.engine.reading import OverflowedError
+from dynq_cli.errors import RejectedError
+
+# Rows of the frontier that a change is expected to touch at most; where it does not hold the old version is opened
+# again with more room.
+_ROOM_PER_CHANGE = 4
+_LEAST_ROOM = 4096
+
+
+def diff_schema(live: Live, query: str) -> pa.Schema:
+    """The columns of a result's change: its own, `_change_type`, and `_count` for bags."""
+    schema = live.schema(query)
+    at = len(schema) - (schema.names[-1:] == ["_count"])
+    return schema.insert(at, pa.field("_change_type", pa.string(), False))
+
+
+def went_back(opened: Callable[[], Live], nets: Mapping[str, Net], query: str | None = None) -> Live:
+    """A fresh engine, as `opened` gives it, taken back; for a diff of a query it has noted which rows changed."""
+    room = _LEAST_ROOM + _ROOM_PER_CHANGE * sum(len(n.delta) for n in nets.values())
+    while True:
+        live = opened()
+        if query is not None:
+            watch(live.engine, query, room)
+        take_back(live, nets)
+        if query is None or is_noted(live.engine, query):
+            return live
+        room *= 16
+
+
+def diff(old: Live, new: Live, query: str, block: int = BLOCK) -> Iterator[pa.RecordBatch]:
+    """What went and what came from the old version, which went back from the new one, to that.
+
+    Work is that of going back and of the rows that changed, whatever the size of the result.
+    """
+    schema = diff_schema(new, query)
+    variables = new.variables(query)
+    try:
+        for changed in differences(old.engine, new.engine, query, variables, block):
+            many = len(changed.copies)
+            columns = new.decoded(query, variables, changed.codes, many)
+            columns.append(pa.repeat(pa.scalar("insert" if changed.is_insert else "delete"), many))
+            if schema.names[-1:] == ["_count"]:
+                columns.append(pa.array(np.ascontiguousarray(changed.copies)))
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+    except OverflowedError:
+        raise RejectedError(f"query {query}: a row has more than 2^63 - 1 copies; use semantics: set") from None

@@ -1,0 +1,235 @@
+"""Machine code that is kept by itself does what numba's does, for the arguments it was made for and no others."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from dynq_cli.engine.kernels import native
+
+ROOT = Path(__file__).parent.parent.parent
+KERNELS = """
+from typing import NamedTuple
+
+import numpy as np
+
+from dynq_cli.engine.kernels.cache import bare, kernel
+
+
+class Pair(NamedTuple):
+    left: np.ndarray
+    right: np.ndarray
+
+
+@bare
+def places(a, b, flag):
+    return a.shape[0], a.shape[1], a.size, a.itemsize, np.int64(a[1, 2]), np.int64(b[len(b) - 1]), flag
+
+@bare
+def largest(x):
+    return np.uint64(2**63) + np.uint64(x)
+
+@bare
+def is_odd(x):
+    return x % 2 == 1
+
+@bare
+def one(x):
+    return (x + 1,)
+
+@bare
+def fill(target, pair, value):
+    for i in range(len(target)):
+        target[i] = pair.left[i] + pair.right[i] + value
+
+@kernel
+def allocates(n):
+    return np.arange(n).sum()
+
+@kernel
+def raises(x):
+    if x < 0:
+        raise ValueError("below zero")
+    return x
+
+@kernel
+def real(x):
+    return x * 0.5
+"""
+Called = dict[str, Any]
+Calls = Callable[[str], Called]
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("kernels")
+    kernels = folder / "package" / "dynq_cli" / "engine" / "kernels"
+    kernels.mkdir(parents=True)
+    for directory in (kernels, kernels.parent, kernels.parent.parent):
+        (directory / "__init__.py").touch()
+    for name in ("installed.py", "kernels/cache.py", "kernels/entry.py", "kernels/native.py"):
+        shutil.copy(ROOT / "dynq_cli" / "engine" / name, kernels.parent / name)
+    (kernels / "samples.py").write_text(KERNELS)
+    return folder
+
+
+@pytest.fixture
+def call(package: Path) -> Calls:
+    """Evaluate an expression over the kernels in a process of its own: its value, and whether numba was needed."""
+
+    def run(expression: str) -> Called:
+        code = f"""
+import json, sys
+import numpy as np
+from dynq_cli.engine.kernels.samples import *
+try:
+    found = {expression}
+except Exception as error:
+    found = repr(error)
+shown = lambda each: each if isinstance(each, (bool, int, str, type(None))) else repr(each)
+found = [shown(each) for each in found] if isinstance(found, tuple) else shown(found)
+print(json.dumps({{"value": found, "numba": "numba" in sys.modules}}))
+"""
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+        ran = subprocess.run(
+            [sys.executable, "-c", code],
+            cwd=package,
+            env={**clean, "PYTHONPATH": str(package / "package"), "XDG_CACHE_HOME": str(package / "cache")},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert ran.returncode == 0, ran.stderr
+        called: Called = json.loads(ran.stdout)
+        return called
+
+    return run
+
+
+MATRIX = "np.arange(12).reshape(3, 4)"
+FILL = "(lambda t: (fill(t, Pair(np.arange(3), np.arange(3) * 10), 100), str(t)))(np.zeros(3, np.int64))"
+CALLS = {
+    "shapes and strides": (f"places({MATRIX}, np.arange(5), True)", [3, 4, 12, 8, 6, 4, True]),
+    "another order of axes": (f"places({MATRIX}.T, np.arange(5), False)", [4, 3, 12, 8, 9, 4, False]),
+    "steps between items": (
+        "places(np.arange(48).reshape(6, 8)[::2, ::2], np.arange(9)[::4], True)",
+        [3, 4, 12, 8, 20, 8, True],
+    ),
+    "narrow items": (
+        "places(np.arange(12, dtype=np.int32).reshape(3, 4), np.arange(-5, 0, dtype=np.int8), np.True_)",
+        [3, 4, 12, 4, 6, -1, True],
+    ),
+    "items that cannot be written": (
+        f"places({MATRIX}, np.frombuffer(b'abc', np.uint8), True)",
+        [3, 4, 12, 8, 6, ord("c"), True],
+    ),
+    "a number beyond int64": ("largest(5)", 2**63 + 5),
+    "truth values": ("is_odd(7), is_odd(np.int64(-8))", [True, False]),
+    "a tuple of one": ("one(-1)", [0]),
+    "the ends of int64": ("one(-2**63) + one(2**63 - 2)", [1 - 2**63, 2**63 - 1]),
+    "a named tuple, and nothing returned": (FILL, [None, "[100 111 122]"]),
+}
+
+
+@pytest.mark.parametrize("what", CALLS)
+def test_the_second_process_gets_the_same_without_numba(what: str, call: Calls) -> None:
+    expression, value = CALLS[what]
+    assert call(expression)["value"] == value
+    assert call(expression) == {"value": value, "numba": False}
+
+
+@pytest.mark.parametrize(
+    ("expression", "value"),
+    [("allocates(10)", 45), ("raises(3)", 3), ("raises(-3)", "ValueError('below zero')"), ("real(3)", "1.5")],
+)
+def test_what_is_not_simple_is_left_to_numba(expression: str, value: object, call: Calls) -> None:
+    for _ in range(2):
+        assert call(expression) == {"value": value, "numba": True}
+
+
+def test_arguments_of_other_kinds_are_left_to_numba(call: Calls) -> None:
+    call("is_odd(7)")
+    assert call("is_odd(7)")["numba"] is False
+    for other in ("np.int32(7)", "np.uint64(7)", "7.0"):
+        assert call(f"is_odd({other})") == {"value": True, "numba": True}
+    assert call("is_odd(2**70 + 1)")["numba"] is True
+
+
+def test_a_process_that_calls_very_often_changes_to_numba(call: Calls) -> None:
+    call("is_odd(7)")
+    often = "sum(is_odd(i) for i in range({many}))"
+    assert call(often.format(many=30_000)) == {"value": 15_000, "numba": False}
+    assert call(often.format(many=30_002)) == {"value": 15_001, "numba": True}
+
+
+def test_a_file_that_is_not_whole_is_as_good_as_none(package: Path, call: Calls) -> None:
+    call("largest(1)")
+    (path,) = (package / "cache").rglob("samples.largest-*.native")
+    whole = path.read_bytes()
+    wrong = [b"", b"\n", whole[:-1], whole[:40], whole[70:], whole + b"\0"]
+    for place in (3, 70, 200, len(whole) - 1):
+        flipped = bytearray(whole)
+        flipped[place] ^= 4
+        wrong.append(bytes(flipped))
+    for content in wrong:
+        path.write_bytes(content)
+        assert call("largest(1)") == {"value": 2**63 + 1, "numba": True}
+    path.unlink()
+    assert call("largest(1)")["numba"] is True
+    assert path.read_bytes().split(b"\n")[1] == whole.split(b"\n")[1], "it is kept again"
+    assert call("largest(1)")["numba"] is False
+
+
+def test_code_that_needs_what_is_not_there_is_not_linked(tmp_path: Path) -> None:
+    path = tmp_path / "kernel"
+    path.write_bytes(native.packed(b"no object code", ["int"], native.Returned(["int"], False)))
+    assert native.load(path, ["int"], 1) is None
+
+
+def test_code_for_other_arguments_is_not_loaded(tmp_path: Path) -> None:
+    path = tmp_path / "kernel"
+    path.write_bytes(native.packed(b"", ["int"], native.Returned(["int"], False)))
+    assert native.load(path, ["bool"], 1) is None
+
+
+def words(*given: object) -> list[str] | None:
+    found = native.arguments(given)
+    return None if found is None else found.words()
+
+
+def test_kinds_tell_apart_what_numba_compiles_apart() -> None:
+    plain = np.zeros((3, 4), np.int64)
+    readonly = plain.view()
+    readonly.flags.writeable = False
+    unaligned = np.zeros(33, np.uint8)[1:].view(np.int64)
+    different = [
+        words(plain),
+        words(plain.T),
+        words(plain[:, ::2]),
+        words(plain[0]),
+        words(plain.astype(np.int32)),
+        words(plain.astype(">i8")),
+        words(plain.view(np.uint64)),
+        words(readonly),
+        words(unaligned),
+        words(1),
+        words(True),
+    ]
+    assert len({str(each) for each in different}) == len(different)
+    assert words(np.zeros((1, 4), np.int64)) == words(plain)
+    assert words(np.int64(1)) == words(1) and words(np.True_) == words(True)
+
+
+@pytest.mark.parametrize("given", [1.0, "a", None, 2**63, -(2**63) - 1, [1], np.int32(1), np.ma.masked, (1, 2)])
+def test_what_no_entry_takes_is_said(given: object) -> None:
+    assert words(1, given) is None
