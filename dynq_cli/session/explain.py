@@ -91,7 +91,7 @@ def explain_text_of(text: str, file: str = "spec") -> str:
 
 
 def check_supported(path: str | os.PathLike[str]) -> None:
-    """Raise RejectedError, with one sentence, for the first query of the spec that cannot be kept."""
+    """Raise RejectedError, with place and reason, for the first query of the spec that cannot be kept."""
     spec, queries = compile_file(path)
     for query in spec.queries:
         plan = plan_query(queries[query.name], spec)
@@ -99,4 +99,3 @@ def check_supported(path: str | os.PathLike[str]) -> None:
         if reason:
             named = query.order_by[0].place if plan.refusal and query.order_by else None
             raise RejectedError(f"{named or query.texts[0].place()}: query {query.name}: {reason}")
-    raise RejectedError("the queries can be kept, but only from Python yet (dynq_cli.create); nothing was made")

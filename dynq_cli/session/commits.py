@@ -1,0 +1,179 @@
+"""Rows of change logs, as they are read, into commits for the engine.
+
+    Commits.add(rows…), then finish(): the engine has taken every row once, in the order of `_commit_version`, then
+    of the files, and each commit was checked as a whole
+
+Memory is that of one commit: rows are handed on as soon as their commit is complete. Rows without a
+`_commit_version` are one commit; when there are very many of them they are handed on early, as far as what has
+been read can be taken by itself. Only logs whose versions go back, or lie in several files, are held whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from dynq_cli.engine import kinds as k
+from dynq_cli.engine.codes import Codes
+from dynq_cli.engine.engine import BatchError, Changes
+from dynq_cli.engine.ingest import RowError, encode_rows, operations
+from dynq_cli.engine.live import Live
+from dynq_cli.engine.refused import why
+from dynq_cli.errors import RejectedError
+from dynq_cli.io.logs.model import LogFile, LogRows
+from dynq_cli.query.scalar import ScalarError
+from dynq_cli.session.pieces import Piece
+
+# Rows of one commit that are held before it is tried whether they can be taken without the rest.
+EARLY = 1_000_000
+
+Take = Callable[[Mapping[str, Changes], Codes | None], None]
+
+
+class BackwardsError(Exception):
+    """Rows of a commit version came after those of a later one, which were handed on already."""
+
+
+class Commits:
+    """See the module. With `hold`, rows with versions are held until `finish` and may come in any order."""
+
+    def __init__(self, live: Live, take: Take, *, may_miss: bool = False, hold: bool = False) -> None:
+        self._live = live
+        self._take = take
+        self._may_miss = may_miss
+        self._hold = hold
+        self._pending: dict[str, list[Piece]] = {}
+        self._rows = 0
+        self._early = EARLY
+        self._version: int | None = None
+        self._has_versions: bool | None = None
+
+    def encode(self, file: LogFile, rows: LogRows) -> Piece:
+        """Rows in codes. RejectedError naming file, row and column."""
+        base = self._live.base(rows.relation)
+        try:
+            changes = encode_rows(rows.columns, rows.kinds, rows.counts, base, self._live.dictionaries)
+        except RowError as error:
+            raise _refused(file, int(rows.numbers[error.row]), error.column, error.reason) from None
+        except ScalarError as error:
+            raise RejectedError(f"{file.path}: rows {rows.numbers[0]} to {rows.numbers[-1]}: {error}") from None
+        return Piece.of(file, changes, rows.commits, rows.numbers)
+
+    def add(self, relation: str, piece: Piece) -> None:
+        """The next rows. RejectedError if a commit is refused; BackwardsError, see there."""
+        if not len(piece.numbers):
+            return
+        if self._has_versions not in (None, piece.commits is not None):
+            raise RejectedError(
+                f"{piece.files[0].path}: some of these rows have a _commit_version and others have none\n"
+                "  hint: apply such files one by one"
+            )
+        self._has_versions = piece.commits is not None
+        if piece.commits is None:
+            self._keep(relation, piece)
+            if self._rows >= self._early:
+                self._take_early()
+        elif self._hold:
+            self._keep(relation, piece)
+        else:
+            self._add_ordered(relation, piece.in_order())
+
+    def finish(self) -> None:
+        """No more rows: the last commit, or all that was held."""
+        if self._hold and self._has_versions:
+            self._take_held()
+        else:
+            self._flush()
+
+    def _add_ordered(self, relation: str, piece: Piece) -> None:
+        versions = piece.commits
+        assert versions is not None
+        if self._version is not None and versions[0] < self._version:
+            raise BackwardsError
+        if self._version is not None and versions[0] > self._version:
+            self._flush()
+        starts = np.flatnonzero(np.diff(versions)) + 1
+        if len(starts):
+            first, last = int(starts[0]), int(starts[-1])
+            self._keep(relation, piece.part(0, first))
+            self._flush()
+            if last > first:
+                self._take_several(relation, piece.part(first, last), starts[1:] - first)
+            piece = piece.part(last, len(versions))
+        self._keep(relation, piece)
+        self._version = int(versions[-1])
+
+    def _keep(self, relation: str, piece: Piece) -> None:
+        self._pending.setdefault(relation, []).append(piece)
+        self._rows += len(piece.numbers)
+
+    def _flush(self) -> None:
+        pending, self._pending, self._rows = self._pending, {}, 0
+        if pending:
+            self._take_commit({relation: Piece.joined(pieces) for relation, pieces in pending.items()})
+
+    def _take_early(self) -> None:
+        """Hand on what is there, if it stands by itself. A delete may still find its row, an image its other half."""
+        joined = {relation: Piece.joined(pieces) for relation, pieces in self._pending.items()}
+        images = any(np.isin(j.changes.ops, (k.PREIMAGE, k.POSTIMAGE)).any() for j in joined.values())
+        self._early = 2 * self._rows
+        if self._may_miss or images:
+            return
+        batch = {relation: self._operations(relation, j, None) for relation, j in joined.items()}
+        try:
+            self._take(batch, None)
+        except BatchError:
+            return
+        self._pending, self._rows, self._early = {}, 0, EARLY
+
+    def _take_commit(self, joined: Mapping[str, Piece]) -> None:
+        batch = {relation: self._operations(relation, j, None) for relation, j in joined.items()}
+        try:
+            self._take(batch, None)
+        except BatchError as error:
+            raise self._why(error, joined[error.relation], batch) from None
+
+    def _take_several(self, relation: str, piece: Piece, ends: Codes) -> None:
+        batch = {relation: self._operations(relation, piece, ends)}
+        try:
+            self._take(batch, ends)
+        except BatchError as error:
+            raise self._why(error, piece, batch) from None
+
+    def _take_held(self) -> None:
+        pending, self._pending, self._rows = self._pending, {}, 0
+        joined = {relation: Piece.joined(pieces) for relation, pieces in pending.items()}
+        ordered = {relation: j.in_order() for relation, j in joined.items()}
+        if len(ordered) == 1:
+            ((relation, one),) = ordered.items()
+            assert one.commits is not None
+            ends = np.append(np.flatnonzero(np.diff(one.commits)) + 1, len(one.commits))
+            self._take_several(relation, one, ends)
+            return
+        for version in np.unique(np.concatenate([j.commits for j in ordered.values() if j.commits is not None])):
+            commit = {}
+            for relation, j in ordered.items():
+                assert j.commits is not None
+                start, stop = np.searchsorted(j.commits, [version, version + 1])
+                if start < stop:
+                    commit[relation] = j.part(int(start), int(stop))
+            self._take_commit(commit)
+
+    def _operations(self, relation: str, joined: Piece, ends: Codes | None) -> Changes:
+        try:
+            return operations(joined.changes, self._live.base(relation), may_miss=self._may_miss, ends=ends)
+        except RowError as error:
+            file, number = joined.place(error.row)
+            raise _refused(file, number, error.column, error.reason) from None
+
+    def _why(self, error: BatchError, joined: Piece, batch: Mapping[str, Changes]) -> RejectedError:
+        base = self._live.base(error.relation)
+        columns, reason = why(error, batch[error.relation], base, self._live.dictionaries)
+        file, number = joined.place(error.change)
+        return _refused(file, number, columns, reason)
+
+
+def _refused(file: LogFile, number: int, column: str, reason: str) -> RejectedError:
+    at = f"row {number}, column {column}" if column else f"row {number}"
+    return RejectedError(f"{file.path}: {at}: {reason}")

@@ -1,0 +1,73 @@
+"""Changes of one relation that still know where each of them stands: in which file, in which row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynq_cli.engine.codes import Codes
+from dynq_cli.engine.engine import Changes
+from dynq_cli.io.logs.model import LogFile
+
+
+@dataclass(frozen=True)
+class Piece:
+    """Changes, their `ops` still kinds, with their `_commit_version` if there is one.
+
+    Row i stands in `files[of_file[i]]` as its row `numbers[i]`.
+    """
+
+    changes: Changes
+    commits: Codes | None
+    files: tuple[LogFile, ...]
+    of_file: NDArray[np.int32]
+    numbers: Codes
+
+    @staticmethod
+    def of(file: LogFile, changes: Changes, commits: Codes | None, numbers: Codes) -> Piece:
+        """Changes of one file."""
+        return Piece(changes, commits, (file,), np.zeros(len(numbers), np.int32), numbers)
+
+    @staticmethod
+    def joined(pieces: Sequence[Piece]) -> Piece:
+        """Pieces one after the other; all have versions, or none has."""
+        if len(pieces) == 1:
+            return pieces[0]
+        files: list[LogFile] = []
+        of_file = []
+        for piece in pieces:
+            of_file.append(piece.of_file + np.int32(len(files)))
+            files += piece.files
+        commits = [p.commits for p in pieces if p.commits is not None]
+        return Piece(
+            Changes.joined([p.changes for p in pieces]),
+            np.concatenate(commits) if commits else None,
+            tuple(files),
+            np.concatenate(of_file),
+            np.concatenate([p.numbers for p in pieces]),
+        )
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def place(self, row: int) -> tuple[LogFile, int]:
+        """The file and the number of a row."""
+        return self.files[int(self.of_file[row])], int(self.numbers[row])
+
+    def part(self, start: int, stop: int) -> Piece:
+        """Rows start … stop."""
+        return self.only(slice(start, stop))
+
+    def only(self, rows: slice | Codes | NDArray[np.bool_]) -> Piece:
+        """Some of the rows, in the order given."""
+        commits = None if self.commits is None else self.commits[rows]
+        return Piece(self.changes.only(rows), commits, self.files, self.of_file[rows], self.numbers[rows])
+
+    def in_order(self) -> Piece:
+        """By version, then as they stand."""
+        if self.commits is None or (np.diff(self.commits) >= 0).all():
+            return self
+        return self.only(np.argsort(self.commits, kind="stable"))

@@ -1,0 +1,165 @@
+"""A query's result by DuckDB, from the base tables, beside the one that is kept.
+
+    compare(query): for every row, its copies in what the engine enumerates, and in what DuckDB computes
+
+SQL is recomputed from the user's own text; a rule from its normal form. Two rows are the same if the engine takes them
+for one: NULL is NULL, NaN is NaN, -0.0 is 0.0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from dynq_cli.engine.base_rows import base_rows, base_schema
+from dynq_cli.engine.live import Live
+from dynq_cli.errors import DynqError
+from dynq_cli.io.results.copies import expand
+from dynq_cli.query.as_sql import as_sql
+from dynq_cli.query.compile import compile_query
+from dynq_cli.query.duck import Duck, DuckError
+from dynq_cli.query.normal_form import OutputColumn, Query
+from dynq_cli.query.scalar import from_duckdb, quote
+from dynq_cli.spec.model import QuerySpec, Relation, Spec
+from dynq_cli.spec.types import INT64, widen
+
+SHOWN = 5
+MOST_ROWS = 1 << 31
+# Beside the relations, whatever their names are: none has a space.
+_KEPT, _COMPARED, _GIVEN = "beside.kept", "beside.compared", "given rows"
+# A Boolean query has no columns, and DuckDB no tables without any.
+_TRUE = OutputColumn("one", INT64, False, "expression", "1")
+
+
+class Counted(NamedTuple):
+    rows: int
+    distinct: int
+
+
+@dataclass(frozen=True)
+class Differing:
+    """Some rows, and how often each is kept and should be."""
+
+    rows: pa.Table
+    kept: tuple[int, ...]
+    recomputed: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Compared:
+    """The sizes of both sides, and the first rows of which there are too many or too few."""
+
+    kept: Counted
+    recomputed: Counted
+    too_many: Differing
+    too_few: Differing
+
+
+def load_base_tables(duck: Duck, live: Live, progress: Callable[[int], None]) -> None:
+    """Every relation as a table of DuckDB's, every copy of a row a row. O(block) memory on this side."""
+    duck.run("CREATE SCHEMA beside")
+    for relation in live.spec.relations:
+        columns = ", ".join(f"{quote(c.name)} {c.type.sql}" for c in relation.columns)
+        duck.run(f"CREATE TABLE main.{quote(relation.name)} ({columns})")
+        for rows in expand(_bounded(live, relation), base_schema(relation)):
+            _insert(duck, f"main.{quote(relation.name)}", rows)
+            progress(rows.num_rows)
+
+
+def _bounded(live: Live, relation: Relation) -> Iterator[pa.RecordBatch]:
+    """The rows of a relation, as long as they are not too many, counting copies."""
+    total = 0.0
+    for batch in base_rows(live, relation.name):
+        total += batch["_count"].to_numpy().sum(dtype=np.float64)
+        if total > MOST_ROWS:
+            raise DynqError(
+                f"{relation.name} has more than {MOST_ROWS:,} rows, counting copies, and DuckDB would need each of "
+                "them; nothing was recomputed"
+            )
+        yield batch
+
+
+def _insert(duck: Duck, table: str, rows: pa.RecordBatch) -> None:
+    with duck.seeing(_GIVEN, pa.Table.from_batches([rows])):
+        duck.run(f"INSERT INTO {table} SELECT * FROM {quote(_GIVEN)}")
+
+
+def compare(duck: Duck, live: Live, name: str, progress: Callable[[int], None]) -> Compared:
+    """Both results of a query, in a database that has the base tables. Raises DuckError if it cannot compute one."""
+    written = live.spec.query(name)
+    assert written is not None
+    meant = compile_query(live.spec, written)
+    columns = meant.columns or (_TRUE,)
+    keys = [f"c{i}" for i in range(len(columns))]
+    listed = ", ".join(keys)
+    asked = f"(\n{_text(live.spec, written, meant)}\n) AS asked({listed})"
+    kinds = _common_types(duck, asked, columns)
+    cast = ", ".join(f"CAST({k} AS {kind}) AS {k}" for k, kind in zip(keys, kinds, strict=True))
+    typed = ", ".join(f"{k} {c.type.sql}" for k, c in zip(keys, columns, strict=True))
+    duck.run(f"CREATE TABLE {_KEPT} ({typed}, copies BIGINT)")
+    for batch in live.enum(name):
+        _insert(duck, _KEPT, _with_copies(batch, len(keys)))
+        progress(batch.num_rows)
+    duck.run(
+        f"CREATE TABLE {_COMPARED} AS "
+        f"SELECT {listed}, sum(kept) AS kept, sum(recomputed) AS recomputed FROM ("
+        f"SELECT {cast}, copies AS kept, 0 AS recomputed FROM {_KEPT} UNION ALL SELECT {cast}, 0, 1 FROM {asked}"
+        f") GROUP BY {listed}"
+    )
+    found = Compared(
+        # Counted before equal rows are put together: one that is enumerated twice must not hide.
+        _counted(duck, f"SELECT sum(copies), count(*) FROM {_KEPT}"),
+        _counted(duck, f"SELECT sum(recomputed), count(*) FROM {_COMPARED} WHERE recomputed > 0"),
+        _differing(duck, meant.columns, "kept > recomputed"),
+        _differing(duck, meant.columns, "kept < recomputed"),
+    )
+    duck.run(f"DROP TABLE {_KEPT}; DROP TABLE {_COMPARED}")
+    return found
+
+
+def _text(spec: Spec, written: QuerySpec, meant: Query) -> str:
+    """The query as DuckDB is asked: as it was written, where that is SQL that means what the spec says of it."""
+    if written.language == "rule":
+        return as_sql(meant)
+    text = written.texts[0].value.rstrip().rstrip(";")
+    if meant.semantics == "set":
+        return f"SELECT DISTINCT * FROM (\n{text}\n) AS written"
+    # `semantics: bag` keeps the copies that a DISTINCT in the text would drop.
+    is_bag = written.semantics is None or compile_query(spec, replace(written, semantics=None)).semantics == "bag"
+    return text if is_bag else as_sql(meant)
+
+
+def _common_types(duck: Duck, asked: str, columns: tuple[OutputColumn, ...]) -> list[str]:
+    """Per column the type that holds DuckDB's values and ours, so that none is changed before it is compared."""
+    kinds = []
+    for column, found in zip(columns, duck.types(f"SELECT * FROM {asked} LIMIT 0"), strict=True):
+        theirs = from_duckdb(found)
+        common = theirs and widen(theirs, column.type)
+        if common is None:
+            raise DuckError(f"column {column.name} is {found} there and {column.type} here")
+        kinds.append(common.sql)
+    return kinds
+
+
+def _with_copies(batch: pa.RecordBatch, keys: int) -> pa.RecordBatch:
+    """Enumerated rows with a last column of copies, which only bags have; a row of a Boolean query is a 1."""
+    columns = list(batch.columns)
+    while len(columns) < keys + 1:
+        columns.append(pa.array(np.ones(batch.num_rows, np.int64)))
+    return pa.RecordBatch.from_arrays(columns, [f"c{i}" for i in range(len(columns))])
+
+
+def _counted(duck: Duck, sql: str) -> Counted:
+    ((rows, distinct),) = duck.rows(sql)
+    return Counted(int(rows or 0), distinct)
+
+
+def _differing(duck: Duck, columns: tuple[OutputColumn, ...], side: str) -> Differing:
+    found = duck.table(f"SELECT * FROM {_COMPARED} WHERE {side} ORDER BY ALL LIMIT {SHOWN}")
+    rows = pa.Table.from_arrays(found.columns[: len(columns)], [c.name for c in columns])
+    kept, recomputed = (tuple(map(int, found[side].to_pylist())) for side in ("kept", "recomputed"))
+    return Differing(rows, kept, recomputed)

@@ -1,0 +1,220 @@
+"""`run`: apply what is new in a folder, then write the outputs of the spec; made to be repeated for ever.
+
+    run(state, inbox)      after it, every log that could be applied is, and every output is of the version in force
+
+Each version that a run ends with has its outputs written exactly once, whenever the process is killed:
+
+    stage      every output beside its place, under a hidden name with its version
+    note       the version in the manifest: from here on its outputs are written
+    reveal     rename each one to its place
+
+A run that finds a version without outputs begins with writing them. One that finds staged files of the version noted
+last reveals them, and never writes them again. Paths are relative to the working directory.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from dynq_cli.errors import DynqError, LockedError, RejectedError, UsageError
+from dynq_cli.io.results.counts import count_form_of, count_text
+from dynq_cli.io.results.forms import form_of
+from dynq_cli.io.results.whole_file import whole_file
+from dynq_cli.storage.layout import sync_directory
+from dynq_cli.storage.lock import writing_to
+from dynq_cli.storage.state import State, StrPath
+from dynq_cli.storage.state import open as open_state
+
+if TYPE_CHECKING:
+    from dynq_cli.session.take_in import Outcome
+    from dynq_cli.spec.model import Output
+
+RUN_LOCK = "run-lock"
+_STAGED = ".staged"
+
+
+@dataclass(frozen=True)
+class Ran:
+    """What a run did: the version it ended with, the logs it looked at, the outputs it wrote."""
+
+    version: int
+    applied: tuple[Outcome, ...]
+    written: tuple[str, ...]
+
+
+def run(
+    state: StrPath,
+    inbox: str,
+    tell: Callable[[Outcome], None] = lambda outcome: None,
+    wrote: Callable[[str], None] = lambda path: None,
+    progress: Callable[[int], None] = lambda rows: None,
+) -> Ran:
+    """Apply what is new in `inbox`, by name, then write all outputs; `tell` and `wrote` hear of each.
+
+    RejectedError at the first log that is refused, when the outputs of the version before it are written; LockedError,
+    before anything, if another process writes to the state or runs on it.
+    """
+    from dynq_cli.session.take_in import take_in
+
+    outcomes: list[Outcome] = []
+    written: list[str] = []
+
+    def took(outcome: Outcome) -> None:
+        outcomes.append(outcome)
+        tell(outcome)
+
+    def revealed(path: str) -> None:
+        written.append(path)
+        wrote(path)
+
+    with open_state(state) as view, _alone(Path(state)):
+        check_outputs(view.spec.outputs)
+        if not os.path.isdir(inbox):
+            raise UsageError(f"{inbox} is no directory\n  hint: name the folder that change logs are put into")
+        outputs = _Outputs(view, revealed)
+        outputs.reveal_noted()
+        if view.version > 0:  # version 0 was made by init: nobody waits for its outputs if there is something new
+            outputs.write_if_behind()
+        refused: RejectedError | None = None
+        try:
+            take_in(view, [inbox], tell=took, progress=progress)
+        except RejectedError as error:
+            refused = error
+        outputs.write_if_behind()
+        if refused is not None:
+            raise refused
+        return Ran(view.version, tuple(outcomes), tuple(written))
+
+
+def check_outputs(outputs: Sequence[Output]) -> None:
+    """Refuse, at their place in the spec, outputs that this version of dynq cannot write."""
+    for output in outputs:
+        if output.kind == "diff":
+            raise RejectedError(
+                f"{output.place}: `kind: diff` needs versions before the one in force, which are not kept yet\n"
+                "  hint: write `kind: enum` or `kind: count`, or leave this output out"
+            )
+
+
+@contextmanager
+def _alone(directory: Path) -> Iterator[None]:
+    """Be the only one that runs on a state. Changes may be applied by others between the steps of a run."""
+    with writing_to(directory):  # a writer is met before anything is done
+        file = os.open(directory / RUN_LOCK, os.O_RDWR | os.O_CREAT, 0o644)
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(file, 20, 0).decode("ascii", "replace").strip() or "unknown"
+            raise LockedError(
+                f"another process ({holder}) runs on {directory}; nothing was changed\n"
+                "  hint: run it again when that one has ended"
+            ) from None
+        os.ftruncate(file, 0)
+        os.pwrite(file, str(os.getpid()).encode(), 0)
+        try:
+            yield
+        finally:
+            os.ftruncate(file, 0)
+    finally:
+        os.close(file)
+
+
+class _Outputs:
+    """The output files of a state."""
+
+    def __init__(self, state: State, wrote: Callable[[str], None]) -> None:
+        self._state = state
+        self._wrote = wrote
+        self._outputs = state.spec.outputs
+
+    def write_if_behind(self) -> None:
+        """Write the outputs of the version in force, unless they are."""
+        if not self._outputs:
+            return
+        while self._state.written < (version := self._state.version):
+            for output in self._outputs:
+                self._stage(output, version)
+            # Another process may have applied changes meanwhile: then these are of no version, and are made again.
+            if self._state.version == version:
+                self._state.note_written(version)
+                self._reveal(version)
+
+    def reveal_noted(self) -> None:
+        """Complete what a run that was killed has noted."""
+        self._reveal(self._state.written)
+
+    def _stage(self, output: Output, version: int) -> None:
+        target = _target(output, version)
+        _make_directories(target.parent)
+        if target.is_dir():
+            raise UsageError(f"{output.place}: cannot write {target}: it is a directory")
+        staged = _staged(target, version)
+        _sweep(output, staged)
+        with whole_file(str(staged)) as file:
+            if output.kind == "count":
+                counts = self._state.counts(output.query)
+                form = count_form_of(output.path)
+                file.write(f"{count_text(counts.rows, counts.distinct, version, form)}\n".encode())
+            else:
+                from dynq_cli.io.results.write import write
+
+                schema = self._state.schema(output.query)
+                write(self._state.enum(output.query), schema, file, form_of(output.path))
+
+    def _reveal(self, version: int) -> None:
+        for output in self._outputs:
+            target = _target(output, version)
+            staged = _staged(target, version)
+            try:
+                with suppress(FileNotFoundError):  # a new file has the permissions that new files have
+                    os.chmod(staged, stat.S_IMODE(target.stat().st_mode))
+                os.replace(staged, target)
+                sync_directory(target.parent)
+            except (FileNotFoundError, NotADirectoryError):
+                continue  # it is revealed already
+            except OSError as error:
+                raise DynqError(f"cannot write {target}: {error.strerror or error}") from error
+            self._wrote(_filled(output, version))
+
+
+def _filled(output: Output, version: int) -> str:
+    return output.path.replace("{query}", output.query).replace("{version}", str(version))
+
+
+def _target(output: Output, version: int) -> Path:
+    """Where an output is to be; a link is followed and stays."""
+    return Path(_filled(output, version)).resolve()
+
+
+def _staged(target: Path, version: int) -> Path:
+    return target.with_name(f".{target.name}.{version}{_STAGED}")
+
+
+def _sweep(output: Output, staged: Path) -> None:
+    """Remove what killed runs have staged of this output for versions that were never noted."""
+    name = re.escape(output.path.replace("{query}", output.query).rpartition("/")[2])
+    left = re.compile(rf"\.{name.replace(re.escape('{version}'), '[0-9]+')}\.[0-9]+{re.escape(_STAGED)}")
+    for entry in os.scandir(staged.parent):
+        if entry.name != staged.name and left.fullmatch(entry.name):
+            with suppress(OSError):
+                os.unlink(entry.path)
+
+
+def _make_directories(path: Path) -> None:
+    """Make a directory and those above it, durably."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    try:
+        for folder in reversed(missing):
+            folder.mkdir(exist_ok=True)
+            sync_directory(folder.parent)
+    except OSError as error:
+        raise DynqError(f"cannot make the directory {path}: {error.strerror or error}") from error

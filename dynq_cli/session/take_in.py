@@ -1,0 +1,263 @@
+"""Change logs into a state: each file, or each extraction, is a version.
+
+    take_in(state, paths) applies what is new below the paths, in their order
+
+A log that was applied before is skipped; one that contradicts what was applied is refused. A refused log leaves
+the state at the version before it; versions before that one are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from os import PathLike
+from typing import Any
+
+import numpy as np
+
+from dynq_cli.engine import kinds as k
+from dynq_cli.engine.live import Live
+from dynq_cli.errors import RejectedError, UsageError
+from dynq_cli.io.logs.discover import find_groups
+from dynq_cli.io.logs.identity import Identity, batch_of, identity_of
+from dynq_cli.io.logs.model import Group, LogFile
+from dynq_cli.io.logs.read import Log, read_log
+from dynq_cli.session.commits import BackwardsError, Commits
+from dynq_cli.session.pieces import Piece
+from dynq_cli.storage.batches import Batch, check_batch
+from dynq_cli.storage.ledger import AppliedLog
+from dynq_cli.storage.state import State, create_from
+from dynq_cli.storage.writer import Origin, Writer
+
+_GONE = (k.DELETE, k.PREIMAGE)
+
+
+@dataclass(frozen=True)
+class Options:
+    """How logs are to be taken: as the options of `dynq apply` say."""
+
+    relation: str | None = None
+    form: str | None = None
+    atomic: bool = False
+    upsert: bool = False
+    dry_run: bool = False
+    allow_replay: bool = False
+    skip_missing_deletes: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a log: a version, or none, and then why."""
+
+    path: str
+    version: int | None
+    form: str = ""
+    rows: int = 0
+    inserts: int = 0
+    deletes: int = 0
+    skipped_deletes: int = 0
+    replayed: int = 0
+    warnings: tuple[str, ...] = ()
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def take_in(
+    state: State,
+    paths: Sequence[str],
+    options: Options = Options(),  # noqa: B008, it is frozen
+    tell: Callable[[Outcome], None] = lambda outcome: None,
+    progress: Callable[[int], None] = lambda rows: None,
+    warn: Callable[[str], None] = lambda message: None,
+) -> list[Outcome]:
+    """Apply what is new below the paths; `tell` hears of each version once it is on disk, `progress` of rows read.
+
+    `warn` hears of files that are skipped.
+
+    RejectedError at the first log that is refused; LockedError if another process is writing.
+    """
+    outcomes = []
+    with state.writing(rehearsal=options.dry_run) as writer:
+        names = [r.name for r in state.spec.relations]
+        for group in find_groups(paths, names, relation=options.relation, atomic=options.atomic, warn=warn):
+            try:
+                outcome = _Taking(writer, group, options, progress).run()
+            except RejectedError as error:
+                raise RejectedError(
+                    f"{error}\n  nothing of it was applied; the state is at version {writer.version}"
+                ) from None
+            outcomes.append(outcome)
+            tell(outcome)
+    return outcomes
+
+
+def make(
+    spec: str | PathLike[str],
+    state: str | PathLike[str],
+    loads: Sequence[tuple[str, str]] = (),
+    progress: Callable[[int], None] = lambda rows: None,
+) -> State:
+    """Make the state of a spec at version 0, with the rows of snapshots: (relation, path). All or nothing."""
+    return create_from(spec, state, lambda live: _load(live, loads, progress))
+
+
+def _load(live: Live, loads: Sequence[tuple[str, str]], progress: Callable[[int], None]) -> list[AppliedLog]:
+    names = [r.name for r in live.spec.relations]
+    logs = []
+    for relation, path in loads:
+        if relation not in names:
+            raise UsageError(
+                f"--load {relation}={path}: no relation {relation} in the spec; there is {', '.join(names)}"
+            )
+        for group in find_groups([path], names, relation=relation, atomic=True):
+            commits = Commits(live, live.attempt, hold=True)
+            for file in group.files:
+                reading = _Reading(file, identity_of(file), read_log(file, live.spec, relation=relation))
+                for piece_of, piece in reading.pieces(commits, progress):
+                    commits.add(piece_of, piece)
+                logs.append(reading.applied())
+            commits.finish()
+    return logs
+
+
+@dataclass
+class _Reading:
+    """A file that is being read, and what was in it so far."""
+
+    file: LogFile
+    identity: Identity
+    log: Log
+    rows: int = 0
+    deletes: int = 0
+    inserts: int = 0
+
+    def pieces(self, commits: Commits, progress: Callable[[int], None]) -> Iterator[tuple[str, Piece]]:
+        for rows in self.log.rows():
+            yield rows.relation, commits.encode(self.file, rows)
+            gone = int(rows.counts[np.isin(rows.kinds, _GONE)].sum())
+            self.rows += len(rows)
+            self.deletes += gone
+            self.inserts += int(rows.counts.sum()) - gone
+            progress(len(rows))
+
+    def applied(self) -> AppliedLog:
+        i = self.identity
+        return AppliedLog(i.relation, i.name, i.content, i.length, self.log.form, self.rows, self.inserts, self.deletes)
+
+
+@dataclass
+class _Taking:
+    """One group of files on its way to being a version."""
+
+    writer: Writer
+    group: Group
+    options: Options
+    progress: Callable[[int], None]
+    replayed: int = 0
+    warnings: list[str] = field(default_factory=list)
+    versions: dict[str, int] = field(default_factory=dict)
+
+    def run(self) -> Outcome:
+        batch = batch_of(self.group)
+        batches = [] if batch is None else [Batch(batch.source, batch.start, batch.stop)]
+        if batches:
+            reason = self._known_batch(batches[0])
+            files = [] if reason else [(file, identity_of(file)) for file in self.group.files]
+        else:
+            files = [
+                (file, identity) for file, identity in map(_identified, self.group.files) if self._is_new(identity)
+            ]
+            reason = "" if files else "applied before"
+        if not files:
+            return Outcome(self.group.path, None, reason=reason or "there is nothing in it")
+        skipped = self.writer.opened.engine.skipped
+        # What versions say about order across files is known only when all are read.
+        hold = len(files) > 1 or files[0][0].relation is None or self.options.dry_run
+        try:
+            readings = self._take(files, hold)
+        except BackwardsError:
+            self.writer.start_over()
+            skipped = self.writer.opened.engine.skipped
+            readings = self._take(files, hold=True)
+        logs = [reading.applied() for reading in readings]
+        version = self.writer.commit(Origin(logs, self.versions, batches))
+        return Outcome(
+            path=self.group.path,
+            version=version,
+            form=", ".join(dict.fromkeys(log.form for log in logs)),
+            rows=sum(log.rows for log in logs),
+            inserts=sum(log.inserts for log in logs),
+            deletes=sum(log.deletes for log in logs),
+            skipped_deletes=self.writer.opened.engine.skipped - skipped,
+            replayed=self.replayed,
+            warnings=tuple(self.warnings),
+        )
+
+    def _known_batch(self, batch: Batch) -> str:
+        """Why a batch is to be skipped, or nothing. RejectedError if it overlaps one that was applied."""
+        applied = self.writer.manifest.sources.get(batch.source, ())
+        known = self.writer.ledger.find_batch(batch)
+        try:
+            status = check_batch(applied, batch, is_known=known is not None)
+        except RejectedError as error:
+            raise RejectedError(f"{self.group.path}: {error}") from None
+        return f"the batch {batch} was applied before" if status == "applied" else ""
+
+    def _is_new(self, identity: Identity) -> bool:
+        """Whether a file is to be applied. RejectedError if another content was applied under its name."""
+        ledger = self.writer.ledger
+        known = ledger.find(identity.relation, identity.name)
+        if known is not None and known.log.content == identity.content:
+            return False
+        if known is not None:
+            raise RejectedError(
+                f"{self.group.path}: under the name {identity.name} other content is version {known.version}\n"
+                "  hint: give a new log a new name; a log that was applied must not change"
+            )
+        same = ledger.find_content(identity.relation, identity.content)
+        if same is not None:
+            self.warnings.append(f"{identity.name} has the content of {same.log.name}, which is version {same.version}")
+        return True
+
+    def _take(self, files: Sequence[tuple[LogFile, Identity]], hold: bool) -> list[_Reading]:
+        live = self.writer.opened.live
+        commits = Commits(live, self.writer.take, may_miss=self.options.skip_missing_deletes, hold=hold)
+        self.versions, self.replayed = {}, 0
+        readings = []
+        for file, identity in files:
+            o = self.options
+            log = read_log(file, live.spec, form=o.form, upsert=o.upsert, relation=o.relation)
+            reading = _Reading(file, identity, log)
+            readings.append(reading)
+            for relation, piece in reading.pieces(commits, self.progress):
+                commits.add(relation, self._not_replayed(relation, piece) if log.continues else piece)
+        commits.finish()
+        return readings
+
+    def _not_replayed(self, relation: str, piece: Piece) -> Piece:
+        """Without what is of versions that were applied before; RejectedError if that was not asked for."""
+        if piece.commits is None or not len(piece):
+            return piece
+        self.versions[relation] = max(self.versions.get(relation, int(piece.commits.max())), int(piece.commits.max()))
+        last = self.writer.manifest.commits.get(relation)
+        if last is None:
+            return piece
+        if self.options.allow_replay:
+            fresh = piece.commits > last
+            self.replayed += int((~fresh).sum())
+            self.versions[relation] = max(self.versions[relation], last)
+            return piece if fresh.all() else piece.only(fresh)
+        if (piece.commits < last).any():
+            file, number = piece.place(int((piece.commits < last).argmax()))
+            version = int(piece.commits[piece.commits < last][0])
+            raise RejectedError(
+                f"{file.path}: row {number}, column _commit_version: {version} comes after {last}, which was applied\n"
+                "  hint: --allow-replay skips what was applied"
+            )
+        return piece
+
+
+def _identified(file: LogFile) -> tuple[LogFile, Identity]:
+    return file, identity_of(file)
