@@ -13,9 +13,19 @@ import typer
 from typer.core import TyperGroup
 
 from dynq_cli.cli import options, output
+from dynq_cli.cli.commands.apply import apply
+from dynq_cli.cli.commands.check import check
+from dynq_cli.cli.commands.count import count
+from dynq_cli.cli.commands.demo import demo
+from dynq_cli.cli.commands.enum import enum
 from dynq_cli.cli.commands.explain import explain
 from dynq_cli.cli.commands.infer import infer
 from dynq_cli.cli.commands.init import init
+from dynq_cli.cli.commands.prune import prune
+from dynq_cli.cli.commands.run import run
+from dynq_cli.cli.commands.status import status
+from dynq_cli.cli.commands.test import test
+from dynq_cli.cli.commands.verify import verify
 from dynq_cli.errors import EXIT_INTERRUPTED, EXIT_RUNTIME, DynqError
 
 app = typer.Typer(
@@ -37,7 +47,7 @@ def dynq(
     """Keep the results of queries up to date over change logs."""
 
 
-for _command in (explain, infer, init):
+for _command in (apply, check, count, demo, enum, explain, infer, init, prune, run, status, test, verify):
     app.command()(_command)
 
 

@@ -70,6 +70,21 @@ OutFile = Annotated[
     str | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, whole or not at all; - is stdout."),
 ]
+OneQuery = Annotated[
+    str | None,
+    typer.Option("--query", "-q", metavar="NAME", help="The query; not needed where the spec has one."),
+]
+State = Annotated[str, typer.Option("--state", "-s", metavar="DIR", envvar="DYNQ_STATE", help="The state directory.")]
+At = Annotated[
+    str | None,
+    typer.Option("--at", metavar="V", help="Of version V; the one in force where it is not given."),
+]
+Row = Annotated[
+    str,
+    typer.Option(
+        "--row", metavar="JSON", help="The row: an object with all columns of the result.", show_default=False
+    ),
+]
 Spec = Annotated[str, typer.Argument(metavar="SPEC", help="The spec, a YAML file.", show_default=False)]
 
 _GLOBAL = ("quiet", "verbose", "log_format")

@@ -9,16 +9,19 @@ from __future__ import annotations
 import io
 import json
 import os
-import stat
+import signal
 import sys
-import tempfile
-from contextlib import suppress
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
+from typing import Any, BinaryIO, cast
 
-from dynq_cli.errors import DynqError, SpecError, UsageError
+from dynq_cli.errors import DynqError, SpecError
+from dynq_cli.io.results.whole_file import whole_file
 
 _UNWRITABLE = "backslashreplace"  # half characters, as in names of files that are not UTF-8
+_KILLED = 128  # exit codes of processes that a signal ended begin here
 _RED, _YELLOW, _RESET = "\033[31m", "\033[33m", "\033[0m"
 
 
@@ -49,17 +52,28 @@ def prepare() -> None:
 
 def result(text: str) -> None:
     """Print a result on stdout."""
+    with _to_stdout():
+        sys.stdout.write(text if text.endswith("\n") else text + "\n")
+        sys.stdout.flush()
+
+
+@contextmanager
+def _to_stdout() -> Iterator[None]:
     if sys.stdout is None:  # so Python says that the file descriptor is closed
         raise DynqError("cannot write to stdout: it is closed; write to a file with -o FILE")
     try:
-        sys.stdout.write(text if text.endswith("\n") else text + "\n")
-        sys.stdout.flush()
+        yield
     except BrokenPipeError:
         silence_stdout()
         raise ReaderGoneError from None
     except OSError as error:
         silence_stdout()
         raise DynqError(f"cannot write to stdout: {error.strerror or error}") from error
+
+
+def is_terminal() -> bool:
+    """Whether somebody looks at stdout."""
+    return sys.stdout is not None and sys.stdout.isatty()
 
 
 def deliver(text: str, target: str | None) -> None:
@@ -72,48 +86,52 @@ def deliver(text: str, target: str | None) -> None:
 
 def write_whole(target: str, data: bytes) -> None:
     """Put `data` under the name `target`, or leave what was there as it was."""
-    path = Path(target).resolve()
-    try:
-        _write_whole(path, data)
-    except (FileNotFoundError, NotADirectoryError):
-        raise UsageError(f"cannot write {target}: there is no directory {path.parent}") from None
-    except IsADirectoryError:
-        raise UsageError(f"cannot write {target}: it is a directory") from None
-    except OSError as error:
-        raise DynqError(f"cannot write {target}: {error.strerror or error}") from error
+    with terminable(), whole_file(target) as file:
+        file.write(data)
     detail(f"wrote {target} ({len(data):,} bytes)")
 
 
-def _write_whole(path: Path, data: bytes) -> None:
-    if path.is_dir():
-        raise IsADirectoryError
-    if path.exists() and not path.is_file():
-        path.write_bytes(data)  # a device or a pipe cannot be replaced by rename
+@contextmanager
+def stream(target: str | None) -> Iterator[BinaryIO]:
+    """Where a result in bytes goes: the file `target`, whole or not at all, or stdout as in `deliver`."""
+    if target is None or target == "-":
+        yield cast(BinaryIO, _Stdout())
         return
-    mode = stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~_umask()
-    handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    with terminable(), whole_file(target) as file:
+        yield file
+        size = file.tell() if file.seekable() else None
+    detail(f"wrote {target}" + ("" if size is None else f" ({size:,} bytes)"))
+
+
+class _Stdout(io.RawIOBase):
+    """Stdout in bytes, with the errors of `result`; what is written is on its way at once."""
+
+    def writable(self) -> bool:
+        return True
+
+    def write(self, data: Any, /) -> int:
+        with _to_stdout():
+            sys.stdout.buffer.write(data)
+            sys.stdout.buffer.flush()
+        return len(data)
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Let SIGTERM end the block as Ctrl-C does, so that it can tidy up; the exit code is 143, as if it were killed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def end(number: int, frame: object) -> None:
+        signal.signal(number, signal.SIG_IGN)  # once is enough, and tidying up should not be disturbed
+        raise SystemExit(_KILLED + number)
+
+    before = signal.signal(signal.SIGTERM, end)
     try:
-        with os.fdopen(handle, "wb") as file:
-            file.write(data)
-            file.flush()
-            os.fchmod(file.fileno(), mode)
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
+        yield
     finally:
-        os.close(directory)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
+        signal.signal(signal.SIGTERM, before)
 
 
 def note(message: str) -> None:

@@ -21,12 +21,16 @@ Results go to stdout, everything else to stderr, both as UTF-8 whatever the loca
 
 | exit code | means |
 |---|---|
-| 0 | done |
+| 0 | done, or nothing new |
 | 1 | a runtime error; with `DYNQ_DEBUG=1` an internal one shows its traceback |
 | 2 | usage: an unknown command, option or query, a missing file |
-| 3 | input rejected: a spec error, a refused query, a damaged or unreadable data file |
+| 3 | input rejected: a bad log, a spec error, a refused query, a damaged or unreadable data file |
 | 10 | no state |
+| 11 | another process writes to the state; its process id is said |
+| 12 | the state is damaged |
+| 13 | the state was made for other plans than its spec has now |
 | 130 | interrupted |
+| 143 | ended by SIGTERM while writing a file, which is then not there |
 """
 
 

@@ -1,44 +1,132 @@
-"""`dynq init` checks the spec and refuses; nothing appears on disk."""
+"""`dynq init`: a state at version 0, whole or not at all."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from dynq_cli.cli.app import main
+
 Dynq = Callable[..., "subprocess.CompletedProcess[str]"]
 SPEC = """\
 version: 1
 relations:
-  R: {columns: {x: int64}}
+  R: {columns: {x: int64, y: int64}, key: [x]}
+  S: {columns: {y: int64}}
 queries:
-  all_r: {sql: SELECT x FROM R}
+  pairs: {sql: "SELECT x, R.y FROM R, S WHERE R.y = S.y"}
 """
 
 
-def test_a_good_spec_is_refused_in_one_sentence_and_leaves_no_state(dynq: Dynq, tmp_path: Path) -> None:
-    (tmp_path / "spec.yaml").write_text(SPEC)
-    (tmp_path / "r.csv").write_text("x\n1\n")
-    run = dynq("init", "spec.yaml", "--load", "R=r.csv", "--state", "state")
-    assert (run.returncode, run.stdout) == (3, "")
-    assert len(run.stderr.splitlines()) == 1
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["r.csv", "spec.yaml"]
+@pytest.fixture(autouse=True)
+def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DYNQ_STATE", raising=False)
+    Path("spec.yaml").write_text(SPEC)
+    Path("r.csv").write_text("x,y\n1,10\n2,20\n3,20\n")
+    Path("s.csv").write_text("y\n10\n20\n20\n")
 
 
-def test_the_errors_of_a_spec_come_first(dynq: Dynq, tmp_path: Path) -> None:
-    (tmp_path / "spec.yaml").write_text(SPEC.replace("SELECT x", "SELECT nothing"))
-    run = dynq("init", "spec.yaml")
-    assert run.returncode == 3
-    assert "spec.yaml:5:" in run.stderr
+def names() -> list[str]:
+    return sorted(path.name for path in Path.cwd().iterdir())
+
+
+def test_a_state_is_made_from_snapshots_and_it_is_said_of_what(dynq: Dynq) -> None:
+    made = dynq("init", "spec.yaml", "--load", "R=r.csv", "--load", "S=s.csv")
+    assert (made.returncode, made.stdout) == (0, "")
+    assert "loaded 3 rows into R" in made.stderr
+    assert "made .dynq at version 0; it keeps pairs (5 rows)" in made.stderr
+    counted = dynq("count", "--json")
+    assert json.loads(counted.stdout) == {"rows": 5, "distinct": 3, "version": 0}
+
+
+def test_without_snapshots_the_state_is_empty(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "spec.yaml", "-s", "here"]) == 0
+    assert main(["count", "-s", "here"]) == 0
+    assert capsys.readouterr().out == "0\n"
+
+
+def test_the_environment_names_the_state(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("DYNQ_STATE", "there")
+    assert main(["init", "spec.yaml"]) == 0
+    assert Path("there/CURRENT").exists()
+    assert not Path(".dynq").exists()
+
+
+def test_a_state_that_is_there_is_not_touched(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["init", "spec.yaml", "--load", "R=r.csv"]) == 0
+    before = {path.name: path.read_bytes() for path in Path(".dynq").iterdir()}
+    assert main(["init", "spec.yaml", "--load", "S=s.csv"]) == 2
+    assert "already; nothing was changed" in capsys.readouterr().err
+    assert {path.name: path.read_bytes() for path in Path(".dynq").iterdir()} == before
 
 
 @pytest.mark.parametrize(
-    ("load", "said"), [("R", "RELATION=PATH"), ("=r.csv", "RELATION=PATH"), ("R=gone.csv", "there is no gone.csv")]
+    ("load", "said"),
+    [
+        ("R", "RELATION=PATH"),
+        ("=r.csv", "RELATION=PATH"),
+        ("R=gone.csv", "there is no gone.csv"),
+        ("T=r.csv", "no relation T"),
+    ],
 )
-def test_a_wrong_load_is_a_usage_error(dynq: Dynq, tmp_path: Path, load: str, said: str) -> None:
-    (tmp_path / "spec.yaml").write_text(SPEC)
-    run = dynq("init", "spec.yaml", "--load", load)
-    assert run.returncode == 2
-    assert said in run.stderr
+def test_a_wrong_load_is_a_usage_error_and_leaves_no_state(
+    load: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = names()
+    assert main(["init", "spec.yaml", "--load", load]) == 2
+    assert said in capsys.readouterr().err
+    assert names() == before
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [("x,y\n1,10\n1,20\n", "column x"), ("x,y\n1,ten\n", "column y"), ("x,y\n,1\n", "column x"), ("x\n1\n", "y")],
+    ids=["key twice", "wrong type", "NULL", "missing column"],
+)
+def test_bad_rows_are_rejected_with_their_place_and_leave_no_state(
+    rows: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("bad.csv").write_text(rows)
+    before = names()
+    assert main(["init", "spec.yaml", "--load", "S=s.csv", "--load", "R=bad.csv"]) == 3
+    told = capsys.readouterr().err
+    assert "bad.csv" in told
+    assert said in told
+    assert names() == before
+
+
+def test_the_errors_of_a_spec_come_with_their_place(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("spec.yaml").write_text(SPEC.replace("SELECT x,", "SELECT nothing,"))
+    assert main(["init", "spec.yaml"]) == 3
+    assert "spec.yaml:6:" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("sql", "said"),
+    [("SELECT COUNT(*) AS n FROM R", "aggregates"), ("SELECT x FROM R, S WHERE R.y < S.y", "inequality")],
+)
+def test_a_query_that_cannot_be_kept_is_refused_at_its_place(
+    sql: str, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("spec.yaml").write_text(SPEC.replace("SELECT x, R.y FROM R, S WHERE R.y = S.y", sql))
+    before = names()
+    assert main(["init", "spec.yaml"]) == 3
+    told = capsys.readouterr().err
+    assert "spec.yaml:6:" in told
+    assert said in told
+    assert names() == before
+
+
+def test_an_output_that_cannot_be_written_is_refused_at_its_place(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("spec.yaml").write_text(SPEC + "outputs:\n  - {query: pairs, kind: diff, path: out/d.csv}\n")
+    before = names()
+    assert main(["init", "spec.yaml"]) == 3
+    told = capsys.readouterr().err
+    assert "spec.yaml:8:" in told
+    assert "kind: diff" in told
+    assert names() == before

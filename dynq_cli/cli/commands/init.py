@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from dynq_cli.cli import options
-from dynq_cli.errors import UsageError
+from dynq_cli.cli import options, output
+from dynq_cli.cli.progress import Progress
+from dynq_cli.errors import RejectedError, UsageError
 
 
 def init(
@@ -17,17 +18,40 @@ def init(
         list[str] | None,
         typer.Option("--load", metavar="REL=PATH", help="Fill a relation from a snapshot; may be repeated."),
     ] = None,
-    state: Annotated[
-        str, typer.Option("--state", "-s", metavar="DIR", envvar="DYNQ_STATE", help="The state directory.")
-    ] = ".dynq",
+    state: options.State = ".dynq",
 ) -> None:
-    """Make the state of a spec. This version checks the spec and keeps no state yet."""
-    for item in load or ():
-        relation, equals, path = item.partition("=")
-        if not (relation and equals and path):
-            raise UsageError(f"--load {item} names no relation: write --load RELATION=PATH")
-        if not Path(path).exists():
-            raise UsageError(f"--load {item}: there is no {path}")
-    from dynq_cli.session.explain import check_supported
+    """Make the state of a spec, at version 0, empty or with the rows of snapshots.
 
-    check_supported(spec)
+    It is there whole or not at all; a state that is there already is not touched.
+    """
+    loads = [_load(item) for item in load or ()]
+    from dynq_cli.session.explain import check_supported
+    from dynq_cli.session.run import check_outputs
+    from dynq_cli.session.take_in import make
+    from dynq_cli.spec.load import load_spec
+    from dynq_cli.storage.facts import facts_of
+
+    check_outputs(load_spec(spec).outputs)
+    with Progress("loading") as bar:
+        try:
+            make(spec, state, loads, bar.add).close()
+        except RejectedError:
+            check_supported(spec)  # which knows the place of a query that is refused
+            raise
+    facts = facts_of(Path(state))
+    rows: dict[str, int] = {}
+    for log in (log for entry in facts.recent for log in entry.logs):
+        rows[log.relation] = rows.get(log.relation, 0) + log.rows
+    for relation, number in rows.items():
+        output.note(f"loaded {number:,} row{'' if number == 1 else 's'} into {relation}")
+    kept = ", ".join(f"{name} ({c.rows:,} row{'' if c.rows == 1 else 's'})" for name, c in facts.counts.items())
+    output.note(f"made {state} at version 0; it keeps {kept}")
+
+
+def _load(item: str) -> tuple[str, str]:
+    relation, equals, path = item.partition("=")
+    if not (relation and equals and path):
+        raise UsageError(f"--load {item} names no relation: write --load RELATION=PATH")
+    if not Path(path).exists():
+        raise UsageError(f"--load {item}: there is no {path}")
+    return relation, path

@@ -1,0 +1,44 @@
+"""`dynq count`: how many rows a result has."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from dynq_cli.cli import options, output
+from dynq_cli.cli.versions import check_version
+from dynq_cli.errors import UsageError
+from dynq_cli.io.results.counts import CountForm, count_form_of, count_text
+
+
+def count(
+    query: options.OneQuery = None,
+    state: options.State = ".dynq",
+    at: options.At = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print rows, distinct rows and version as JSON.")] = False,
+    out: options.OutFile = None,
+) -> None:
+    """Print how many rows a result has, of an aggregate query its groups.
+
+    The extension of -o FILE chooses the form: .txt has the number, .json and .csv also distinct rows and version.
+    """
+    form = _form(as_json, out)
+    from dynq_cli.storage.state import open
+
+    view = open(state)
+    version = -1
+    while version != (version := view.version):  # until no commit came between the two looks
+        counts = view.counts(query)
+    check_version(version, at)
+    output.deliver(count_text(counts.rows, counts.distinct, version, form), out)
+
+
+def _form(as_json: bool, out: str | None) -> CountForm:
+    asked: CountForm = "json" if as_json else "txt"
+    if out is None or out == "-":
+        return asked
+    form = count_form_of(out)
+    if as_json and form != "json":
+        raise UsageError(f"--json and the extension of {out} ask for two forms: give one of them")
+    return form

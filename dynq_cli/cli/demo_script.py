@@ -1,0 +1,88 @@
+"""The script of `dynq demo`: three days in a small shop, told step by step.
+
+Words, and commands as a user would type them in a directory that has `specs` and `sample_data`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SPEC = "specs/shop_lines.yaml"
+DATA = ("sample_data/shop", "sample_data/shop_expected")
+_DAY = "sample_data/shop/day-{}"
+_LOADS = tuple(
+    word
+    for relation in ("customers", "products", "orders", "items")
+    for word in ("--load", f"{relation}={_DAY.format(0)}/{relation}.csv")
+)
+_RETURNS = ("enum", "-q", "customers_with_returns")
+_LINES = ("count", "-q", "order_lines")
+
+
+@dataclass(frozen=True)
+class Step:
+    """What is said, then the commands that are run; `shows_spec`: the spec's queries stand between the two."""
+
+    said: str
+    commands: tuple[tuple[str, ...], ...]
+    shows_spec: bool = False
+
+
+STEPS = (
+    Step(
+        "A small shop has customers, products, orders and order lines. Its owner keeps asking the same questions, so\n"
+        f"they are written down once, in {SPEC}:",
+        (("init", SPEC, *_LOADS),),
+        shows_spec=True,
+    ),
+    Step(
+        "The tables of day 0 are in. How many order lines are there, and who has sent something back?\n"
+        "Nothing is computed now: the answers were kept while the tables were read.",
+        (_LINES, ("enum", "-q", "order_lines", "--limit", "3"), _RETURNS),
+    ),
+    Step(
+        "Day 1. Karim Nasser is new and orders three things. Ada Winter orders two. A guest cancels an order, and the\n"
+        "cast-iron pan of Frank Otto comes back. With --atomic the three change logs are one version.",
+        (("apply", "--atomic", _DAY.format(1)), _LINES, _RETURNS),
+    ),
+    Step(
+        "A log is known by its name and content. The same one again, as from a cron job that ran twice, changes\n"
+        "nothing.",
+        (("apply", "--atomic", _DAY.format(1)),),
+    ),
+    Step(
+        "Day 2. Karim Nasser drops the desk lamp. The return of Greta Lang's teapots was a mistake: she keeps them.",
+        (("apply", "--atomic", _DAY.format(2)), _RETURNS),
+    ),
+    Step(
+        "Day 3 comes as Parquet, with commit versions. Ada Winter's order is cancelled. Order 1024 is entered, found\n"
+        "to be wrong and entered again. David Vogt leaves, and his orders stay without a name.",
+        (("apply", "--atomic", _DAY.format(3)), _LINES),
+    ),
+    Step(
+        "Is a certain row in a result? Which orders wait to be shipped?",
+        (
+            (
+                "test",
+                "-q",
+                "customers_with_returns",
+                "--row",
+                '{"customer_id": 6, "name": "Frank Otto", "email": "frank@example.org"}',
+            ),
+            ("enum", "-q", "open_orders"),
+        ),
+    ),
+    Step(
+        "What the state says of itself, and whether DuckDB gets the same results from the tables as they are now.",
+        (("status",), ("verify",)),
+    ),
+)
+
+END = """\
+What to look at, by eye:
+- 33 order lines on day 0. Day 1: five came, 38 (the guest's three never were in it: NULL joins with nothing).
+  Day 2: one went, 37. Day 3: two were cancelled, one came, and David Vogt's five are nobody's now: 31.
+- Greta Lang had sent something back until day 2; Frank Otto has since day 1.
+- Orders 1021, 1023 and 1024 are open: two inserts of days 1 and 2, and the one that was entered twice on day 3.
+- sample_data/shop_expected has order_lines.csv and customers_with_returns.csv of every day, as DuckDB found them when
+  the sample was made."""

@@ -1,0 +1,187 @@
+"""`dynq apply`: each file a version; what is refused changes nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from dynq_cli.cli.app import main
+from dynq_cli.storage.lock import writing_to
+
+Dynq = Callable[..., "subprocess.CompletedProcess[str]"]
+SPEC = """\
+version: 1
+relations:
+  R: {columns: {x: int64, y: int64}, key: [x]}
+  S: {columns: {y: int64}}
+queries:
+  pairs: {sql: "SELECT x, R.y FROM R, S WHERE R.y = S.y"}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DYNQ_STATE", raising=False)
+    Path("spec.yaml").write_text(SPEC)
+    Path("R.1.csv").write_text("x,y\n1,10\n2,20\n")
+    Path("S.1.csv").write_text("y\n10\n20\n20\n")
+    Path("R.2.csv").write_text("_change_type,x,y\ninsert,3,20\ndelete,1,10\n")
+    assert main(["init", "spec.yaml", "--quiet"]) == 0
+    capsys.readouterr()
+
+
+def count(capsys: pytest.CaptureFixture[str]) -> tuple[int, int]:
+    assert main(["count", "--json"]) == 0
+    read = json.loads(capsys.readouterr().out)
+    return read["version"], read["rows"]
+
+
+def files() -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in Path(".dynq").iterdir() if path.name != "lock"}
+
+
+def applied(capsys: pytest.CaptureFixture[str], *args: str, code: int = 0) -> dict[str, Any]:
+    assert main(["apply", *args, "--json"]) == code
+    read: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return read
+
+
+def test_each_file_is_a_version_and_said_in_a_line(dynq: Dynq) -> None:
+    run = dynq("apply", "R.1.csv", "S.1.csv", "R.2.csv")
+    assert (run.returncode, run.stdout) == (0, "")
+    assert run.stderr.splitlines() == [
+        "dynq: R.1.csv: version 1, 2 inserts, 0 deletes (snapshot)",
+        "dynq: S.1.csv: version 2, 3 inserts, 0 deletes (snapshot)",
+        "dynq: R.2.csv: version 3, 1 insert, 1 delete (canonical)",
+    ]
+    assert dynq("count").stdout == "4\n"
+
+
+def test_json_has_the_version_and_what_became_of_each_log(capsys: pytest.CaptureFixture[str]) -> None:
+    read = applied(capsys, "R.1.csv", "R.2.csv")
+    assert (read["version"], read["dry_run"], read["rejected"]) == (2, False, None)
+    first, second = read["applied"]
+    assert (first["path"], first["version"], first["form"], first["rows"]) == ("R.1.csv", 1, "snapshot", 2)
+    assert (second["inserts"], second["deletes"]) == (1, 1)
+
+
+def test_what_was_applied_before_is_skipped_and_said_so(capsys: pytest.CaptureFixture[str]) -> None:
+    applied(capsys, "R.1.csv")
+    assert main(["apply", "R.1.csv"]) == 0
+    assert "R.1.csv: skipped, applied before" in capsys.readouterr().err
+    assert count(capsys)[0] == 1
+
+
+def test_other_content_under_a_known_name_is_rejected(capsys: pytest.CaptureFixture[str]) -> None:
+    applied(capsys, "R.1.csv")
+    Path("R.1.csv").write_text("x,y\n5,5\n")
+    before = files()
+    assert main(["apply", "R.1.csv"]) == 3
+    told = capsys.readouterr().err
+    assert "under the name R.1.csv" in told
+    assert "version 1" in told
+    assert files() == before
+
+
+def test_known_content_under_another_name_is_applied_with_a_warning(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("S.2.csv").write_bytes(Path("S.1.csv").read_bytes())
+    assert main(["apply", "S.1.csv", "S.2.csv"]) == 0
+    assert "warning: S.2.csv has the content of S.1.csv" in capsys.readouterr().err
+    assert count(capsys)[0] == 2
+
+
+def test_the_versions_before_a_rejected_log_are_kept_and_those_after_it_not_tried(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    Path("R.bad.csv").write_text("_change_type,x,y\ninsert,7,10\ndelete,8,10\n")
+    read = applied(capsys, "R.1.csv", "R.bad.csv", "S.1.csv", code=3)
+    assert (read["version"], [log["path"] for log in read["applied"]]) == (1, ["R.1.csv"])
+    assert "R.bad.csv" in read["rejected"]
+    assert "row 2" in read["rejected"]
+    assert count(capsys) == (1, 0)
+
+
+def test_with_atomic_all_files_are_one_version_or_none(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("R.bad.csv").write_text("_change_type,x,y\ndelete,8,10\n")
+    before = files()
+    assert main(["apply", "--atomic", "R.1.csv", "S.1.csv", "R.bad.csv"]) == 3
+    assert files() == before
+    assert main(["apply", "--atomic", "R.1.csv", "S.1.csv"]) == 0
+    capsys.readouterr()
+    assert count(capsys) == (1, 3)
+
+
+def test_a_dry_run_says_what_would_be_and_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    before = files()
+    assert main(["apply", "--dry-run", "R.1.csv", "R.2.csv"]) == 0
+    assert "R.2.csv: would be version 2, 1 insert, 1 delete" in capsys.readouterr().err
+    read = applied(capsys, "--dry-run", "R.1.csv")
+    assert (read["version"], read["dry_run"], read["applied"][0]["version"]) == (0, True, 1)
+    assert main(["apply", "--dry-run", "R.2.csv"]) == 3, "a delete of a row that is not there"
+    assert files() == before
+
+
+def test_upsert_replaces_rows_of_the_same_key(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("R.3.csv").write_text("x,y\n1,20\n4,10\n")
+    applied(capsys, "R.1.csv", "S.1.csv")
+    applied(capsys, "R.3.csv", code=3)
+    applied(capsys, "R.3.csv", "--upsert")
+    assert count(capsys) == (3, 5)
+
+
+def test_missing_deletes_are_skipped_and_counted_where_that_is_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("R.3.csv").write_text("_change_type,x,y\ndelete,9,90\ninsert,4,10\n")
+    applied(capsys, "R.3.csv", "--on-missing-delete=fail", code=3)
+    assert main(["apply", "R.3.csv", "--on-missing-delete=skip"]) == 0
+    assert "1 delete of rows that are not there skipped" in capsys.readouterr().err
+    assert main(["apply", "R.1.csv", "--on-missing-delete=maybe"]) == 2
+
+
+def test_relation_and_format_can_be_said(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("export.csv").write_text("x,y,_diff\n1,10,1\n")
+    assert main(["apply", "export.csv"]) in (2, 3), "nothing says which relation it is"
+    capsys.readouterr()
+    read = applied(capsys, "export.csv", "--relation", "R", "--format", "weights")
+    assert read["applied"][0]["form"] == "weights"
+    assert main(["apply", "R.1.csv", "--relation", "Q"]) == 2
+    assert main(["apply", "R.1.csv", "--format", "hieroglyphs"]) == 2
+
+
+def test_earlier_commits_are_refused_or_skipped_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("S.3.csv").write_text("y,_change_type,_commit_version\n1,insert,5\n")
+    Path("S.4.csv").write_text("y,_change_type,_commit_version\n1,insert,4\n2,insert,6\n")
+    applied(capsys, "S.3.csv")
+    applied(capsys, "S.4.csv", code=3)
+    assert applied(capsys, "S.4.csv", "--allow-replay")["applied"][0]["replayed"] == 1
+
+
+def test_a_directory_is_applied_by_name(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("in").mkdir()
+    for name in ("R.2.csv", "R.1.csv", "S.1.csv"):
+        Path(name).rename(Path("in", name))
+    assert [log["path"] for log in applied(capsys, "in")["applied"]] == ["in/R.1.csv", "in/R.2.csv", "in/S.1.csv"]
+
+
+def test_a_path_that_is_not_there_is_a_usage_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["apply", "R.gone.csv"]) == 2
+    assert "R.gone.csv" in capsys.readouterr().err
+
+
+def test_where_nothing_is_there_is_no_state(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["apply", "R.1.csv", "-s", "elsewhere"]) == 10
+    assert "dynq init" in capsys.readouterr().err
+
+
+def test_another_writer_is_named_and_nothing_is_changed(dynq: Dynq) -> None:
+    with writing_to(Path(".dynq")):
+        run = dynq("apply", "R.1.csv")
+    assert run.returncode == 11
+    assert str(os.getpid()) in run.stderr
+    assert dynq("count", "--json").stdout == '{"rows": 0, "distinct": 0, "version": 0}\n'

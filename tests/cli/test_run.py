@@ -1,0 +1,336 @@
+"""`dynq run`: what is new, then the outputs; killed at any moment, no output is lost and none is written twice."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+import dynq_cli
+from dynq_cli.cli.app import main
+from dynq_cli.errors import LockedError
+from dynq_cli.session import run as run_module
+from dynq_cli.session.run import run
+from dynq_cli.storage.lock import writing_to
+from dynq_cli.storage.state import State
+from tests.conftest import ROOT
+
+Dynq = Callable[..., "subprocess.CompletedProcess[str]"]
+SPEC = """\
+version: 1
+relations:
+  R: {columns: {x: int64, y: int64}}
+  S: {columns: {y: int64}}
+queries:
+  pairs: {sql: "SELECT x, R.y FROM R, S WHERE R.y = S.y"}
+  left: {rule: "left(x) :- R(x, y)"}
+outputs:
+  - {query: pairs, kind: enum, path: "out/{query}/{version}.csv"}
+  - {query: pairs, kind: count, path: out/pairs.json}
+  - {query: left, kind: count, path: "out/left-{version}.txt"}
+"""
+
+
+@pytest.fixture(autouse=True)
+def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DYNQ_STATE", raising=False)
+    Path("spec.yaml").write_text(SPEC)
+    Path("inbox").mkdir()
+    assert main(["init", "spec.yaml", "--quiet"]) == 0
+    capsys.readouterr()
+
+
+def put(name: str, rows: str) -> None:
+    Path("inbox", name).write_text(rows)
+
+
+def put_two() -> None:
+    put("R.1.csv", "x,y\n1,10\n2,20\n")
+    put("S.1.csv", "y\n20\n20\n")
+
+
+def outputs() -> dict[str, str]:
+    """All files that can be seen, by name."""
+    found = sorted(path for path in Path("out").rglob("*") if path.is_file()) if Path("out").exists() else []
+    return {str(path): path.read_text() for path in found if not path.name.startswith(".")}
+
+
+def hidden() -> list[str]:
+    return sorted(str(path) for path in Path("out").rglob(".*")) if Path("out").exists() else []
+
+
+AFTER_TWO = {
+    "out/left-2.txt": "2\n",
+    "out/pairs.json": '{"rows": 2, "distinct": 1, "version": 2}\n',
+    "out/pairs/2.csv": "x,y,_count\n2,20,2\n",
+}
+
+
+def test_what_is_new_is_applied_and_all_outputs_are_written(dynq: Dynq) -> None:
+    put_two()
+    done = dynq("run", "inbox")
+    assert (done.returncode, done.stdout) == (0, "")
+    assert "inbox/R.1.csv: version 1, 2 inserts" in done.stderr
+    assert "wrote out/pairs/2.csv" in done.stderr
+    assert outputs() == AFTER_TWO
+    assert hidden() == []
+
+
+def test_with_nothing_new_nothing_is_said_or_written(capsys: pytest.CaptureFixture[str]) -> None:
+    put_two()
+    assert main(["run", "inbox", "--quiet"]) == 0
+    for path in outputs():
+        os.unlink(path)
+    manifest = Path(".dynq/CURRENT").read_bytes()
+    assert main(["run", "inbox"]) == 0
+    assert capsys.readouterr() == ("", "")
+    assert outputs() == {}
+    assert Path(".dynq/CURRENT").read_bytes() == manifest
+    assert main(["run", "inbox", "--verbose"]) == 0
+    assert "R.1.csv: skipped, applied before" in capsys.readouterr().err
+
+
+def test_an_empty_inbox_is_nothing_new_and_the_first_outputs_are_of_version_0() -> None:
+    assert main(["run", "inbox"]) == 0
+    assert outputs()["out/left-0.txt"] == "0\n"
+
+
+def test_an_inbox_without_change_logs_is_nothing_new() -> None:
+    put("notes.txt", "hello")
+    put(".R.2.csv.part", "x,y\n")
+    assert main(["run", "inbox"]) == 0
+
+
+def test_outputs_of_versions_that_others_applied_are_written_too() -> None:
+    put_two()
+    assert main(["apply", "inbox"]) == 0
+    assert main(["run", "inbox"]) == 0
+    assert outputs() == AFTER_TWO
+
+
+def test_json_has_what_was_applied_and_written(capsys: pytest.CaptureFixture[str]) -> None:
+    put_two()
+    assert main(["run", "inbox", "--json"]) == 0
+    read = json.loads(capsys.readouterr().out)
+    assert (read["version"], len(read["applied"]), sorted(read["written"])) == (2, 2, sorted(AFTER_TWO))
+    assert read["rejected"] is None
+    put("S.2.csv", "y,_change_type\n99,delete\n")
+    assert main(["run", "inbox", "--json"]) == 3
+    read = json.loads(capsys.readouterr().out)
+    assert (read["version"], read["applied"], read["written"]) == (2, [], [])
+    assert "inbox/S.2.csv" in read["rejected"]
+
+
+def test_before_a_rejected_log_all_is_kept_and_written(capsys: pytest.CaptureFixture[str]) -> None:
+    put_two()
+    put("S.2.csv", "y,_change_type\n99,delete\n")
+    put("S.3.csv", "y\n10\n")
+    assert main(["run", "inbox"]) == 3
+    told = capsys.readouterr().err
+    assert "inbox/S.2.csv" in told
+    assert outputs() == AFTER_TWO
+    assert main(["run", "inbox"]) == 3, "until somebody takes it away"
+    Path("inbox/S.2.csv").unlink()
+    assert main(["run", "inbox"]) == 0
+    assert outputs()["out/pairs.json"] == '{"rows": 3, "distinct": 2, "version": 3}\n'
+
+
+def test_an_inbox_that_is_no_directory_is_a_usage_error() -> None:
+    assert main(["run", "nowhere"]) == 2
+    assert main(["run", "spec.yaml"]) == 2
+    assert outputs() == {}
+
+
+def test_where_nothing_is_there_is_no_state() -> None:
+    assert main(["run", "inbox", "-s", "elsewhere"]) == 10
+
+
+def test_permissions_and_links_of_outputs_stay() -> None:
+    Path("out").mkdir()
+    Path("real.json").write_text("old")
+    Path("real.json").chmod(0o640)
+    Path("out/pairs.json").symlink_to("../real.json")
+    assert main(["run", "inbox"]) == 0
+    assert Path("out/pairs.json").is_symlink()
+    assert json.loads(Path("real.json").read_text())["version"] == 0
+    assert Path("real.json").stat().st_mode & 0o777 == 0o640
+
+
+@pytest.mark.parametrize("in_the_way", ["file", "directory"])
+def test_an_output_that_cannot_be_made_is_an_error_and_the_next_run_makes_up_for_it(
+    in_the_way: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    put_two()
+    blocked = Path("out") if in_the_way == "file" else Path("out/pairs.json")
+    if in_the_way == "file":
+        blocked.write_text("in the way")
+    else:
+        blocked.mkdir(parents=True)
+    assert main(["run", "inbox"]) in (1, 2)
+    assert "Traceback" not in capsys.readouterr().err
+    if in_the_way == "file":
+        blocked.unlink()
+    else:
+        blocked.rmdir()
+    assert main(["run", "inbox"]) == 0
+    assert outputs() == AFTER_TWO
+
+
+def test_a_writer_is_met_before_anything_is_done() -> None:
+    put_two()
+    with writing_to(Path(".dynq")):
+        assert main(["run", "inbox"]) == 11
+    assert outputs() == {}
+
+
+def test_of_two_runs_one_works_and_the_other_ends_at_once(capsys: pytest.CaptureFixture[str]) -> None:
+    put_two()
+    codes = []
+    run(".dynq", "inbox", wrote=lambda path: codes.append(main(["run", "inbox"])))
+    assert codes == [11, 11, 11]
+    assert str(os.getpid()) in capsys.readouterr().err
+    assert outputs() == AFTER_TWO
+
+
+def test_changes_that_come_while_outputs_are_written_are_in_all_of_them_or_in_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    put_two()
+    stage, late = run_module._Outputs._stage, ["spec.yaml"]
+    Path("R.late.csv").write_text("x,y\n3,20\n")
+
+    def staged(self: Any, output: Any, version: int) -> None:
+        stage(self, output, version)
+        if late and late.pop():
+            assert main(["apply", "R.late.csv", "--quiet"]) == 0
+
+    monkeypatch.setattr(run_module._Outputs, "_stage", staged)
+    assert main(["run", "inbox"]) == 0
+    found = outputs()
+    assert found["out/pairs.json"] == '{"rows": 4, "distinct": 2, "version": 3}\n'
+    assert sorted(found) == ["out/left-3.txt", "out/pairs.json", "out/pairs/3.csv"]
+
+
+def test_a_diff_is_refused_before_anything_is_done() -> None:
+    Path("diff.yaml").write_text(SPEC + '  - {query: left, kind: diff, path: "out/d-{version}.csv"}\n')
+    dynq_cli.create("diff.yaml", "other").close()
+    put_two()
+    assert main(["run", "inbox", "-s", "other"]) == 3
+    assert (dynq_cli.open("other").version, outputs()) == (0, {})
+
+
+class Died(BaseException):
+    """The end of the process, as far as files are concerned."""
+
+
+def dying_after(patch: pytest.MonkeyPatch, steps: int) -> None:
+    """Let the process die instead of taking the step after so many that touch files."""
+    left = steps
+
+    def wrapped(step: str) -> Any:
+        real = getattr(os, step)
+
+        def counted(*args: Any, **options: Any) -> Any:
+            nonlocal left
+            left -= 1
+            if left < 0:
+                raise Died
+            return real(*args, **options)
+
+        return counted
+
+    for step in ("fsync", "pwrite", "ftruncate", "replace", "unlink", "mkdir", "chmod"):
+        patch.setattr(os, step, wrapped(step))
+
+
+def consume(taken: list[str]) -> None:
+    """Do what programs behind an output folder do: take each file away."""
+    for path in outputs():
+        taken.append(path)
+        os.unlink(path)
+
+
+def test_dying_before_any_step_neither_loses_nor_repeats_an_output(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Versions 1 and 2 may get outputs of their own if the death came between them; each output comes once."""
+    put_two()
+    deaths = 0
+    for steps in range(400):
+        folder = tmp_path / f"turn-{steps}"
+        folder.mkdir()
+        shutil.copytree(".dynq", folder / ".dynq")
+        shutil.copytree("inbox", folder / "inbox")
+        monkeypatch.chdir(folder)
+        taken: list[str] = []
+        with pytest.MonkeyPatch.context() as patch:
+            dying_after(patch, steps)
+            try:
+                run(".dynq", "inbox")
+                died = False
+            except Died:
+                died = True
+        deaths += died
+        consume(taken)
+        run(".dynq", "inbox")
+        consume(taken)
+        run(".dynq", "inbox")
+        consume(taken)
+        expected = ["out/left-2.txt", "out/pairs/2.csv"]
+        versioned = sorted(path for path in taken if path != "out/pairs.json")
+        if "out/left-1.txt" in versioned:
+            expected += ["out/left-1.txt", "out/pairs/1.csv"]
+        assert versioned == sorted(expected), f"died before step {steps}"
+        # A file without a version in its name may be replaced before anybody takes it.
+        assert 1 <= taken.count("out/pairs.json") <= len(expected) // 2, f"died before step {steps}"
+        assert hidden() == [], f"died before step {steps}"
+        monkeypatch.chdir(tmp_path)
+        shutil.rmtree(folder)
+        if not died:
+            break
+    assert not died, "all steps were tried"
+    assert deaths > 20
+
+
+def test_killed_runs_lose_and_repeat_nothing() -> None:
+    chance, taken = Random(4), list[str]()
+    for turn in range(1, 7):
+        put(f"R.{turn}.csv", f"x,y\n{turn},20\n")
+        child = subprocess.Popen(
+            [sys.executable, "-m", "dynq_cli", "run", "inbox"],
+            env={**os.environ, "PYTHONPATH": str(ROOT)},
+            stderr=subprocess.DEVNULL,
+        )
+        time.sleep(0.3 + chance.random() * 1.2)
+        child.kill()
+        child.wait()
+        consume(taken)
+    run(".dynq", "inbox")
+    consume(taken)
+    assert len({path for path in taken if "-" in path}) == len([path for path in taken if "-" in path])
+    assert "out/left-6.txt" in taken
+    assert "out/pairs/6.csv" in taken
+
+
+def test_a_run_that_cannot_note_its_outputs_shows_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    put_two()
+
+    def locked(self: State, version: int) -> None:
+        raise LockedError("somebody writes")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(State, "note_written", locked)
+        assert main(["run", "inbox"]) == 11
+    assert outputs() == {}
+    assert main(["run", "inbox"]) == 0
+    assert outputs() == AFTER_TWO
