@@ -8,6 +8,8 @@
     growth       what a change costs with ten times the data, and with a hundred times the result
     dependants   one change that touches every row
     skeleton     commits to a state on disk, by commands and in one process, against the dicts
+    commands     whole commands: apply of a stream, count, enum to a file; against the dicts, --help, pyarrow
+    cron         many small applies in a row, on a small and on a large state
     memory       peak memory against the dicts, at five times the rows; bytes of state per row
 
 All of them by default, in this order; each is a file here. The files `run_*.py` are the processes that are measured.
@@ -23,6 +25,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+import commands
+import cron
 import dependants
 import growth
 import memory
@@ -45,6 +49,8 @@ GROUPS: dict[str, tuple[str, Callable[[Settings], Section]]] = {
     "growth": (growth.TITLE, growth.measure),
     "dependants": (dependants.TITLE, dependants.measure),
     "skeleton": (skeleton.TITLE, skeleton.measure),
+    "commands": (commands.TITLE, commands.measure),
+    "cron": (cron.TITLE, cron.measure),
     "memory": (memory.TITLE, memory.measure),
 }
 

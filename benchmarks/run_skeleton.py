@@ -110,8 +110,8 @@ def _read(folder: Path) -> Commit:
 def apply(state: Path, folder: Path) -> Numbers:
     tables = _read(folder)
     view = dynq_cli.open(state)
-    opening = timed(view._current)
-    replayed = view._current().manifest.wal.changes
+    opening = timed(view.current)
+    replayed = view.current().manifest.wal.changes
     applying = timed(lambda: view.apply(tables))
     closing = timed(view.close)
     return {"open": opening, "apply": applying, "close": closing, "replayed": replayed}
@@ -162,8 +162,8 @@ def fill(state: Path, folder: Path) -> Numbers:
     view = dynq_cli.open(state)
     changes = 0
     for path in sorted((folder / "fill-1000").glob("*")):
-        view._current()
-        ahead = commit.replay_seconds(view._current()) + 2 * THOUSAND / commit.CHANGES_PER_SECOND
+        view.current()
+        ahead = commit.replay_seconds(view.current()) + 2 * THOUSAND / commit.CHANGES_PER_SECOND
         if ahead > commit.DUE_SECONDS:
             break
         view.apply(_read(path))

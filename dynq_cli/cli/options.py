@@ -77,7 +77,15 @@ OneQuery = Annotated[
 State = Annotated[str, typer.Option("--state", "-s", metavar="DIR", envvar="DYNQ_STATE", help="The state directory.")]
 At = Annotated[
     str | None,
-    typer.Option("--at", metavar="V", help="Of version V; the one in force where it is not given."),
+    typer.Option("--at", metavar="V", help="Of version V, a number or a mark; the one in force where it is not given."),
+]
+MarkName = Annotated[
+    str,
+    typer.Argument(
+        metavar="NAME",
+        help="The mark: letters, digits, _ - and ., beginning with a letter or _.",
+        show_default=False,
+    ),
 ]
 Row = Annotated[
     str,
@@ -86,6 +94,9 @@ Row = Annotated[
     ),
 ]
 Spec = Annotated[str, typer.Argument(metavar="SPEC", help="The spec, a YAML file.", show_default=False)]
+SpecOrState = Annotated[
+    str, typer.Argument(metavar="SPEC", help="The spec, a YAML file, or a state directory.", show_default=False)
+]
 
 _GLOBAL = ("quiet", "verbose", "log_format")
 

@@ -24,7 +24,7 @@ Results go to stdout, everything else to stderr, both as UTF-8 whatever the loca
 | 0 | done, or nothing new |
 | 1 | a runtime error; with `DYNQ_DEBUG=1` an internal one shows its traceback |
 | 2 | usage: an unknown command, option or query, a missing file |
-| 3 | input rejected: a bad log, a spec error, a refused query, a damaged or unreadable data file |
+| 3 | input rejected: a bad log or data file, a spec error, a refused query, no such version, mark or position |
 | 10 | no state |
 | 11 | another process writes to the state; its process id is said |
 | 12 | the state is damaged |

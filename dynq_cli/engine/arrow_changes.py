@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from dynq_cli.engine import kinds as k
 from dynq_cli.engine.codes import Codes
@@ -14,8 +15,12 @@ from dynq_cli.engine.ingest import RowError, encode_rows, operations
 from dynq_cli.engine.kernels.fields import Bytes
 from dynq_cli.engine.layout import BaseLayout
 
+
 # Arrow turns a Python value into a scalar at every call, which takes longer than a small batch.
-_INSERT, _DELETE, _FALSE = pa.scalar("insert"), pa.scalar("delete"), pa.scalar(False)
+# Made when first needed, since the first one also imports pandas where that is installed.
+@cache
+def _scalars() -> tuple[pa.Scalar, pa.Scalar, pa.Scalar]:
+    return pa.scalar("insert"), pa.scalar("delete"), pa.scalar(False)
 
 
 def changes_of(table: pa.Table, base: BaseLayout, dictionaries: Dictionaries, ends: Codes | None = None) -> Changes:
@@ -31,10 +36,13 @@ def kinds_of(words: pa.ChunkedArray) -> Bytes:
     """The kinds that the words of `_change_type` are. RowError for any other."""
     if not len(words):
         return np.zeros(0, np.int8)
+    import pyarrow.compute as pc
+
+    inserted, deleted_word, false = _scalars()
     texts = words.cast(pa.string())
     # The two that most logs have nothing else of, without looking at the text of each row.
-    deleted = pc.equal(texts, _DELETE).fill_null(_FALSE)
-    if (pc.sum(deleted).as_py() or 0) == len(texts) - (pc.sum(pc.equal(texts, _INSERT)).as_py() or 0):
+    deleted = pc.equal(texts, deleted_word).fill_null(false)
+    if (pc.sum(deleted).as_py() or 0) == len(texts) - (pc.sum(pc.equal(texts, inserted)).as_py() or 0):
         return np.asarray(deleted.to_numpy(), np.int8)
     coded = pa.concat_arrays(texts.chunks).dictionary_encode()
     known = np.array([k.WORDS.get(word.lower(), -1) for word in coded.dictionary.to_pylist()] or [-1], np.int8)

@@ -32,6 +32,8 @@ __all__ = ["BLOCK", "BatchError", "Changes", "Engine", "OverflowedError"]
 
 Codes = NDArray[np.int64]
 CHUNK = 8192
+# Room for a commit's rows of one relation that is kept for the next commit: at most 36 MB.
+MOST_KEPT = 1 << 20
 _NO_VALUES = np.zeros((1, 1), np.int64)
 _NO_FILTERS = np.ones((1, 1), np.bool_)
 
@@ -109,12 +111,15 @@ class _Resolved:
 
 
 class _Work:
-    """Arrays that a call of `run_commits` works in."""
+    """Arrays that the changes of one relation are resolved in.
 
-    def __init__(self) -> None:
-        # A change by key touches the row that goes and the row that comes.
-        self.touched, self.first, self.last = (np.empty(2 * CHUNK, np.int32) for _ in range(3))
-        self.delta, self.old, self.new = (np.empty(2 * CHUNK, np.int64) for _ in range(3))
+    They stay from commit to commit: new ones would be new pages, which the system has to find and to zero.
+    """
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.touched, self.first, self.last = (np.empty(room, np.int32) for _ in range(3))
+        self.delta, self.old, self.new = (np.empty(room, np.int64) for _ in range(3))
 
 
 class Engine:
@@ -125,9 +130,10 @@ class Engine:
         self.skipped = 0
         wide = 2 * layout.widest + 2
         self._key = np.zeros(wide, np.int64)
-        self._before, self._after = np.zeros(4, np.int64), np.zeros(4, np.int64)
-        self._ahead = np.zeros(AHEAD, np.int64)
-        self._work = _Work()
+        self._before, self._after = np.zeros(update.WORK, np.int64), np.zeros(update.WORK, np.int64)
+        self._ahead = np.zeros(3 * AHEAD, np.int64)
+        # A change by key touches the row that goes and the row that comes.
+        self._work = [_Work(2 * CHUNK)]
         self._of_relation = {name: self._reached(b) for name, b in layout.bases.items()}
         self.arena = arena or Arena(layout.tables.copy(), layout.nodes)
         self._reading = Reading(layout, self.arena)
@@ -161,7 +167,7 @@ class Engine:
         resolved: list[_Resolved] = []
         for relation, changes in batch.items():
             try:
-                resolved.append(self._resolve(self.layout.bases[relation], changes))
+                resolved.append(self._resolve(self.layout.bases[relation], changes, self._room(len(resolved), changes)))
             except BatchError:
                 for earlier in resolved:
                     self._revert(earlier)
@@ -205,7 +211,7 @@ class Engine:
             done += many
 
     def _run_commits(self, layout: BaseLayout, changes: Changes, start: int, ends: Codes) -> None:
-        a, w, many = self.arena, self._work, int(ends[-1]) - start
+        a, w, many = self.arena, self._work[0], int(ends[-1]) - start
         a.reserve(layout.table, many)
         for leaf in layout.leaves:
             for table in self.layout.leaf_paths[leaf.node]:
@@ -245,12 +251,20 @@ class Engine:
         if reason != f.OK:
             raise BatchError(layout.relation.name, reason, int(at), int(applied))
 
-    def _resolve(self, layout: BaseLayout, changes: Changes) -> _Resolved:
+    def _room(self, place: int, changes: Changes) -> _Work:
+        """Where the changes of a commit's relation number `place` are resolved."""
+        room = 2 * len(changes) if (changes.ops >= f.UPSERT).any() else len(changes)
+        if room > MOST_KEPT:
+            return _Work(room)
+        while place >= len(self._work):
+            self._work.append(_Work(0))
+        if room > self._work[place].room:
+            self._work[place] = _Work(min(2 * room, MOST_KEPT))
+        return self._work[place]
+
+    def _resolve(self, layout: BaseLayout, changes: Changes, work: _Work) -> _Resolved:
         a, t, many = self.arena, layout.table, len(changes)
-        # A change by key touches the row that goes and the row that comes.
-        room = 2 * many if (changes.ops >= f.UPSERT).any() else many
-        touched, first, last = (np.empty(room, np.int32) for _ in range(3))
-        delta, old, new = (np.empty(room, np.int64) for _ in range(3))
+        touched, first, last, delta, old, new = work.touched, work.first, work.last, work.delta, work.old, work.new
         n = skipped = 0
         for start in range(0, many, CHUNK):
             stop = min(start + CHUNK, many)

@@ -30,6 +30,7 @@ from dynq_cli.plan.plan import AnyPlan, Plan
 from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn
 from dynq_cli.query.scalar import ScalarError, evaluate
 from dynq_cli.spec.model import Spec
+from dynq_cli.spec.types import INT64
 
 
 class Live:
@@ -129,17 +130,18 @@ class Live:
 
     def count(self, query: str) -> tuple[int, int]:
         """Rows under the query's semantics, and distinct rows. O(1)."""
-        self._query(query)
+        self.form_of(query)
         return self.engine.count(query)
 
-    def _query(self, name: str) -> ConjunctiveQuery:
+    def form_of(self, name: str) -> ConjunctiveQuery:
+        """A query's normal form. UsageError if there is no such query."""
         self._usable()
         if name not in self.layout.trees:
             raise UsageError(f"no query {name} in the spec; there is {', '.join(self.layout.trees)}")
         return self.layout.trees[name].plan.query
 
     def schema(self, query: str) -> pa.Schema:
-        q = self._query(query)
+        q = self.form_of(query)
         fields = [pa.field(c.name, arrow_type(c.type), c.nullable) for c in q.columns]
         if q.semantics == "bag":
             fields.append(pa.field("_count", pa.int64(), False))
@@ -152,7 +154,7 @@ class Live:
             for codes, copies in self.engine.blocks(query, variables, block):
                 columns = self.decoded(query, variables, codes, len(copies))
                 if schema.names[-1:] == ["_count"]:
-                    columns.append(pa.array(copies))
+                    columns.append(decode(copies, INT64, self.dictionaries, nullable=False))
                 if columns:
                     yield pa.RecordBatch.from_arrays(columns, schema=schema)
                 else:
@@ -162,11 +164,11 @@ class Live:
 
     def variables(self, query: str) -> list[str]:
         """The variables that the columns of a result are made of, each once."""
-        return list(dict.fromkeys(c.source for c in self._query(query).columns if c.kind == "variable"))
+        return list(dict.fromkeys(c.source for c in self.form_of(query).columns if c.kind == "variable"))
 
     def decoded(self, query: str, variables: list[str], codes: Codes, rows: int) -> list[pa.Array]:
         """The columns of a result, `_count` left out, from a row of codes per variable."""
-        q = self._query(query)
+        q = self.form_of(query)
         return [
             pa.repeat(_constant(c), rows)
             if c.kind == "expression"
@@ -182,7 +184,13 @@ class Live:
 
     def test(self, query: str, row: Mapping[str, Any]) -> int:
         """How often the result has the row given by its output columns; 0 or 1 for sets. O(1)."""
-        q = self._query(query)
+        codes = self.codes_of(query, row)
+        many = 0 if codes is None else self.engine.copies(query, codes)
+        return min(many, 1) if self.form_of(query).semantics == "set" else many
+
+    def codes_of(self, query: str, row: Mapping[str, Any]) -> dict[str, int] | None:
+        """The codes, by head variable, of a row given by its output columns; None if no result can have it."""
+        q = self.form_of(query)
         unknown = [name for name in row if name not in {c.name for c in q.columns}]
         missing = [c.name for c in q.columns if c.name not in row]
         if unknown or missing:
@@ -192,13 +200,12 @@ class Live:
         for c in q.columns:
             if c.kind == "expression":
                 if _constant(c).as_py() != row[c.name]:
-                    return 0
+                    return None
                 continue
             code = self._code(q, c, row[c.name])
             if code is None or codes.setdefault(c.source, code) != code:
-                return 0
-        many = self.engine.copies(query, codes)
-        return min(many, 1) if q.semantics == "set" else many
+                return None
+        return codes
 
     def _code(self, q: ConjunctiveQuery, column: OutputColumn, value: Any) -> int | None:
         """The code of a value of a column; None if the variable, whose type may be narrower, cannot be it."""

@@ -128,7 +128,7 @@ class Reading:
             return self.count(query)[0]
         many = 1
         for n, is_frontier in zip(tree.levels, tree.frontier, strict=True):
-            found = self._row_of(tree, n, row)
+            found = self.row_of(tree, n, row)
             if found < 0:
                 return 0
             if is_frontier:
@@ -146,7 +146,7 @@ class Reading:
         at = record_of(self.arena, table, row) + int(a.N[node, f.N_VALUE])
         return (int(a.a64[at + 1]) << 64) + (int(a.a64[at]) & (2**64 - 1))
 
-    def _row_of(self, tree: TreeLayout, node: int, row: Mapping[str, int]) -> int:
+    def row_of(self, tree: TreeLayout, node: int, row: Mapping[str, int]) -> int:
         """The row of an output node with these codes, or -1."""
         a, layout = self.arena, self.layout
         table = int(a.N[node, f.N_TABLE])

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 
 _FIRST_CHECK = 1_024
+_START = pa.scalar(0x3C6EF372FE94F82B, pa.int64())
 _MIX = pa.scalar(0x1E3779B97F4A7C15, pa.int64())  # odd: multiplying by it permutes the 64-bit integers
 
 
@@ -62,8 +63,9 @@ class KeyFinder:
         for candidate, taken in self._seen.items():
             mixed = prints[candidate[0]]
             for name in candidate[1:]:
-                # Multiplying first keeps (1, 2) and (2, 1) from meeting under xor.
-                mixed = pc.bit_wise_xor(pc.multiply(mixed, _MIX), prints[name])
+                # Scattered first, so that neither (1, 2) and (2, 1) nor (1, 1) and (-1, -1) meet.
+                scattered = pc.multiply(pc.add(mixed, _START), _MIX)
+                mixed = pc.add(pc.bit_wise_xor(scattered, pc.shift_right(scattered, 29)), prints[name])
             taken.append(mixed)
 
     def _check_unique(self) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
 
 import pyarrow as pa
@@ -16,9 +16,11 @@ from pyarrow import csv
 
 from dynq_cli.io.csv_source import BLOCK, MARK, CsvSource, uses_backslashes
 from dynq_cli.io.raw import Raw
+from dynq_cli.spec.shown import visible
 
 _CUT_OFF = "it ends inside quotes: it was cut off, or a quote is never closed"
 _ROW = re.compile(r"(?:CSV parse error: )?\bRow #(\d+)")
+_FIELD = re.compile(r"In CSV column #(\d+): (Row #\d+)")
 
 
 def header(path: str) -> list[str]:
@@ -72,7 +74,7 @@ def _read(path: str, names: list[str], kept: list[str]) -> Iterator[pa.RecordBat
     parse.ignore_empty_lines = len(names) > 1
     # One thread: only then do errors carry the row's number.
     options = csv.ReadOptions(block_size=BLOCK, use_threads=False)
-    with closing(CsvSource(path, len(names), backslashes=uses_backslashes(path))) as source, _explained():
+    with closing(CsvSource(path, len(names), backslashes=uses_backslashes(path))) as source, _explained(names):
         yield from _without_mark(
             csv.open_csv(source, read_options=options, parse_options=parse, convert_options=convert)
         )
@@ -95,8 +97,8 @@ def _without_mark(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 
 @contextmanager
-def _explained() -> Iterator[None]:
-    """Arrow's complaints with rows counted as everywhere else: from 1, without the header."""
+def _explained(names: Sequence[str] = ()) -> Iterator[None]:
+    """Arrow's complaints with columns by name, and rows counted as everywhere else: from 1, without the header."""
     try:
         yield
     except pa.ArrowInvalid as error:
@@ -107,4 +109,5 @@ def _explained() -> Iterator[None]:
             raise ValueError(f"a row is longer than {BLOCK >> 20} MiB, or a quote is never closed") from error
         if MARK in said:
             raise ValueError(_CUT_OFF) from error
+        said = _FIELD.sub(lambda field: f"{field[2]}, column {visible(names[int(field[1])])}", said)
         raise ValueError(_ROW.sub(lambda row: f"row {int(row[1]) - 1}", said)) from error

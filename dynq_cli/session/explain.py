@@ -14,6 +14,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from dynq_cli.engine.supported import refusal_of
 from dynq_cli.errors import RejectedError, UsageError
@@ -82,6 +83,15 @@ def _planned(spec: Spec, queries: dict[str, Query]) -> Explanation:
 def explain_spec(path: str | os.PathLike[str]) -> Explanation:
     """Plan every query of a spec file. Raises SpecError with all problems at once."""
     return _planned(*compile_file(path))
+
+
+def explain_state(path: str | os.PathLike[str]) -> Explanation:
+    """Explain the queries of a state directory: as `dynq init` planned them, or SpecDiffersError."""
+    from dynq_cli.storage.manifest import read_manifest
+    from dynq_cli.storage.plans import read_plans
+
+    directory = Path(path)
+    return Explanation(dict(read_plans(directory, read_manifest(directory)).plans))
 
 
 def explain_text_of(text: str, file: str = "spec") -> str:

@@ -5,7 +5,7 @@
 Each version that a run ends with has its outputs written exactly once, whenever the process is killed:
 
     stage      every output beside its place, under a hidden name with its version
-    note       the version in the manifest: from here on its outputs are written
+    note       the version in the manifest: from here on its outputs are written, and the marks of its diffs are there
     reveal     rename each one to its place
 
 A run that finds a version without outputs begins with writing them. One that finds staged files of the version noted
@@ -18,16 +18,17 @@ import fcntl
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, BinaryIO
 
 from dynq_cli.errors import DynqError, LockedError, RejectedError, UsageError
 from dynq_cli.io.results.counts import count_form_of, count_text
 from dynq_cli.io.results.forms import form_of
 from dynq_cli.io.results.whole_file import whole_file
+from dynq_cli.session.marks import make_missing, mark_of, marks_of
 from dynq_cli.storage.layout import sync_directory
 from dynq_cli.storage.lock import writing_to
 from dynq_cli.storage.state import State, StrPath
@@ -76,11 +77,11 @@ def run(
         wrote(path)
 
     with open_state(state) as view, _alone(Path(state)):
-        check_outputs(view.spec.outputs)
         if not os.path.isdir(inbox):
             raise UsageError(f"{inbox} is no directory\n  hint: name the folder that change logs are put into")
-        outputs = _Outputs(view, revealed)
+        outputs = _Outputs(view, Path(state), revealed)
         outputs.reveal_noted()
+        make_missing(view, Path(state))
         if view.version > 0:  # version 0 was made by init: nobody waits for its outputs if there is something new
             outputs.write_if_behind()
         refused: RejectedError | None = None
@@ -92,16 +93,6 @@ def run(
         if refused is not None:
             raise refused
         return Ran(view.version, tuple(outcomes), tuple(written))
-
-
-def check_outputs(outputs: Sequence[Output]) -> None:
-    """Refuse, at their place in the spec, outputs that this version of dynq cannot write."""
-    for output in outputs:
-        if output.kind == "diff":
-            raise RejectedError(
-                f"{output.place}: `kind: diff` needs versions before the one in force, which are not kept yet\n"
-                "  hint: write `kind: enum` or `kind: count`, or leave this output out"
-            )
 
 
 @contextmanager
@@ -131,8 +122,9 @@ def _alone(directory: Path) -> Iterator[None]:
 class _Outputs:
     """The output files of a state."""
 
-    def __init__(self, state: State, wrote: Callable[[str], None]) -> None:
+    def __init__(self, state: State, directory: Path, wrote: Callable[[str], None]) -> None:
         self._state = state
+        self._directory = directory
         self._wrote = wrote
         self._outputs = state.spec.outputs
 
@@ -141,12 +133,19 @@ class _Outputs:
         if not self._outputs:
             return
         while self._state.written < (version := self._state.version):
+            marks = self._marks()
             for output in self._outputs:
                 self._stage(output, version)
-            # Another process may have applied changes meanwhile: then these are of no version, and are made again.
-            if self._state.version == version:
-                self._state.note_written(version)
+            # Another process may have applied changes meanwhile, or moved a mark: then these are of no version, and are
+            # made again.
+            if (self._state.version, self._marks()) == (version, marks):
+                self._state.note_written(version, dict.fromkeys(marks, version))
                 self._reveal(version)
+
+    def _marks(self) -> dict[str, int]:
+        """The versions that the diffs are read from."""
+        marks = self._state.marks
+        return {name: marks[name] for name in marks_of(self._state) if name in marks}
 
     def reveal_noted(self) -> None:
         """Complete what a run that was killed has noted."""
@@ -165,10 +164,19 @@ class _Outputs:
                 form = count_form_of(output.path)
                 file.write(f"{count_text(counts.rows, counts.distinct, version, form)}\n".encode())
             else:
-                from dynq_cli.io.results.write import write
+                self._write_rows(output, file)
 
-                schema = self._state.schema(output.query)
-                write(self._state.enum(output.query), schema, file, form_of(output.path))
+    def _write_rows(self, output: Output, file: BinaryIO) -> None:
+        from dynq_cli.io.results.write import write
+
+        if output.kind == "enum":
+            batches, schema = self._state.enum(output.query), self._state.schema(output.query)
+        else:
+            from dynq_cli.session.changes import with_batch
+
+            since, until, schema, batches = self._state.diff(output.query, mark_of(output))
+            schema = with_batch(schema, self._directory, output.query, since, until)
+        write(batches, schema, file, form_of(output.path))
 
     def _reveal(self, version: int) -> None:
         for output in self._outputs:

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from os import PathLike
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,12 @@ from dynq_cli.engine import kinds as k
 from dynq_cli.engine.live import Live
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.io.logs.discover import find_groups
-from dynq_cli.io.logs.identity import Identity, batch_of, identity_of
+from dynq_cli.io.logs.identity import Identity, identity_of
 from dynq_cli.io.logs.model import Group, LogFile
 from dynq_cli.io.logs.read import Log, read_log
 from dynq_cli.session.commits import BackwardsError, Commits
+from dynq_cli.session.in_turn import Turn, in_turn
+from dynq_cli.session.marks import make_missing
 from dynq_cli.session.pieces import Piece
 from dynq_cli.storage.batches import Batch, check_batch
 from dynq_cli.storage.ledger import AppliedLog
@@ -81,9 +84,10 @@ def take_in(
     outcomes = []
     with state.writing(rehearsal=options.dry_run) as writer:
         names = [r.name for r in state.spec.relations]
-        for group in find_groups(paths, names, relation=options.relation, atomic=options.atomic, warn=warn):
+        groups = find_groups(paths, names, relation=options.relation, atomic=options.atomic, warn=warn)
+        for turn in in_turn(groups):
             try:
-                outcome = _Taking(writer, group, options, progress).run()
+                outcome = _Taking(writer, turn, options, progress).run()
             except RejectedError as error:
                 raise RejectedError(
                     f"{error}\n  nothing of it was applied; the state is at version {writer.version}"
@@ -99,8 +103,13 @@ def make(
     loads: Sequence[tuple[str, str]] = (),
     progress: Callable[[int], None] = lambda rows: None,
 ) -> State:
-    """Make the state of a spec at version 0, with the rows of snapshots: (relation, path). All or nothing."""
-    return create_from(spec, state, lambda live: _load(live, loads, progress))
+    """Make the state of a spec at version 0, with the rows of snapshots: (relation, path). All or nothing.
+
+    The marks of its outputs are made, too; where that is cut short, the first run makes them.
+    """
+    made = create_from(spec, state, lambda live: _load(live, loads, progress))
+    make_missing(made, Path(state))
+    return made
 
 
 def _load(live: Live, loads: Sequence[tuple[str, str]], progress: Callable[[int], None]) -> list[AppliedLog]:
@@ -152,15 +161,21 @@ class _Taking:
     """One group of files on its way to being a version."""
 
     writer: Writer
-    group: Group
+    turn: Turn
     options: Options
     progress: Callable[[int], None]
     replayed: int = 0
     warnings: list[str] = field(default_factory=list)
     versions: dict[str, int] = field(default_factory=dict)
 
+    @property
+    def group(self) -> Group:
+        return self.turn.group
+
     def run(self) -> Outcome:
-        batch = batch_of(self.group)
+        if self.turn.refused is not None:
+            raise self.turn.refused
+        batch = self.turn.batch
         batches = [] if batch is None else [Batch(batch.source, batch.start, batch.stop)]
         if batches:
             reason = self._known_batch(batches[0])

@@ -54,7 +54,8 @@ def verify(
     O(base tables) to load, and then what DuckDB takes to compute the results. Nothing is changed.
     """
     from dynq_cli.storage.manifest import read_manifest
-    from dynq_cli.storage.recover import open_latest, read_plans
+    from dynq_cli.storage.plans import read_plans
+    from dynq_cli.storage.recover import open_latest
 
     directory = Path(state)
     manifest = read_manifest(directory)

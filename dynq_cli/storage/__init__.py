@@ -3,6 +3,7 @@
 - `state`: the verbs create, open, apply, count, enum over a directory
 - `commit`: making a version, or a snapshot, the one in force
 - `recover`: from files to an engine: map the snapshot, replay the log
+- `plans`: the plans of the spec, made once and then read back
 - `manifest`, `snapshot`, `wal`: the three kinds of files, each checked by checksums
 - `layout`: the names of files, and writing them so that they appear whole or not at all
 - `lock`: one writer at a time

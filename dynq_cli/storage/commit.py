@@ -23,7 +23,8 @@ from dynq_cli.storage.layout import remove_others, snapshot_name, wal_name, writ
 from dynq_cli.storage.ledger import AppliedLog, Entry, append_entry
 from dynq_cli.storage.ledger_facts import LedgerFacts
 from dynq_cli.storage.manifest import Counts, Manifest, keep_manifest, write_manifest
-from dynq_cli.storage.recover import Opened, Planned, fingerprints
+from dynq_cli.storage.plans import Planned, fingerprints
+from dynq_cli.storage.recover import Opened
 from dynq_cli.storage.snapshot import write_snapshot
 from dynq_cli.storage.wal import no_records
 

@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from dynq_cli.storage.history import kept_since, needed_since
 from dynq_cli.storage.layout import LOCK
 from dynq_cli.storage.ledger import Entry, Ledger
 from dynq_cli.storage.manifest import Counts, read_manifest
@@ -19,11 +20,12 @@ from dynq_cli.storage.manifest import Counts, read_manifest
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes: of the files in force, and of all that is in the directory."""
+    """Bytes: of the files in force, of the logs that are kept for versions before, and of all in the directory."""
 
     snapshot: int
     wal: int
     ledger: int
+    history: int
     total: int
 
 
@@ -33,7 +35,8 @@ class StateFacts:
 
     `waiting` are the changes that opening the state replays; they are in the log and not yet in a snapshot. `writer` is
     the process that is writing now. `before` is the version before the last command that applied something,
-    `outputs_at` the version of the last outputs, None if there were none.
+    `outputs_at` the version of the last outputs, None if there were none. `kept_since` is the oldest version that can
+    be read; marks, and `before`, need those since `needed_since`.
     """
 
     version: int
@@ -49,6 +52,9 @@ class StateFacts:
     sources: Mapping[str, tuple[tuple[str, str], ...]]
     before: int
     outputs_at: int | None
+    marks: Mapping[str, int]
+    kept_since: int
+    needed_since: int
     writer: int | None
 
 
@@ -64,6 +70,7 @@ def facts_of(directory: Path, *, recent: int = 5) -> StateFacts:
         snapshot=manifest.snapshot.length,
         wal=manifest.wal.length,
         ledger=sum(files.get(name, 0) for name in ledger.files),
+        history=sum(past.wal.length for past in manifest.past),
         total=sum(files.values()),
     )
     return StateFacts(
@@ -80,6 +87,9 @@ def facts_of(directory: Path, *, recent: int = 5) -> StateFacts:
         sources=manifest.sources,
         before=manifest.before,
         outputs_at=None if manifest.written < 0 else manifest.written,
+        marks=manifest.marks,
+        kept_since=kept_since(manifest),
+        needed_since=needed_since(manifest),
         writer=writer_of(directory),
     )
 

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Literal
 
 from dynq_cli.errors import DamagedError
-from dynq_cli.storage.layout import CURRENT, PREVIOUS, SPEC, checksum_of, snapshot_name, wal_name
+from dynq_cli.storage.layout import CURRENT, PLANS, PREVIOUS, SPEC, checksum_of, snapshot_name, wal_name
 from dynq_cli.storage.ledger import Ledger, verify_ledger
 from dynq_cli.storage.ledger_facts import LEDGER
 from dynq_cli.storage.manifest import Manifest, damaged, parse_manifest, read_manifest
@@ -91,6 +91,7 @@ def _look(
 
 def _files(directory: Path, manifest: Manifest, read_data: bool) -> Iterator[Step]:
     yield SPEC, lambda: _spec(directory, manifest)
+    yield PLANS, lambda: _plans(directory, manifest)
     yield from _generation(directory, manifest, read_data)
     yield LEDGER, lambda: _ledger(directory, manifest, read_data)
 
@@ -104,6 +105,12 @@ def _spec(directory: Path, manifest: Manifest) -> str:
     if checksum_of((directory / SPEC).read_bytes()) != manifest.spec:
         raise damaged(directory / SPEC, "is not what was written")
     return f"queries {', '.join(manifest.plans)}"
+
+
+def _plans(directory: Path, manifest: Manifest) -> str:
+    from dynq_cli.storage.plans import has_plans
+
+    return "as this version plans" if has_plans(directory, manifest) else "not there for this version, which plans anew"
 
 
 def _snapshot(directory: Path, manifest: Manifest, read_data: bool) -> str:
@@ -141,7 +148,8 @@ def _ledger(directory: Path, manifest: Manifest, read_data: bool) -> str:
 def _engine(directory: Path, manifest: Manifest) -> str:
     """Open the state as every command does, and look at all that the engine holds."""
     from dynq_cli.storage.commit import counts_of
-    from dynq_cli.storage.recover import open_engine, read_plans
+    from dynq_cli.storage.plans import read_plans
+    from dynq_cli.storage.recover import open_engine
 
     path = directory / snapshot_name(manifest.generation)
     live = open_engine(directory, manifest, read_plans(directory, manifest)).live

@@ -3,6 +3,7 @@
     CURRENT         the manifest in force: the version, its counts, lengths and checksums of the files below
     PREVIOUS        the last manifest of the generation before, whose snapshot and log are kept too
     spec.yaml       the spec, frozen
+    plans.json      its plans, for the version of dynq that made them
     snapshot-NNNN   an engine's arrays
     wal-NNNN        what was committed after the snapshot of the same number
     ledger          which logs became which version
@@ -25,7 +26,7 @@ import xxhash
 
 # The layout of files, of log records and of the engine's arrays; a change of any of them is a new number.
 FORMAT = 1
-CURRENT, PREVIOUS, SPEC, LOCK = "CURRENT", "PREVIOUS", "spec.yaml", "lock"
+CURRENT, PREVIOUS, SPEC, PLANS, LOCK = "CURRENT", "PREVIOUS", "spec.yaml", "plans.json", "lock"
 TEMPORARY = ".tmp"
 OURS = re.compile(r"(snapshot|wal|ledger-index)-\d+(\.tmp)?|(CURRENT|PREVIOUS)\.tmp")
 

@@ -24,10 +24,9 @@ from dynq_cli.errors import SpecDiffersError
 from dynq_cli.plan.codec import CodecError, decode, encode
 from dynq_cli.plan.plan import AnyPlan
 from dynq_cli.spec.model import Spec
-from dynq_cli.storage.layout import SPEC, checksum_of, write_new
+from dynq_cli.storage.layout import PLANS, SPEC, checksum_of, write_new
 from dynq_cli.storage.manifest import Manifest, damaged
 
-PLANS = "plans.json"
 _PACKAGE = Path(__file__).parent.parent
 # What plans depend on: modules of ours, and libraries that read queries.
 _SOURCES = ("errors.py", "spec", "query", "plan")

@@ -8,35 +8,21 @@ a record is what the engine was given. O(log), and O(snapshot) at the speed of a
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from dynq_cli.engine.image import RestoredEngine, restore
 from dynq_cli.engine.live import Live
 from dynq_cli.errors import SpecDiffersError
-from dynq_cli.plan.choose import plan_query
-from dynq_cli.plan.fingerprint import fingerprint
-from dynq_cli.plan.plan import AnyPlan
-from dynq_cli.query.compile import compile_spec
-from dynq_cli.spec.load import parse_spec
-from dynq_cli.spec.model import Spec
-from dynq_cli.storage.layout import SPEC, checksum_of, snapshot_name, wal_name
+from dynq_cli.storage.layout import snapshot_name, wal_name
 from dynq_cli.storage.manifest import Manifest, WalFacts, damaged, read_manifest
+from dynq_cli.storage.plans import Planned
 from dynq_cli.storage.snapshot import Mapped, open_snapshot
 from dynq_cli.storage.wal import no_records, read_records
 
 # In the time that a change takes to copy its pages one by one, 16 KB are copied at once. When a process has spent a
 # quarter of what copying everything takes, everything is copied.
 BYTES_PER_CHANGE = 64 * 1024
-
-
-@dataclass(frozen=True)
-class Planned:
-    """A frozen spec with its plans: the same as long as the state lives."""
-
-    spec: Spec
-    plans: Mapping[str, AnyPlan]
 
 
 @dataclass
@@ -57,35 +43,6 @@ class Opened:
         self.applied += changes
         if self.applied * BYTES_PER_CHANGE > self.manifest.snapshot.length:
             self.snapshot.make_private()
-
-
-def plan_spec(text: str, file: str = SPEC) -> Planned:
-    """Read and plan a spec; `file` is the name that errors say. SpecError with all that is wrong."""
-    spec = parse_spec(text, file)
-    return Planned(spec, {name: plan_query(query, spec) for name, query in compile_spec(spec).items()})
-
-
-def fingerprints(planned: Planned) -> dict[str, str]:
-    return {name: fingerprint(plan) for name, plan in planned.plans.items()}
-
-
-def read_plans(directory: Path, manifest: Manifest) -> Planned:
-    """The state's spec and plans. SpecDiffersError if the plans are not those the state was made for."""
-    try:
-        content = (directory / SPEC).read_bytes()
-    except FileNotFoundError:
-        raise damaged(directory / SPEC, "is missing") from None
-    if checksum_of(content) != manifest.spec:
-        raise damaged(directory / SPEC, "is not what was written")
-    planned = plan_spec(content.decode())
-    now = fingerprints(planned)
-    changed = [name for name in now if now[name] != manifest.plans.get(name)]
-    if changed or set(now) != set(manifest.plans):
-        raise SpecDiffersError(
-            f"{directory} was made for another plan of {', '.join(changed) or 'its queries'} than this version has\n"
-            "  hint: use the version that wrote it, or make a new state with `dynq init SPEC`"
-        )
-    return planned
 
 
 def open_latest(directory: Path, planned: Planned) -> Opened:

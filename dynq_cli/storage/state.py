@@ -37,7 +37,8 @@ if TYPE_CHECKING:
     from dynq_cli.engine.live import Live
     from dynq_cli.spec.model import Spec
     from dynq_cli.storage.ledger import AppliedLog
-    from dynq_cli.storage.recover import Opened, Planned
+    from dynq_cli.storage.plans import Planned
+    from dynq_cli.storage.recover import Opened
     from dynq_cli.storage.versions import Diff
     from dynq_cli.storage.writer import Writer
 
@@ -55,7 +56,7 @@ def create_from(spec: StrPath, state: StrPath, load: Callable[[Live], Sequence[A
     from dynq_cli.engine.live import Live
     from dynq_cli.spec.source import read_source
     from dynq_cli.storage.commit import first_manifest
-    from dynq_cli.storage.recover import plan_spec
+    from dynq_cli.storage.plans import plan_spec, write_plans
 
     directory = Path(state)
     _refuse_existing(directory)
@@ -68,6 +69,7 @@ def create_from(spec: StrPath, state: StrPath, load: Callable[[Live], Sequence[A
     try:
         made.chmod(0o777 & ~_umask())
         write_new(made / SPEC, content)
+        write_plans(made, planned.plans, source.text)
         first_manifest(made, planned, live, checksum_of(content), logs)
         try:
             made.replace(directory)
@@ -165,7 +167,7 @@ class State:
         With `at`, a version or mark, of that version: O(changes since).
         """
         manifest = read_manifest(self._directory)
-        name = _query(manifest, query)
+        name = query_name(manifest, query)
         if at is None or self.version_of(at) == manifest.version:
             return manifest.counts[name]
         return Counts(*self._at(self.version_of(at)).count(name))
@@ -233,11 +235,11 @@ class State:
         before the first one. UsageError if this state applies changes, or is asked about a later version, before
         the rows are all read.
         """
-        opened = self._current()
-        name = _query(opened.manifest, query)
+        opened = self.current()
+        name = query_name(opened.manifest, query)
         if at is not None and self.version_of(at) != opened.manifest.version:
             return self._at(self.version_of(at)).enum(name, block)
-        return self._rows(opened, name, block)
+        return self.read_whole(opened, opened.live.enum(name, block))
 
     def diff(self, query: str | None = None, since: str | int | None = None, block: int = 65536) -> Diff:
         """What came and went since a version or mark, by default since before the last `apply`: a change log.
@@ -247,7 +249,7 @@ class State:
         """
         from dynq_cli.storage.versions import diff_since
 
-        name = _query(read_manifest(self._directory), query)
+        name = query_name(read_manifest(self._directory), query)
         return diff_since(self._directory, self._plans(), since, name, block)
 
     def version_of(self, named: str | int) -> int:
@@ -283,22 +285,56 @@ class State:
             change(marks=marks)
         return version
 
-    def _rows(self, opened: Opened, query: str, block: int) -> Iterator[pa.RecordBatch]:
+    def read_whole(self, opened: Opened, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Rows of an engine's version; UsageError if it moves on before they are all read."""
         manifest = opened.manifest
-        for batch in opened.live.enum(query, block):
-            yield batch
-            if self._opened is not opened or opened.manifest is not manifest:
-                raise UsageError(f"the rows of version {manifest.version} cannot be read on after changes were applied")
+
+        def rows() -> Iterator[pa.RecordBatch]:
+            while True:
+                if self._opened is not opened or opened.manifest is not manifest:
+                    raise UsageError(
+                        f"the rows of version {manifest.version} cannot be read on after changes were applied"
+                    )
+                batch = next(batches, None)
+                if batch is None:
+                    return
+                yield batch
+
+        return rows()
 
     def schema(self, query: str | None = None) -> pa.Schema:
         """The columns of a query's result."""
-        opened = self._current()
-        return opened.live.schema(_query(opened.manifest, query))
+        opened = self.current()
+        return opened.live.schema(query_name(opened.manifest, query))
+
+    def jth(self, positions: Sequence[int], query: str | None = None) -> Iterator[pa.RecordBatch]:
+        """The rows at these positions of `enum`, copies counted, from 1, in the order asked. See `positions`."""
+        from dynq_cli.storage import positions as ranked
+
+        return ranked.jth(self, positions, query)
+
+    def page(self, query: str | None = None, **place: Any) -> Iterator[pa.RecordBatch]:
+        """At most `limit` rows: behind the first `offset`, `after` a row, or up to `before`. See `positions`."""
+        from dynq_cli.storage import positions as ranked
+
+        return ranked.page(self, query, **place)
+
+    def sample(self, many: int, query: str | None = None, seed: int | None = None) -> Iterator[pa.RecordBatch]:
+        """Rows at `many` distinct positions, all equally likely. See `positions`."""
+        from dynq_cli.storage import positions as ranked
+
+        return ranked.sample(self, many, query, seed)
+
+    def rank(self, row: Mapping[str, Any], query: str | None = None) -> int:
+        """The position of a row, of its first copy. See `positions`."""
+        from dynq_cli.storage import positions as ranked
+
+        return ranked.rank(self, row, query)
 
     def test(self, row: Mapping[str, Any], query: str | None = None) -> int:
         """How often the version in force has a row; 0 or 1 for sets. O(1)."""
-        opened = self._current()
-        return opened.live.test(_query(opened.manifest, query), row)
+        opened = self.current()
+        return opened.live.test(query_name(opened.manifest, query), row)
 
     def close(self) -> None:
         """Leave the state; if this one wrote to it and opening would take long, write a snapshot first."""
@@ -310,7 +346,7 @@ class State:
         self._opened, self._wrote = None, False
 
     def _plans(self) -> Planned:
-        from dynq_cli.storage.recover import read_plans
+        from dynq_cli.storage.plans import read_plans
 
         if self._planned is None:
             self._planned = read_plans(self._directory, read_manifest(self._directory))
@@ -318,10 +354,10 @@ class State:
 
     def _lent(self) -> Opened:
         """The engine for someone who will change it: whatever comes of that, the next use opens what is on disk."""
-        opened, self._opened = self._current(), None
+        opened, self._opened = self.current(), None
         return opened
 
-    def _current(self) -> Opened:
+    def current(self) -> Opened:
         """The engine, brought to the version in force."""
         from dynq_cli.storage.recover import catch_up, open_latest
 
@@ -362,7 +398,8 @@ class State:
             self._opened.count_applied(opened.applied)
 
 
-def _query(manifest: Manifest, named: str | None) -> str:
+def query_name(manifest: Manifest, named: str | None) -> str:
+    """The query that is meant; the only one where none is named. UsageError if there is no such query, or several."""
     names = list(manifest.counts)
     if named is None and len(names) != 1:
         raise UsageError(f"which query? There is {', '.join(names)}")

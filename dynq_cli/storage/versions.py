@@ -18,7 +18,8 @@ from dynq_cli.engine.live import Live
 from dynq_cli.engine.versions import diff, diff_schema, went_back
 from dynq_cli.storage.history import nets_since, version_of
 from dynq_cli.storage.manifest import Manifest, damaged, read_manifest
-from dynq_cli.storage.recover import Planned, open_engine
+from dynq_cli.storage.plans import Planned
+from dynq_cli.storage.recover import open_engine
 
 Read = TypeVar("Read")
 

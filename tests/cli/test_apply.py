@@ -185,3 +185,118 @@ def test_another_writer_is_named_and_nothing_is_changed(dynq: Dynq) -> None:
     assert run.returncode == 11
     assert str(os.getpid()) in run.stderr
     assert dynq("count", "--json").stdout == '{"rows": 0, "distinct": 0, "version": 0}\n'
+
+
+def test_diff_has_what_one_version_changed(capsys: pytest.CaptureFixture[str]) -> None:
+    applied(capsys, "R.1.csv", "S.1.csv")
+    assert main(["apply", "R.2.csv", "--diff", "d.csv"]) == 0
+    assert "wrote 2 rows to d.csv" in capsys.readouterr().err
+    lines = Path("d.csv").read_text().splitlines()
+    assert (lines[0], sorted(lines[1:])) == ("x,y,_change_type,_count", ["1,10,delete,1", "3,20,insert,2"])
+    assert main(["diff", "-o", "again.csv"]) == 0
+    assert sorted(Path("again.csv").read_text().splitlines()) == sorted(lines)
+
+
+def test_diff_of_several_versions_says_which_version_each_change_belongs_to(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    applied(capsys, "R.1.csv", "S.1.csv", "R.2.csv", "--diff", "d.csv")
+    lines = Path("d.csv").read_text().splitlines()
+    assert lines[0] == "x,y,_change_type,_commit_version,_count"
+    assert sorted(lines[1:]) == ["1,10,delete,3,1", "1,10,insert,2,1", "2,20,insert,2,2", "3,20,insert,3,2"]
+    assert [line.split(",")[3] for line in lines[1:]] == ["2", "2", "3", "3"]
+    assert sorted(path.name for path in Path().iterdir() if "d.csv" in path.name) == ["d.csv"]
+
+
+def test_with_atomic_the_diff_is_that_of_the_one_version(capsys: pytest.CaptureFixture[str]) -> None:
+    applied(capsys, "--atomic", "R.1.csv", "S.1.csv", "R.2.csv", "--diff", "d.csv")
+    lines = Path("d.csv").read_text().splitlines()
+    assert (lines[0], sorted(lines[1:])) == ("x,y,_change_type,_count", ["2,20,insert,2", "3,20,insert,2"])
+
+
+def test_a_diff_covers_the_versions_before_a_rejected_log(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("S.bad.csv").write_text("_change_type,y\ndelete,99\n")
+    read = applied(capsys, "R.1.csv", "S.1.csv", "S.bad.csv", "R.2.csv", "--diff", "d.csv", code=3)
+    assert read["version"] == 2
+    lines = Path("d.csv").read_text().splitlines()
+    assert sorted(lines[1:]) == ["1,10,insert,2,1", "2,20,insert,2,2"]
+
+
+def test_a_diff_where_nothing_is_new_has_no_rows(capsys: pytest.CaptureFixture[str]) -> None:
+    applied(capsys, "R.1.csv", "S.1.csv")
+    assert main(["apply", "R.1.csv", "--diff", "-"]) == 0
+    assert capsys.readouterr().out == "x,y,_change_type,_count\n"
+
+
+def test_another_state_applies_the_diffs_of_applies_once(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("next.yaml").write_text(
+        "version: 1\nrelations: {pairs: {columns: {x: int64, y: int64}}}\n"
+        'queries: {all: {sql: "SELECT x, y FROM pairs"}}\n'
+    )
+    assert main(["init", "next.yaml", "-s", "next"]) == 0
+    Path("R.4.csv").write_text("x,y\n9,10\n")
+    for name, logs in (("pairs.1.parquet", ["R.1.csv", "S.1.csv", "R.2.csv"]), ("pairs.2.arrow", ["R.4.csv"])):
+        assert main(["apply", *logs, "--diff", name]) == 0
+        assert applied(capsys, name, "-s", "next")["applied"][0]["version"] is not None
+        assert applied(capsys, name, "-s", "next")["applied"][0]["version"] is None
+    rows = []
+    for state in (".dynq", "next"):
+        assert main(["enum", "-s", state]) == 0
+        rows.append(sorted(capsys.readouterr().out.splitlines()))
+    assert rows[0] == rows[1]
+    assert len(rows[0]) == 4
+    assert main(["diff", "--since", "2", "-o", "pairs.3.parquet"]) == 0
+    assert main(["apply", "pairs.3.parquet", "-s", "next"]) == 3, "it overlaps what was applied"
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "said"),
+    [
+        (["--diff", "d.xlsx"], 2, ".parquet .csv .jsonl .arrow"),
+        (["--diff", "gone/d.csv"], 2, "there is no directory"),
+        (["--diff", "d.csv", "--dry-run"], 2, "--dry-run"),
+        (["--diff", "-", "--json"], 2, "stdout"),
+        (["--diff", "d.csv", "-q", "nobody"], 2, "no query nobody"),
+        (["-q", "pairs"], 2, "--diff FILE"),
+    ],
+)
+def test_a_diff_that_cannot_be_written_is_refused_before_anything_is_applied(
+    args: list[str], code: int, said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = files()
+    assert main(["apply", "R.1.csv", *args]) == code
+    assert said in capsys.readouterr().err
+    assert files() == before
+    assert not Path("d.csv").exists()
+
+
+def test_the_query_of_a_diff_must_be_named_where_there_are_several(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("two.yaml").write_text(SPEC + '  left: {sql: "SELECT DISTINCT y FROM R"}\n')
+    assert main(["init", "two.yaml", "-s", "two"]) == 0
+    assert main(["apply", "R.1.csv", "-s", "two", "--diff", "d.csv"]) == 2
+    assert "pairs, left" in capsys.readouterr().err
+    assert main(["count", "-s", "two", "-q", "left"]) == 0
+    assert capsys.readouterr().out == "0\n"
+    assert main(["apply", "R.1.csv", "-s", "two", "--diff", "d.csv", "-q", "left"]) == 0
+    lines = Path("d.csv").read_text().splitlines()
+    assert (lines[0], sorted(lines[1:])) == ("y,_change_type", ["10,insert", "20,insert"])
+
+
+def test_an_apply_that_is_killed_leaves_its_versions_and_no_part_of_a_diff(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Died(BaseException):
+        """The end of the process."""
+
+    def dying(*_: Any) -> None:
+        raise Died
+
+    applied(capsys, "S.1.csv")
+    with monkeypatch.context() as patch:
+        patch.setattr("dynq_cli.session.changes.write", dying)
+        with pytest.raises(Died):
+            main(["apply", "R.1.csv", "R.2.csv", "--diff", "d.csv"])
+    assert not Path("d.csv").exists()
+    assert count(capsys) == (3, 4)
+    assert main(["diff", "--since", "1"]) == 0
+    assert sorted(capsys.readouterr().out.splitlines()[1:]) == ["2,20,insert,2", "3,20,insert,2"]

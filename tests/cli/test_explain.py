@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from dynq_cli.cli.app import main
+from tests.conftest import ROOT
 
 Dynq = Callable[..., "subprocess.CompletedProcess[str]"]
 SPEC = """\
@@ -151,11 +152,17 @@ def test_a_picture_is_what_graphviz_makes_of_the_dot_source(
     assert not (tmp_path / "broken.pdf").exists()
 
 
-def test_a_directory_is_no_state_that_this_version_reads(dynq: Dynq, tmp_path: Path) -> None:
+def test_a_state_is_explained_as_its_spec_is(dynq: Dynq, tmp_path: Path) -> None:
+    spec = str(ROOT / "specs" / "shop_lines.yaml")
+    assert dynq("init", spec).returncode == 0
+    assert dynq("explain", ".dynq").stdout == dynq("explain", spec).stdout
+
+
+def test_a_directory_that_is_no_state_has_its_exit_code(dynq: Dynq, tmp_path: Path) -> None:
     (tmp_path / ".dynq").mkdir()
     run = dynq("explain", ".dynq")
     assert (run.returncode, run.stdout) == (10, "")
-    assert "reads no states yet" in run.stderr
+    assert "there is no state in .dynq" in run.stderr
 
 
 def test_a_missing_and_a_broken_spec_have_the_exit_codes_of_the_contract(dynq: Dynq, tmp_path: Path) -> None:

@@ -122,11 +122,15 @@ def test_a_query_that_cannot_be_kept_is_refused_at_its_place(
     assert names() == before
 
 
-def test_an_output_that_cannot_be_written_is_refused_at_its_place(capsys: pytest.CaptureFixture[str]) -> None:
-    Path("spec.yaml").write_text(SPEC + "outputs:\n  - {query: pairs, kind: diff, path: out/d.csv}\n")
-    before = names()
-    assert main(["init", "spec.yaml"]) == 3
-    told = capsys.readouterr().err
-    assert "spec.yaml:8:" in told
-    assert "kind: diff" in told
-    assert names() == before
+def test_the_marks_of_outputs_are_made_with_the_state(capsys: pytest.CaptureFixture[str]) -> None:
+    outputs = [
+        '{query: pairs, kind: diff, path: "out/a-{version}.csv", mark: hourly}',
+        '{query: pairs, kind: diff, path: "out/b-{version}.csv", mark: hourly}',
+        '{query: pairs, kind: diff, path: "out/c-{version}.csv"}',
+        "{query: pairs, kind: count, path: out/d.json}",
+    ]
+    Path("spec.yaml").write_text(SPEC + "outputs:\n" + "".join(f"  - {output}\n" for output in outputs))
+    assert main(["init", "spec.yaml"]) == 0
+    capsys.readouterr()
+    assert main(["marks"]) == 0
+    assert capsys.readouterr().out == "_outputs  0\nhourly    0\n"

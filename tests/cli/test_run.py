@@ -8,11 +8,13 @@ import shutil
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from random import Random
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 
 import dynq_cli
@@ -221,12 +223,115 @@ def test_changes_that_come_while_outputs_are_written_are_in_all_of_them_or_in_no
     assert sorted(found) == ["out/left-3.txt", "out/pairs.json", "out/pairs/3.csv"]
 
 
-def test_a_diff_is_refused_before_anything_is_done() -> None:
-    Path("diff.yaml").write_text(SPEC + '  - {query: left, kind: diff, path: "out/d-{version}.csv"}\n')
-    dynq_cli.create("diff.yaml", "other").close()
+DIFFS = """\
+  - {query: pairs, kind: diff, path: "out/d-{version}.jsonl", mark: hourly}
+  - {query: left, kind: diff, path: "out/l-{version}.parquet"}
+"""
+
+
+def marks() -> dict[str, int]:
+    return dict(dynq_cli.open().marks)
+
+
+def start_with_diffs(*args: str) -> None:
+    shutil.rmtree(".dynq")
+    Path("diff.yaml").write_text(SPEC + DIFFS)
+    assert main(["init", "diff.yaml", "--quiet", *args]) == 0
+
+
+def told(name: str) -> Counter[tuple[int, int]]:
+    """What a diff of pairs says came, or went below zero."""
+    found: Counter[tuple[int, int]] = Counter()
+    for row in map(json.loads, Path(name).read_text().splitlines()):
+        found[(row["x"], row["y"])] += {"insert": 1, "delete": -1}[row["_change_type"]] * row["_count"]
+    return found
+
+
+def test_diffs_one_after_the_other_are_all_that_changed() -> None:
+    start_with_diffs()
+    assert marks() == {"hourly": 0, "_outputs": 0}
     put_two()
-    assert main(["run", "inbox", "-s", "other"]) == 3
-    assert (dynq_cli.open("other").version, outputs()) == (0, {})
+    assert main(["run", "inbox"]) == 0
+    assert told("out/d-2.jsonl") == {(2, 20): 2}
+    assert marks() == {"hourly": 2, "_outputs": 2}
+    put("R.2.csv", "x,y,_change_type\n2,20,delete\n3,20,insert\n")
+    assert main(["apply", "inbox"]) == 0
+    put("R.3.csv", "x,y\n4,20\n")
+    assert main(["apply", "inbox"]) == 0, "what others applied is in the next diff, too"
+    assert main(["run", "inbox"]) == 0
+    assert told("out/d-4.jsonl") == {(2, 20): -2, (3, 20): 2, (4, 20): 2}
+    assert marks() == {"hourly": 4, "_outputs": 4}
+    assert sorted(name for name in outputs_named("d-")) == ["out/d-2.jsonl", "out/d-4.jsonl"]
+    assert main(["run", "inbox"]) == 0
+    assert sorted(name for name in outputs_named("d-")) == ["out/d-2.jsonl", "out/d-4.jsonl"]
+
+
+def outputs_named(start: str) -> list[str]:
+    return [str(path) for path in Path("out").glob(f"{start}*")]
+
+
+def test_another_state_takes_the_diffs_of_runs_as_its_inbox() -> None:
+    start_with_diffs()
+    Path("next.yaml").write_text(
+        "version: 1\nrelations: {l: {columns: {x: int64}}}\nqueries: {all: {sql: SELECT x FROM l}}\n"
+    )
+    assert main(["init", "next.yaml", "-s", "next"]) == 0
+    for turn, kind in enumerate(["insert", "insert", "delete"], start=1):
+        put(f"R.{turn}.csv", f"x,y,_change_type\n{turn - (kind == 'delete')},{20},{kind}\n")
+        assert main(["run", "inbox"]) == 0
+        Path("next-inbox").mkdir(exist_ok=True)
+        for path in Path("out").glob("l-*.parquet"):
+            shutil.copy(path, Path("next-inbox", path.name.replace("l-", "l.")))
+        assert main(["run", "next-inbox", "-s", "next"]) == 0
+        assert dynq_cli.open("next").version == turn
+    assert [row for batch in dynq_cli.open("next").enum() for row in batch.to_pylist()] == [{"x": 1, "_count": 1}]
+
+
+def test_with_nothing_applied_yet_a_diff_has_no_rows() -> None:
+    start_with_diffs()
+    assert main(["run", "inbox"]) == 0
+    assert Path("out/d-0.jsonl").read_text() == ""
+    assert pq.read_table("out/l-0.parquet").to_pylist() == []
+
+
+def test_a_mark_that_is_not_there_is_made_where_the_last_outputs_were_written() -> None:
+    start_with_diffs()
+    put_two()
+    assert main(["run", "inbox"]) == 0
+    assert main(["unmark", "hourly"]) == 0
+    put("R.2.csv", "x,y\n3,20\n")
+    assert main(["apply", "inbox"]) == 0
+    put("R.3.csv", "x,y\n4,20\n")
+    assert main(["run", "inbox"]) == 0
+    assert told("out/d-3.jsonl") == {(3, 20): 2}
+    assert told("out/d-4.jsonl") == {(4, 20): 2}
+
+
+def test_a_state_without_the_marks_of_its_outputs_begins_with_the_oldest_version_that_is_kept() -> None:
+    shutil.rmtree(".dynq")
+    Path("diff.yaml").write_text(SPEC + DIFFS)
+    dynq_cli.create("diff.yaml").close()
+    assert marks() == {}
+    put_two()
+    assert main(["apply", "inbox"]) == 0
+    assert main(["run", "inbox"]) == 0
+    assert told("out/d-2.jsonl") == {(2, 20): 2}
+
+
+def test_a_mark_that_is_moved_while_outputs_are_written_is_read_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    start_with_diffs()
+    put_two()
+    stage, late = run_module._Outputs._stage, ["hourly"]
+
+    def staged(self: Any, output: Any, version: int) -> None:
+        stage(self, output, version)
+        if output.kind == "diff" and late:
+            assert main(["mark", late.pop()]) == 0
+
+    monkeypatch.setattr(run_module._Outputs, "_stage", staged)
+    assert main(["run", "inbox"]) == 0
+    assert told("out/d-2.jsonl") == {}
+    assert marks() == {"hourly": 2, "_outputs": 2}
 
 
 class Died(BaseException):
@@ -302,6 +407,47 @@ def test_dying_before_any_step_neither_loses_nor_repeats_an_output(
     assert deaths > 20
 
 
+def test_dying_before_any_step_neither_loses_nor_repeats_a_change(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start_with_diffs()
+    put("S.0.csv", "y\n20\n")
+    run(".dynq", "inbox")
+    shutil.rmtree("out")
+    put("R.1.csv", "x,y\n1,20\n2,20\n")
+    deaths = 0
+    for steps in range(400):
+        folder = tmp_path / f"turn-{steps}"
+        folder.mkdir()
+        shutil.copytree(".dynq", folder / ".dynq")
+        shutil.copytree("inbox", folder / "inbox")
+        monkeypatch.chdir(folder)
+        with pytest.MonkeyPatch.context() as patch:
+            dying_after(patch, steps)
+            try:
+                run(".dynq", "inbox")
+                died = False
+            except Died:
+                died = True
+        deaths += died
+        changes: Counter[tuple[int, int]] = Counter()
+        for again in (True, False):
+            for name in outputs_named("d-"):
+                changes += told(name)
+                os.unlink(name)
+            if again:
+                run(".dynq", "inbox")
+        assert changes == {(1, 20): 1, (2, 20): 1}, f"died before step {steps}"
+        assert marks() == {"hourly": 2, "_outputs": 2}, f"died before step {steps}"
+        assert hidden() == [], f"died before step {steps}"
+        monkeypatch.chdir(tmp_path)
+        shutil.rmtree(folder)
+        if not died:
+            break
+    assert not died, "all steps were tried"
+    assert deaths > 20
+
+
 def test_killed_runs_lose_and_repeat_nothing() -> None:
     chance, taken = Random(4), list[str]()
     for turn in range(1, 7):
@@ -325,7 +471,7 @@ def test_killed_runs_lose_and_repeat_nothing() -> None:
 def test_a_run_that_cannot_note_its_outputs_shows_none(monkeypatch: pytest.MonkeyPatch) -> None:
     put_two()
 
-    def locked(self: State, version: int) -> None:
+    def locked(self: State, version: int, marks: dict[str, int]) -> None:
         raise LockedError("somebody writes")
 
     with monkeypatch.context() as patch:

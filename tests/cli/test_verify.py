@@ -14,7 +14,8 @@ from dynq_cli.engine.kernels import fields as f
 from dynq_cli.storage.commit import commit_snapshot
 from dynq_cli.storage.lock import writing_to
 from dynq_cli.storage.manifest import read_manifest
-from dynq_cli.storage.recover import open_latest, read_plans
+from dynq_cli.storage.plans import read_plans
+from dynq_cli.storage.recover import open_latest
 from dynq_cli.storage.state import create
 
 Dynq = Callable[..., "subprocess.CompletedProcess[str]"]

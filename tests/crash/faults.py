@@ -30,7 +30,8 @@ _BY_FILE = ("fsync", "fdatasync", "ftruncate", "fchmod", "posix_fallocate")
 _NEEDS_ROOM = ("mkdir", "ftruncate", "posix_fallocate", "fsync", "write", "pwrite", "create", "flush", "mmap")
 _WRITING = frozenset("wax+")
 _LENGTH = struct.Struct("<Q")
-_REAL = {name: getattr(os, name) for name in (*_BY_PATH, *_BY_FILE, "open", "write", "pwrite", "kill") if hasattr(os, name)}
+_PATCHED = (*_BY_PATH, *_BY_FILE, "open", "write", "pwrite")
+_REAL = {name: getattr(os, name) for name in _PATCHED if hasattr(os, name)}
 _real_open, _RealFileIO, _RealMmap = io.open, io.FileIO, mmap.mmap
 
 
@@ -58,7 +59,7 @@ class _Struck:
         if isinstance(path, int):
             return self.files.get(path)
         full = os.path.abspath(os.fsdecode(path))
-        return os.path.relpath(full, self.root) if full.startswith(self.root + os.sep) else None
+        return os.path.relpath(full, self.root) if f"{full}/".startswith(f"{self.root}/") else None
 
     def note(self, name: str, where: str) -> bool:
         """Count a call; whether it is the one."""
@@ -210,7 +211,9 @@ def _open(file: Any, mode: str = "r", buffering: int = -1, *texts: Any, **option
         return _real_open(file, mode, buffering, *texts, **options)
     if not _WRITING & set(mode):
         _struck.step("open", where)
-        return _real_open(file, mode, buffering, *texts, **options)
+        opened = _real_open(file, mode, buffering, *texts, **options)
+        _remember(opened.fileno(), where)
+        return opened
     raw = _FileIO(file, mode.replace("b", "").replace("t", ""))
     if buffering == 0:
         return raw
@@ -233,4 +236,4 @@ class _Mmap(_RealMmap):
 
 
 def _die() -> None:
-    _REAL["kill"](os.getpid(), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)

@@ -7,7 +7,7 @@ import os
 import queue
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from tests.crash.faults import Fault
 
 Item = TypeVar("Item")
 Command = Sequence[str]
+_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -94,8 +95,9 @@ class Runner:
         told = tuple(Told(code, *said) for code, said in zip(codes, answer["told"], strict=False))
         return Ended(answer["status"], told, tuple(answer["calls"]))
 
-    def each(self, items: Iterable[Item], check: Callable[[Item], None]) -> None:
-        """Check all items, as many at a time as there are servers; the first error is raised."""
+    def each(self, items: Sequence[Item], check: Callable[[Item], None]) -> None:
+        """Check all items, as many at a time as there are servers; an error that names all that failed."""
         with ThreadPoolExecutor(len(self._servers)) as pool:
-            for done in [pool.submit(check, item) for item in items]:
-                done.result()
+            errors = [(item, done.exception()) for item, done in [(i, pool.submit(check, i)) for i in items]]
+        told = [f"{item}: {error!r}" for item, error in errors if error is not None]
+        assert not told, f"{len(told)} of {len(items)} failed:\n" + "\n".join(told[:_SHOWN])

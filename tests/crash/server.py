@@ -6,6 +6,8 @@ share is what this process did to warm up; what they do to memory is gone with t
 
 from __future__ import annotations
 
+import functools
+import gc
 import json
 import mmap
 import os
@@ -28,6 +30,7 @@ def serve() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     _warm_up()
+    gc.freeze()  # a collection in a child would copy every page that it looks at
     for line in sys.stdin:
         answers.write(json.dumps(_answer(json.loads(line))) + "\n")
         answers.flush()
@@ -94,9 +97,10 @@ def _warm_up() -> None:
     """Run every command once, so that what it imports and compiles is there."""
     import pyarrow as pa
 
-    from dynq_cli.cli.app import main
+    from dynq_cli.cli import app
     from tests.crash.history import History
 
+    app.group = functools.cache(app.group)  # typer takes three quarters of a short command to build it
     pa.set_cpu_count(1)
     before = os.getcwd()
     with tempfile.TemporaryDirectory() as folder:
@@ -104,7 +108,7 @@ def _warm_up() -> None:
         made = History(0, 4)
         made.write(Path())
         for command in (made.init, ["apply", "logs"], ["run", "logs"], *made.inspect, ["prune"], made.enum):
-            main([*command, "--quiet"])
+            app.main([*command, "--quiet"])
         os.chdir(before)
 
 

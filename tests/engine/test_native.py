@@ -165,6 +165,54 @@ def test_arguments_of_other_kinds_are_left_to_numba(call: Calls) -> None:
     assert call("is_odd(2**70 + 1)")["numba"] is True
 
 
+DIGITS = """
+module asm ".space 30000"
+@digits = internal constant [4 x i64] [i64 3, i64 1, i64 4, i64 1]
+define i32 @dynq_entry(ptr %block) {
+  %i = load i64, ptr %block
+  %digit = getelementptr [4 x i64], ptr @digits, i64 0, i64 %i
+  %value = load i64, ptr %digit
+  %returned = getelementptr i64, ptr %block, i64 1
+  store i64 %value, ptr %returned
+  ret i32 0
+}
+"""
+FAR_APART = f"""
+import mmap
+from pathlib import Path
+import llvmlite.binding as llvm
+from dynq_cli.engine.kernels import native
+
+llvm.initialize_native_target(), llvm.initialize_native_asmprinter(), llvm.initialize_native_asmparser()
+machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic", codemodel="small")
+code = machine.emit_object(llvm.parse_assembly({DIGITS!r}))
+path = Path("far_apart.native")
+path.write_bytes(native.packed(code, ["int"], native.Returned(["int"], False)))
+no_reserve, kept, found = 0x4000, [], set()
+for i in range(400):
+    flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | no_reserve
+    kept.append(mmap.mmap(-1, 1 << (33, 38, 36)[i % 3], flags=flags))
+    kept.append(native.load(path, ["int"], 1))
+    found.add(kept[-1]([2]))
+print(found)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reserves address space in Linux's way")
+def test_code_is_linked_whatever_address_space_is_taken(package: Path) -> None:
+    """The parts of an object have to be within reach of each other; a linker that fails at that ends the process."""
+    ran = subprocess.run(
+        [sys.executable, "-c", FAR_APART],
+        cwd=package,
+        env={**os.environ, "PYTHONPATH": str(package / "package")},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=120,
+    )
+    assert (ran.returncode, ran.stdout) == (0, "{4}\n"), ran.stderr
+
+
 def test_a_process_that_calls_very_often_changes_to_numba(call: Calls) -> None:
     call("is_odd(7)")
     often = "sum(is_odd(i) for i in range({many}))"

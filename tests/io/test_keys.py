@@ -6,7 +6,7 @@ from itertools import combinations
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from dynq_cli.io import keys
@@ -17,6 +17,8 @@ ROWS = st.lists(st.tuples(*[st.integers(-2, 3) | st.none()] * 3), max_size=14)
 
 
 @given(ROWS, st.integers(1, 5), st.integers(1, 20))
+@example([(1, 1, None), (-1, -1, None)], 1, 2)
+@example([(2, None, 1), (-2, None, 0)], 1, 2)
 def test_exactly_the_unique_and_never_null_columns_remain(
     rows: list[tuple[int | None, ...]], step: int, limit: int
 ) -> None:

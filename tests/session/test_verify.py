@@ -15,7 +15,7 @@ from dynq_cli.errors import DynqError, UsageError
 from dynq_cli.session import recompute
 from dynq_cli.session.verify import Verdict, verify, verify_live
 from dynq_cli.spec.load import parse_spec
-from dynq_cli.storage.recover import plan_spec
+from dynq_cli.storage.plans import plan_spec
 from tests.engine.random_queries import random_case
 from tests.engine.random_runs import Stored, apply
 from tests.storage.states import small_live, small_state, spec_text

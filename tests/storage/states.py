@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 
 from dynq_cli.engine.live import Live
-from dynq_cli.storage.recover import plan_spec
+from dynq_cli.storage.plans import plan_spec
 from dynq_cli.storage.state import State, create
 from tests.engine.random_queries import Case
 from tests.engine.random_runs import plain
@@ -69,7 +69,7 @@ def small_rows(source: State | Live) -> dict[str, list[dict[str, Any]]]:
 
 def bytes_of(state: State) -> list[bytes]:
     """All that the engine of a state has in memory."""
-    opened = state._current()
+    opened = state.current()
     arena, values = opened.engine.arena, opened.live.dictionaries
     flats = [a for d in (values.strings, values.binaries, values.decimals) for a in d.flat]
     return [

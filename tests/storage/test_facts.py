@@ -39,6 +39,7 @@ def test_the_facts_are_those_of_the_version_in_force(tmp_path: Path) -> None:
     found = (facts.sizes.snapshot, facts.sizes.wal, facts.sizes.ledger)
     assert found == (sizes["snapshot-0001"], sizes["wal-0001"], sizes["ledger"])
     assert facts.outputs_at is None and facts.writer is None
+    assert (facts.marks, facts.kept_since, facts.needed_since, facts.sizes.history) == ({}, 0, 6, 0)
     json.dumps(vars(facts), default=vars)
 
 
@@ -48,6 +49,19 @@ def test_nothing_waits_after_a_snapshot(tmp_path: Path, monkeypatch: pytest.Monk
     state.close()
     facts = facts_of(tmp_path / "state")
     assert (facts.version, facts.generation, facts.waiting, facts.sizes.wal) == (3, 2, 0, 0)
+
+
+def test_what_versions_before_the_snapshot_cost_is_what_their_logs_take(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    state = small_state(tmp_path, 3)
+    assert state.mark("early", 2) == 2
+    monkeypatch.setattr(commit, "DUE_SECONDS", -1.0)
+    state.close()
+    facts = facts_of(tmp_path / "state")
+    assert (facts.marks, facts.kept_since, facts.needed_since) == ({"early": 2}, 0, 2)
+    assert facts.sizes.history == (tmp_path / "state" / "wal-0001").stat().st_size > 0
+    assert facts.sizes.wal == 0
 
 
 def test_asking_changes_nothing(tmp_path: Path) -> None:

@@ -52,13 +52,13 @@ def index_of(folder: Path) -> str:
 def test_a_sound_state_passes_and_is_left_as_it_is(folder: Path, read_data: bool) -> None:
     before = files_of(folder)
     found = check(folder, read_data=read_data)
-    assert {f.file for f in found} == {*IN_FORCE, *BEFORE}
+    assert {f.file for f in found} == {*IN_FORCE, *BEFORE, "plans.json"}
     assert {f.level for f in found} == {"ok"}
     assert found[0].what == f"version {VERSIONS}, generation 2"
     assert files_of(folder) == before
 
 
-@pytest.mark.parametrize("name", [*IN_FORCE, *BEFORE, "ledger-index"])
+@pytest.mark.parametrize("name", [*IN_FORCE, *BEFORE, "plans.json", "ledger-index"])
 def test_a_flipped_bit_in_any_file_is_found_by_reading_the_data(folder: Path, name: str) -> None:
     path, chance = folder / (index_of(folder) if name == "ledger-index" else name), Random(name)
     whole = path.read_bytes()
@@ -148,7 +148,7 @@ def test_what_was_left_behind_is_told_and_is_no_damage(folder: Path) -> None:
 
 def test_a_state_without_a_generation_before_is_sound(folder: Path) -> None:
     prune(folder)
-    assert {f.file for f in check(folder, read_data=True)} == set(IN_FORCE)
+    assert {f.file for f in check(folder, read_data=True)} == {*IN_FORCE, "plans.json"}
 
 
 def during(patch: pytest.MonkeyPatch, event: Callable[[], object]) -> None:

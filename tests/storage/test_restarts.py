@@ -13,7 +13,8 @@ from dynq_cli.errors import RejectedError
 from dynq_cli.storage import commit, recover
 from dynq_cli.storage.layout import PREVIOUS
 from dynq_cli.storage.manifest import read_manifest
-from dynq_cli.storage.recover import open_engine, read_plans
+from dynq_cli.storage.plans import read_plans
+from dynq_cli.storage.recover import open_engine
 from dynq_cli.storage.state import State, create, open
 from tests.engine.random_history import Batch
 from tests.engine.random_queries import Case, random_case
@@ -59,7 +60,7 @@ def test_a_restart_at_any_step_changes_nothing(
         assert [(c.rows, c.distinct) for c in map(reader.counts, names)] == [live.count(n) for n in names]
         if not with_refusals:
             assert bytes_of(reader) == bytes_of(state), "replay gives the same bytes"
-        reader._current().live._check()
+        reader.current().live._check()
         if chance.random() < 0.4:
             state.close()
             state = open(tmp_path / "state")
@@ -98,19 +99,19 @@ def test_only_two_generations_are_kept(tmp_path: Path, monkeypatch: pytest.Monke
         state.close()
     names = {path.name for path in (tmp_path / "state").iterdir()}
     files = {f"{kind}-{generation:04d}" for kind in ("snapshot", "wal") for generation in (5, 6)}
-    assert names == {"CURRENT", "PREVIOUS", "spec.yaml", "ledger", "lock"} | files
+    assert names == {"CURRENT", "PREVIOUS", "spec.yaml", "plans.json", "ledger", "lock"} | files
 
 
 def test_a_snapshot_has_room_so_that_changes_after_it_move_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = small_state(tmp_path, 30)
-    assert state._current().engine.grown() > 0
+    assert state.current().engine.grown() > 0
     monkeypatch.setattr(commit, "DUE_SECONDS", ALWAYS)
     state.close()
     opened = open(tmp_path / "state")
     opened.apply({"R": pa.table({"x": [1, 2], "y": ["name 1", "never seen"]})})
-    assert opened._current().engine.grown() == 0
+    assert opened.current().engine.grown() == 0
 
 
 def test_copying_all_pages_at_once_changes_neither_results_nor_the_file(
@@ -122,11 +123,11 @@ def test_copying_all_pages_at_once_changes_neither_results_nor_the_file(
     state = open(tmp_path / "state")
     monkeypatch.setattr(recover, "BYTES_PER_CHANGE", 1)
     state.apply(small_batch(3))
-    assert not state._current().snapshot.is_private, "a few changes do not touch most pages"
+    assert not state.current().snapshot.is_private, "a few changes do not touch most pages"
     monkeypatch.setattr(recover, "BYTES_PER_CHANGE", len(before))
     for version in (4, 5):
         state.apply(small_batch(version))
-        assert state._current().snapshot.is_private
+        assert state.current().snapshot.is_private
     assert snapshot.read_bytes() == before
     assert bytes_of(state) == bytes_of(open(tmp_path / "state"))
     assert small_rows(state) == small_rows(small_live(5))

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from enum import StrEnum
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dynq_cli.cli import options, output
 from dynq_cli.cli.progress import Progress
-from dynq_cli.errors import RejectedError
+from dynq_cli.cli.rows import say_written
+from dynq_cli.errors import RejectedError, UsageError
+from dynq_cli.io.results.forms import Form, form_of
 
 if TYPE_CHECKING:
     from dynq_cli.session.take_in import Outcome
@@ -41,13 +45,25 @@ def apply(
     on_missing_delete: Annotated[
         MissingDelete, typer.Option("--on-missing-delete", help="What to do with a delete of a row that is not there.")
     ] = MissingDelete.fail,
+    diff: Annotated[
+        str | None,
+        typer.Option("--diff", metavar="FILE", help="Write what came and went in a result; - is stdout, as CSV."),
+    ] = None,
+    query: Annotated[
+        str | None,
+        typer.Option("--query", "-q", metavar="NAME", help="The query of --diff; not needed where the spec has one."),
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
 ) -> None:
     """Apply change logs in the order given: each file is a version.
 
     An extraction directory is one version, too. A log that was applied before is skipped. At the first that is rejected
     it stops with exit code 3; the versions before it are kept.
+
+    --diff FILE is a change log as of dynq diff; if several versions were made, a column _commit_version has the version
+    that each change belongs to. It is about the versions that were made, also if a log after them was rejected.
     """
+    diff_form = _diff_form(diff, query, dry_run=dry_run, as_json=as_json)
     from dynq_cli.session.take_in import Options, take_in
     from dynq_cli.storage.state import open
 
@@ -61,7 +77,16 @@ def apply(
         skip_missing_deletes=on_missing_delete is MissingDelete.skip,
     )
     done: list[Outcome] = []
-    with open(state) as view, Progress("applying") as bar:
+    with ExitStack() as stack:
+        view, bar = stack.enter_context(open(state)), stack.enter_context(Progress("applying"))
+        spool = None
+        if diff is not None:
+            from dynq_cli.session.changes import Spool
+
+            view.counts(query)  # what is wrong with the query, or with FILE, is said before anything is applied
+            sink = stack.enter_context(output.stream(diff))
+            folder = None if diff == "-" else Path(diff).resolve().parent
+            spool = stack.enter_context(Spool(view, Path(state), query, folder))
 
         def tell(outcome: Outcome) -> None:
             bar.hide()
@@ -69,6 +94,8 @@ def apply(
             for warning in outcome.warnings:
                 output.warn(warning)
             output.note(described(outcome, dry_run=dry_run))
+            if spool is not None and outcome.version is not None:
+                spool.add(outcome.version)
 
         refused = None
         try:
@@ -76,6 +103,9 @@ def apply(
         except RejectedError as error:
             refused = error
         version = view.version
+        rows = spool.write(sink, diff_form) if spool is not None else 0
+    if diff is not None:
+        say_written(rows, diff)
     if as_json:
         import json
 
@@ -84,6 +114,17 @@ def apply(
         output.result(json.dumps(said, ensure_ascii=False))
     if refused is not None:
         raise refused
+
+
+def _diff_form(diff: str | None, query: str | None, *, dry_run: bool, as_json: bool) -> Form:
+    """The form of what `--diff` writes; UsageError if options do not go together."""
+    if diff is None and query is not None:
+        raise UsageError("--query says whose changes --diff FILE writes: give both, or none")
+    if diff is not None and dry_run:
+        raise UsageError("--dry-run changes nothing, so there is nothing for --diff to write: give one of them")
+    if diff == "-" and as_json:
+        raise UsageError("--json and --diff - both go to stdout: write --diff FILE")
+    return "csv" if diff is None or diff == "-" else form_of(diff)
 
 
 def described(outcome: Outcome, *, dry_run: bool = False) -> str:

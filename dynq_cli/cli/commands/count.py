@@ -7,7 +7,6 @@ from typing import Annotated
 import typer
 
 from dynq_cli.cli import options, output
-from dynq_cli.cli.versions import check_version
 from dynq_cli.errors import UsageError
 from dynq_cli.io.results.counts import CountForm, count_form_of, count_text
 
@@ -19,7 +18,7 @@ def count(
     as_json: Annotated[bool, typer.Option("--json", help="Print rows, distinct rows and version as JSON.")] = False,
     out: options.OutFile = None,
 ) -> None:
-    """Print how many rows a result has, of an aggregate query its groups.
+    """Print how many rows a result has: of a bag with all copies, of a set distinct rows, of an aggregate its groups.
 
     The extension of -o FILE chooses the form: .txt has the number, .json and .csv also distinct rows and version.
     """
@@ -27,10 +26,8 @@ def count(
     from dynq_cli.storage.state import open
 
     view = open(state)
-    version = -1
-    while version != (version := view.version):  # until no commit came between the two looks
-        counts = view.counts(query)
-    check_version(version, at)
+    version = view.version if at is None else view.version_of(at)
+    counts = view.counts(query, version)
     output.deliver(count_text(counts.rows, counts.distinct, version, form), out)
 
 

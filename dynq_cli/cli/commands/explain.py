@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dynq_cli.cli import options, output
-from dynq_cli.errors import NoStateError, UsageError
+from dynq_cli.errors import UsageError
 
 if TYPE_CHECKING:
     from dynq_cli.session.explain import Explanation
@@ -37,7 +37,7 @@ _IMAGES = ("svg", "png", "pdf")
 
 
 def explain(
-    spec: options.Spec,
+    spec: options.SpecOrState,
     query: options.Query = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")] = False,
     form: Annotated[
@@ -45,16 +45,14 @@ def explain(
     ] = None,
     out: options.OutFile = None,
 ) -> None:
-    """Class, witness, view tree and costs of each query of a spec.
+    """Class, witness, view tree and costs of each query of a spec, or of the spec of a state.
 
     The extension of -o FILE chooses the form: .txt .md .json .mmd .dot .gv, and with Graphviz installed .svg .png .pdf.
     """
     kind = _kind(as_json, form, out)
-    if os.path.isdir(spec):
-        raise NoStateError(f"{spec} is a directory: this version explains spec files and reads no states yet")
-    from dynq_cli.session.explain import explain_spec
+    from dynq_cli.session.explain import explain_spec, explain_state
 
-    explanation = explain_spec(spec)
+    explanation = explain_state(spec) if os.path.isdir(spec) else explain_spec(spec)
     if kind in _IMAGES:
         from dynq_cli.cli.graphviz import draw
 

@@ -26,12 +26,9 @@ def init(
     """
     loads = [_load(item) for item in load or ()]
     from dynq_cli.session.explain import check_supported
-    from dynq_cli.session.run import check_outputs
     from dynq_cli.session.take_in import make
-    from dynq_cli.spec.load import load_spec
     from dynq_cli.storage.facts import facts_of
 
-    check_outputs(load_spec(spec).outputs)
     with Progress("loading") as bar:
         try:
             make(spec, state, loads, bar.add).close()

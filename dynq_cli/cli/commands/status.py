@@ -20,7 +20,7 @@ def status(
     state: options.State = ".dynq",
     as_json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")] = False,
 ) -> None:
-    """Print version, counts, sizes, the latest logs, and who is writing now.
+    """Print version, counts, sizes, marks and what keeping old versions costs, the latest logs, and who is writing now.
 
     It reads no data, so it takes no longer on a large state than on a small one.
     """
@@ -49,12 +49,23 @@ def _lines(state: str, facts: StateFacts) -> Iterator[tuple[str, str]]:
         f"{sizes.total:,} bytes: snapshot {sizes.snapshot:,}, log {sizes.wal:,} ({facts.waiting:,} changes), "
         f"ledger {sizes.ledger:,} ({facts.versions_noted:,} versions)",
     )
+    yield "kept", _kept(facts)
+    for name, version in sorted(facts.marks.items()):
+        yield f"mark {name}", f"version {version:,}"
     yield "outputs", "never written" if facts.outputs_at is None else f"of version {facts.outputs_at:,}"
     yield "writer", "none" if facts.writer is None else f"process {facts.writer}"
     for relation, commit in facts.commits.items():
         yield f"commits of {relation}", f"up to {commit:,}"
     for entry in facts.recent:
         yield f"version {entry.version}", f"{_time(entry.time)}  {_logs(entry)}"
+
+
+def _kept(facts: StateFacts) -> str:
+    """Which versions can be read, for whose sake, and at what cost."""
+    kept = f"versions since {facts.kept_since:,}"
+    names = [name for name, version in sorted(facts.marks.items()) if version == facts.needed_since < facts.before]
+    needed = f", those since {facts.needed_since:,} for {', '.join(names)}" if names else ""
+    return f"{kept}{needed}; the logs of before the snapshot take {facts.sizes.history:,} bytes"
 
 
 def _logs(entry: Entry) -> str:
@@ -84,6 +95,9 @@ def _as_json(state: str, facts: StateFacts) -> dict[str, Any]:
         "bytes": vars(facts.sizes),
         "versions": facts.versions_noted,
         "outputs_at": facts.outputs_at,
+        "marks": dict(facts.marks),
+        "kept_since": facts.kept_since,
+        "needed_since": facts.needed_since,
         "writer": facts.writer,
         "version_before": facts.before,
         "commits": dict(facts.commits),

@@ -12,7 +12,7 @@ The state between blocks is that of the stages. O(1) per row.
 
 import numpy as np
 
-from dynq_cli.engine.kernels.cache import bare
+from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import (
     N_CLAMP,
     N_DEGREE,

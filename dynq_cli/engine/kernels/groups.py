@@ -8,7 +8,7 @@ belong to it; a group lives while rows belong to it or read it. Live or not, a r
 
 import numpy as np
 
-from dynq_cli.engine.kernels.cache import bare
+from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import (
     N_CHILDREN,
     N_DEGREE,
@@ -34,7 +34,7 @@ from dynq_cli.engine.kernels.fields import (
     Int,
     Words,
 )
-from dynq_cli.engine.kernels.table import find_or_insert, record, remove
+from dynq_cli.engine.kernels.table import find_or_insert_tagged, record, remove, tag_of
 
 
 @bare(inline="always")
@@ -72,10 +72,10 @@ def _start_group(a64: Words, a32: Halves, N: Words, v: Int, at: Int) -> None:
 
 
 @bare
-def _own_group(a64: Words, a32: Halves, T: Words, N: Words, v: Int, key: Words) -> Int:
+def _own_group(a64: Words, a32: Halves, T: Words, N: Words, v: Int, key: Words, tag: Int) -> Int:
     """The row of v's own group table for a key, made if need be, with one more reference."""
     t = N[v, N_GROUP]
-    g, is_new = find_or_insert(a64, a32, T, t, key)
+    g, is_new = find_or_insert_tagged(a64, a32, T, t, key, tag)
     at = record(T, t, g)
     if is_new:
         _start_group(a64, a32, N, v, at)
@@ -98,31 +98,35 @@ def start_row(a64: Words, a32: Halves, T: Words, N: Words, lists: Words, n: Int,
             continue
         for j in range(N[c, N_KEY]):
             key[j] = a64[at + lists[N[c, N_VPROJECT] + j]]
-        g = _own_group(a64, a32, T, N, c, key)
+        g = _own_group(a64, a32, T, N, c, key, tag_of(key, N[c, N_KEY]))
         a32[2 * at + N[c, N_VGID]] = g
         head_at = 2 * record(T, N[c, N_GROUP], g) + N[c, N_VHEAD]
         link(a32, T, t, row, head_at, N[c, N_VNEXT], N[c, N_VPREV])
 
 
 @bare
-def join_group(a64: Words, a32: Halves, T: Words, N: Words, lists: Words, v: Int, row: Int, key: Words) -> None:
-    """Give a new row of v its group, making the rows above that it needs."""
+def join_group(
+    a64: Words, a32: Halves, T: Words, N: Words, lists: Words, v: Int, row: Int, key: Words, tag: Int
+) -> None:
+    """Give a new row of v its group, making the rows above that it needs; `tag` is that of the group's key, or -1."""
     while True:
         at = record(T, N[v, N_TABLE], row)
         for j in range(N[v, N_KEY]):
             key[j] = a64[at + lists[N[v, N_PROJECT] + j]]
+        if tag < 0:
+            tag = tag_of(key, N[v, N_KEY])
         if not N[v, N_GUARD]:
-            a32[2 * at + N[v, N_GID]] = _own_group(a64, a32, T, N, v, key)
+            a32[2 * at + N[v, N_GID]] = _own_group(a64, a32, T, N, v, key, tag)
             return
         t, parent = N[v, N_GROUP], N[v, N_PARENT]
-        g, is_new = find_or_insert(a64, a32, T, t, key)
+        g, is_new = find_or_insert_tagged(a64, a32, T, t, key, tag)
         if is_new:
             start_row(a64, a32, T, N, lists, parent, g, key)
         a32[2 * record(T, t, g) + T[t, T_REFS]] += 1
         a32[2 * at + N[v, N_GID]] = g
         if not is_new:
             return
-        v, row = parent, g
+        v, row, tag = parent, g, np.int64(-1)
 
 
 @bare

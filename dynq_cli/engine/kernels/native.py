@@ -166,7 +166,9 @@ class _Linker:
         llvm.initialize_native_target()
         llvm.initialize_native_asmprinter()
         machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic", codemodel="small")
-        self._jit = llvm.create_lljit_compiler(machine)
+        # JITLink puts the parts of an object beside each other. The older linker may put them too far apart for the
+        # code to reach across, next to reserved address space, and then ends the process.
+        self._jit = llvm.create_lljit_compiler(machine, use_jit_link=True)
         self._linked = 0
 
     @staticmethod

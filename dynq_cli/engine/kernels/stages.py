@@ -18,7 +18,7 @@ other, all of them are followed at the same time, which asks for as many records
 
 import numpy as np
 
-from dynq_cli.engine.kernels.cache import bare
+from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import (
     N_CLAMP,
     N_DEGREE,

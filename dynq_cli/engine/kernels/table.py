@@ -11,7 +11,7 @@ between; live + free = used ≤ capacity; at most two thirds of the slots are ta
 
 import numpy as np
 
-from dynq_cli.engine.kernels.cache import bare
+from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import (
     ROW_OF_SLOT,
     T_ARITY,
@@ -127,7 +127,12 @@ def insert_at(a64: Words, a32: Halves, T: Words, t: Int, key: Words, tag: Int, s
 @bare
 def find_or_insert(a64: Words, a32: Halves, T: Words, t: Int, key: Words) -> tuple[Int, Int]:
     """The row with these codes, and whether it is new; the caller has made room. O(1) expected."""
-    tag = tag_of(key, T[t, T_HASHED])
+    return find_or_insert_tagged(a64, a32, T, t, key, tag_of(key, T[t, T_HASHED]))
+
+
+@bare
+def find_or_insert_tagged(a64: Words, a32: Halves, T: Words, t: Int, key: Words, tag: Int) -> tuple[Int, Int]:
+    """`find_or_insert` where the tag is known."""
     row, slot = find_tagged(a64, T, t, key, tag)
     if row >= 0:
         return row, False

@@ -12,7 +12,7 @@ above it. The lists that enumeration walks hold live rows only.
 
 import numpy as np
 
-from dynq_cli.engine.kernels.cache import bare
+from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import (
     N_CHILDREN,
     N_CLAMP,
@@ -23,13 +23,11 @@ from dynq_cli.engine.kernels.fields import (
     N_GROUP,
     N_GUARD,
     N_HEAD,
-    N_KEY,
     N_LEAF_ROW,
     N_NEXT,
     N_OUTPUT,
     N_PARENT,
     N_PREV,
-    N_PROJECT,
     N_SOURCE,
     N_SUM,
     N_TABLE,
@@ -41,23 +39,23 @@ from dynq_cli.engine.kernels.fields import (
     N_WIDTH,
     OK,
     OVERFLOW,
-    ROW_OF_SLOT,
     T_ARITY,
-    T_HASHED,
-    T_MASK,
     T_MULT,
     T_QHEAD,
     T_REFS,
-    T_SLOTS,
     Flags,
     Halves,
     Int,
     Words,
 )
 from dynq_cli.engine.kernels.groups import join_group, leave_group, link, unlink
+from dynq_cli.engine.kernels.lookahead import ask_for_groups, ask_for_neighbours
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
-from dynq_cli.engine.kernels.table import dequeue, enqueue, find_or_insert, record, remove, tag_of
+from dynq_cli.engine.kernels.table import dequeue, enqueue, find_or_insert, record, remove
 from dynq_cli.engine.kernels.wide import multiply, replace
+
+# Words to work in: payloads of AHEAD rows, then two numbers for each of them.
+WORK = 6 * AHEAD
 
 
 @bare
@@ -117,49 +115,9 @@ def _leaf_row(
         wanted[j] = a64[at + source] if source >= 0 else computed[change, -source - 1]
     row, is_new = find_or_insert(a64, a32, T, t, wanted)
     if is_new:
-        join_group(a64, a32, T, N, lists, v, row, key)
+        join_group(a64, a32, T, N, lists, v, row, key, np.int64(-1))
     a32[2 * record(T, t, row) + T[t, T_REFS]] += 1
     return row
-
-
-@bare
-def _look_ahead(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    lists: Words,
-    v: Int,
-    t: Int,
-    touched: Halves,
-    begin: Int,
-    end: Int,
-    key: Words,
-    ahead: Words,
-) -> None:
-    """Ask for what the next rows of a leaf on the base table will touch: slots, then groups, then heads."""
-    group = N[v, N_GROUP]
-    slots, mask, hashed = T[group, T_SLOTS], T[group, T_MASK], T[group, T_HASHED]
-    for i in range(begin, end):
-        at = record(T, t, np.int64(touched[i]))
-        for j in range(N[v, N_KEY]):
-            key[j] = a64[at + lists[N[v, N_PROJECT] + j]]
-        ahead[i - begin] = tag_of(key, hashed)
-        prefetch(a64, slots + (ahead[i - begin] & mask))
-    for i in range(end - begin):
-        slot = a64[slots + (ahead[i] & mask)]
-        if slot >> 32 == ahead[i] and slot != 0:
-            ahead[i] = record(T, group, (slot & ROW_OF_SLOT) - 1)
-            prefetch(a64, ahead[i])
-            prefetch(a64, ahead[i] + N[v, N_SUM])
-        else:
-            ahead[i] = -1
-    if N[v, N_OUTPUT]:
-        for i in range(end - begin):
-            if ahead[i] >= 0:
-                head = np.int64(a32[2 * ahead[i] + N[v, N_HEAD]])
-                if head >= 0:
-                    prefetch(a64, record(T, t, head) + (N[v, N_PREV] >> 1))
 
 
 @bare
@@ -191,8 +149,10 @@ def update_leaf(
     """
     shared, leaf_row = N[v, N_TABLE] == t, N[v, N_LEAF_ROW]
     for i in range(start, stop):
-        if shared and (i - start) % AHEAD == 0:
-            _look_ahead(a64, a32, T, N, lists, v, t, touched, i, min(i + AHEAD, stop), key, ahead)
+        place = (i - start) % AHEAD
+        if shared and place == 0:
+            end = min(i + AHEAD, stop)
+            ask_for_groups(a64, a32, T, N, lists, v, touched, old, new, i, end, key, ahead)
         if old[i] == new[i]:
             continue
         base = np.int64(touched[i])
@@ -203,7 +163,7 @@ def update_leaf(
                 a32[2 * at + leaf_row] = -1
                 continue
             if shared:
-                join_group(a64, a32, T, N, lists, v, base, key)
+                join_group(a64, a32, T, N, lists, v, base, key, ahead[place])
             else:
                 row = _leaf_row(a64, a32, T, N, lists, v, at, computed, first[i], key)
             if leaf_row >= 0:
@@ -214,12 +174,12 @@ def update_leaf(
                 continue
         was, now = old[i], new[i]
         if not shared:
-            place = record(T, N[v, N_TABLE], row) + T[N[v, N_TABLE], T_MULT]
-            was = a64[place]
+            many_at = record(T, N[v, N_TABLE], row) + T[N[v, N_TABLE], T_MULT]
+            was = a64[many_at]
             now = was + new[i] - old[i]
             if now < 0:
                 return OVERFLOW
-            a64[place] = now
+            a64[many_at] = now
         _payload_of_leaf(N, v, was, before)
         _payload_of_leaf(N, v, now, after)
         if (before[0] != after[0] or before[2] != after[2]) and not _move(a64, a32, T, N, v, row, before, after):
@@ -289,46 +249,128 @@ def _recompute(a64: Words, a32: Halves, T: Words, N: Words, lists: Words, n: Int
 
 
 @bare
-def _touch_readers(a32: Halves, T: Words, N: Words, c: Int, t: Int) -> None:
-    """Queue the rows of table t, the parent's, that read a touched group of child c."""
-    group = N[c, N_GROUP]
-    while True:
+def _ask_for_sums(a64: Words, a32: Halves, T: Words, N: Words, lists: Words, n: Int, rows: Words, many: Int) -> None:
+    """The groups that rows of node n read and are not part of."""
+    for i in range(N[n, N_DEGREE]):
+        c = lists[N[n, N_CHILDREN] + i]
+        if not N[c, N_GUARD]:
+            for k in range(many):
+                g = np.int64(a32[2 * record(T, N[n, N_TABLE], rows[k]) + N[c, N_VGID]])
+                prefetch(a64, record(T, N[c, N_GROUP], g) + N[c, N_SUM])
+
+
+@bare
+def _recompute_rows(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    lists: Words,
+    n: Int,
+    rows: Words,
+    many: Int,
+    before: Words,
+    after: Words,
+    places: Words,
+) -> Int:
+    """Recompute some rows of node n and let the groups of those that change follow; False if a count does not fit."""
+    t, group, value, width = N[n, N_TABLE], N[n, N_GROUP], N[n, N_VALUE], N[n, N_WIDTH]
+    _ask_for_sums(a64, a32, T, N, lists, n, rows, many)
+    moved = 0
+    for k in range(many):
+        at = record(T, t, rows[k])
+        old, new = before[4 * moved :], after[4 * moved :]
+        if not _recompute(a64, a32, T, N, lists, n, at, new):
+            return False
+        changed = False
+        for i in range(width):
+            old[i] = a64[at + value + i]
+            changed = changed or old[i] != new[i]
+            a64[at + value + i] = new[i]
+        if changed and N[n, N_PARENT] >= 0:
+            places[moved] = record(T, group, np.int64(a32[2 * at + N[n, N_GID]]))
+            prefetch(a64, places[moved] + N[n, N_SUM])
+            prefetch(a64, places[moved] + (N[n, N_HEAD] >> 1 if N[n, N_OUTPUT] else 0))
+            rows[moved] = rows[k]
+            moved += 1
+    if N[n, N_OUTPUT]:
+        for k in range(moved):
+            was, now = before[4 * k] != 0 or before[4 * k + 1] != 0, after[4 * k] != 0 or after[4 * k + 1] != 0
+            ask_for_neighbours(a64, a32, T, N, n, rows[k], places[k], was, now)
+    for k in range(moved):
+        if not _move(a64, a32, T, N, n, rows[k], before[4 * k :], after[4 * k :]):
+            return False
+    return True
+
+
+@bare
+def _take_readers(
+    a64: Words, a32: Halves, T: Words, N: Words, c: Int, t: Int, walkers: Words, many: Int, rows: Words
+) -> tuple[Int, Int]:
+    """Up to AHEAD rows of table t, the parent's, that read touched groups of child c.
+
+    The readers of several groups are followed at the same time: `walkers` are the next reader of each. Returns the
+    number of rows, and of walkers left.
+    """
+    group, taken = N[c, N_GROUP], 0
+    while many < AHEAD:
         g = np.int64(dequeue(a32, T, group))
         if g < 0:
-            return
+            break
         row = np.int64(a32[2 * record(T, group, g) + N[c, N_VHEAD]])
-        while row >= 0:
-            enqueue(a32, T, t, row)
-            row = np.int64(a32[2 * record(T, t, row) + N[c, N_VNEXT]])
+        if row >= 0:
+            prefetch(a64, record(T, t, row))
+            prefetch(a64, record(T, t, row) + (N[c, N_VNEXT] >> 1))
+            walkers[many] = row
+            many += 1
+    while taken < AHEAD and many > 0:
+        left = 0
+        for k in range(many):
+            row = walkers[k]
+            if taken < AHEAD:
+                rows[taken] = row
+                taken += 1
+                row = np.int64(a32[2 * record(T, t, row) + N[c, N_VNEXT]])
+                if row >= 0:
+                    prefetch(a64, record(T, t, row))
+                    prefetch(a64, record(T, t, row) + (N[c, N_VNEXT] >> 1))
+            if row >= 0:
+                walkers[left] = row
+                left += 1
+        many = left
+    return taken, many
 
 
 @bare
 def propagate(
     a64: Words, a32: Halves, T: Words, N: Words, lists: Words, first: Int, stop: Int, before: Words, after: Words
 ) -> Int:
-    """Recompute the touched rows of the nodes first … stop, which stand children before parents."""
+    """Recompute the touched rows of the nodes first … stop, which stand children before parents.
+
+    `before` and `after` are WORK words each to work in.
+    """
+    rows, places, walkers = before[4 * AHEAD : 5 * AHEAD], before[5 * AHEAD : WORK], after[4 * AHEAD : 5 * AHEAD]
     for n in range(first, stop):
         if N[n, N_DEGREE] == 0:
             continue
         t = N[n, N_TABLE]
         for k in range(N[n, N_DEGREE]):
             c = lists[N[n, N_CHILDREN] + k]
-            if not N[c, N_GUARD]:
-                _touch_readers(a32, T, N, c, t)
-        while True:
-            row = np.int64(dequeue(a32, T, t))
-            if row < 0:
-                break
-            at, following = record(T, t, row), record(T, t, max(T[t, T_QHEAD], np.int64(0)))
-            prefetch(a64, following)
-            prefetch(a64, following + N[n, N_VALUE])
-            if not _recompute(a64, a32, T, N, lists, n, at, after):
-                return OVERFLOW
-            changed = False
-            for i in range(N[n, N_WIDTH]):
-                before[i] = a64[at + N[n, N_VALUE] + i]
-                changed = changed or before[i] != after[i]
-                a64[at + N[n, N_VALUE] + i] = after[i]
-            if changed and N[n, N_PARENT] >= 0 and not _move(a64, a32, T, N, n, row, before, after):
+            left = 0
+            while not N[c, N_GUARD]:
+                many, left = _take_readers(a64, a32, T, N, c, t, walkers, left, rows)
+                if many == 0:
+                    break
+                if not _recompute_rows(a64, a32, T, N, lists, n, rows, many, before, after, places):
+                    return OVERFLOW
+        while T[t, T_QHEAD] >= 0:
+            many = 0
+            while many < AHEAD and T[t, T_QHEAD] >= 0:
+                rows[many] = dequeue(a32, T, t)
+                following = record(T, t, max(T[t, T_QHEAD], np.int64(0)))
+                prefetch(a64, following)
+                prefetch(a64, following + N[n, N_VALUE])
+                many += 1
+            if not _recompute_rows(a64, a32, T, N, lists, n, rows, many, before, after, places):
                 return OVERFLOW
     return OK

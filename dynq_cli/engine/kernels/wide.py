@@ -5,7 +5,7 @@ Counts are never negative, so a result with hi < 0 has overflowed; `multiply` an
 
 import numpy as np
 
-from dynq_cli.engine.kernels.cache import bare
+from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import Int
 
 _SMALL = 1 << 31

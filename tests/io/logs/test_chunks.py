@@ -264,7 +264,7 @@ def test_a_name_that_stands_twice_is_refused(tmp_path: Path, name: str) -> None:
     ("name", "content", "said"),
     [
         ("t.csv", b"a,b\n1,2\n3\n", "row 2: Expected 2 columns, got 1"),
-        ("t.csv", b"a,b\n1,\xff\n", "row 1: "),
+        ("t.csv", b"a,b\n1,\xff\n", "row 1, column b: "),
         ("t.csv", b'a,b\n1,"2\n', "ends inside quotes"),
         ("t.csv", b'a,b\n1,"2\n3,4\n', "ends inside quotes"),
         ("t.csv", b"", "Empty CSV"),

@@ -1,0 +1,33 @@
+"""Write the rows of a Parquet file again from memory, as pyarrow does by itself: the least that any writer takes.
+
+    python benchmarks/run_write.py FILE
+
+Prints the seconds that writing took, fsync included, as one JSON object.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import pyarrow.parquet as pq
+
+
+def main() -> None:
+    path = Path(sys.argv[1])
+    table = pq.read_table(path)
+    with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".parquet") as target:
+        start = time.perf_counter()
+        pq.write_table(table, target)
+        target.flush()
+        os.fsync(target.fileno())
+        spent = time.perf_counter() - start
+    print(json.dumps({"seconds": spent, "rows": len(table)}))
+
+
+if __name__ == "__main__":
+    main()

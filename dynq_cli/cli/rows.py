@@ -1,0 +1,68 @@
+"""Rows to where a command line asks for them: a file, stdout, or a table on a terminal."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from dynq_cli.cli import output
+from dynq_cli.cli.progress import Progress
+from dynq_cli.errors import UsageError
+from dynq_cli.io.results.forms import Form, form_of
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    import pyarrow as pa
+
+SHOWN = 100
+
+
+def asked_form(as_json: bool, out: str | None) -> Form | None:
+    """The one form that `--json` and the extension of `-o` ask for; None is a table."""
+    if out is None and output.is_terminal() and not as_json:
+        return None
+    if out is None or out == "-":
+        return "jsonl" if as_json else "csv"
+    form = form_of(out)
+    if as_json and form != "jsonl":
+        raise UsageError(f"--json and the extension of {out} ask for two forms: give one of them")
+    return form
+
+
+def show_rows(
+    batches: Iterator[pa.RecordBatch],
+    schema: pa.Schema,
+    most: int = SHOWN,
+    total: int | None = None,
+    hint: str = "use -o FILE",
+) -> None:
+    """The first rows as a table, and how to get the others, of `total` where that is known."""
+    from dynq_cli.io.results.table import text_table
+
+    shown = text_table(batches, schema, most)
+    more = "" if total is None else f"{total - shown.rows:,} "
+    rest = f"\n… {more}more rows; {hint}" if shown.has_more else ""
+    output.result(shown.text + rest)
+
+
+def write_rows(
+    batches: Iterator[pa.RecordBatch], schema: pa.Schema, out: str | None, form: Form, total: int | None = None
+) -> None:
+    """All rows; when it returns they are safely where they belong, on disk or on their way through stdout."""
+    from dynq_cli.io.results.write import write
+
+    with Progress("writing", total=total) as bar, output.stream(out) as sink:
+        rows = write(_watched(batches, bar), schema, sink, form)
+    say_written(rows, out)
+
+
+def say_written(rows: int, out: str | None) -> None:
+    """Say how many rows a file has."""
+    if out is not None and out != "-":
+        output.note(f"wrote {rows:,} row{'s' if rows != 1 else ''} to {out}")
+
+
+def _watched(batches: Iterator[pa.RecordBatch], bar: Progress) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch
+        bar.add(batch.num_rows)

@@ -1,0 +1,123 @@
+"""Rows of a result by position, in codes: the positions of `enum` with every row as often as it has copies, from 1.
+
+    Selection(engine, query, variables).at(positions)    the rows there
+    find(engine, query, row)                             the position of a row's first copy, and its copies
+    find(engine, query, row of Selection.at([j])) = (i, n) with i ≤ j < i + n
+
+Cost is the length of the lists walked: per level at most the group that a position is in, up to its row; see
+`kernels.positions`. Positions and counts are Python's integers: they may pass 63 bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dynq_cli.engine.engine import Engine
+from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.kernels import positions as p
+from dynq_cli.engine.kernels.fields import Words
+from dynq_cli.engine.layout import TreeLayout
+from dynq_cli.engine.reading import Reading, record_of
+
+_LANE = 2**64 - 1
+_LARGEST = 2**63 - 1
+
+
+class Found(NamedTuple):
+    """Where the copies of a row are."""
+
+    first: int
+    copies: int
+
+    @property
+    def last(self) -> int:
+        return self.first + self.copies - 1
+
+
+class Selection:
+    """Reads rows of one query by position, batch after batch.
+
+    A batch that goes on where the one before ended finds its lists where they were left. To be thrown away when
+    the engine takes changes.
+    """
+
+    def __init__(self, engine: Engine, query: str, variables: Sequence[str]) -> None:
+        self._arena = engine.arena
+        self._tree = tree = engine.layout.trees[query]
+        self._places = [tree.places[v] for v in variables]
+        self._levels = np.array(tree.levels, np.int64)
+        self._above = np.array([_level_above(engine, tree, node) + 1 for node in tree.levels], np.int64)
+        self._many = _lanes(engine.count(query)[0])
+        self._cursors = np.full((len(tree.levels), p.C_FIELDS), -1, np.int64)
+
+    def at(self, positions: Sequence[int]) -> Words:
+        """The rows at these positions, all of which are in the result, in the order asked: a row of codes per variable.
+
+        O(positions × log(positions)) and the lists, each of which is walked once.
+        """
+        n, a = len(positions), self._arena
+        rows = np.zeros((len(self._levels) + 1, n), np.int64)
+        state = np.zeros((p.P_FIELDS, n), np.int64)
+        state[p.P_AT], state[p.P_AT + 1] = _all_lanes(positions)
+        state[p.P_MANY], state[p.P_MANY + 1] = self._many
+        if n == 1:
+            order = np.zeros(1, np.int64)
+            p.descend(a.a64, a.a32, a.T, a.N, self._levels, self._above, order, state, self._cursors, rows)
+        elif n:
+            self._descend(state, rows)
+        codes = np.empty((len(self._places), n), np.int64)
+        for i, place in enumerate(self._places):
+            table = int(a.N[self._tree.levels[place.level], f.N_TABLE])
+            start = record_of(a, table, 0) + place.position
+            codes[i] = a.a64[start + rows[place.level + 1] * int(a.T[table, f.T_STRIDE])]
+        return codes
+
+    def _descend(self, state: Words, rows: Words) -> None:
+        a = self._arena
+        for s, node in enumerate(self._tree.levels):
+            p.aim(a.a64, a.a32, a.T, a.N, node, rows[self._above[s]], state)
+            low = state[p.P_PLACE].view(np.uint64)
+            order = np.lexsort((low, state[p.P_PLACE + 1], state[p.P_GROUP]))
+            p.choose(a.a64, a.a32, a.T, a.N, node, order, state, self._cursors[s], rows[s + 1])
+
+
+def find(engine: Engine, query: str, row: Mapping[str, int]) -> Found | None:
+    """Where the row given by a code per head variable is; None if the result does not have it."""
+    tree, a = engine.layout.trees[query], engine.arena
+    if not engine.copies(query, row):
+        return None
+    many = _lanes(engine.count(query)[0])
+    reading = Reading(engine.layout, a)
+    rows = np.array([reading.row_of(tree, node, row) for node in tree.levels], np.int64)
+    levels = np.array(tree.levels, np.int64)
+    lo, hi, copies_lo, copies_hi = p.position_of(a.a64, a.a32, a.T, a.N, levels, rows, *many)
+    return Found(_number(lo, hi) + 1, _number(copies_lo, copies_hi))
+
+
+def _level_above(engine: Engine, tree: TreeLayout, node: int) -> int:
+    """The level of a node's parent; -1 if that is the root."""
+    parent = int(engine.arena.N[node, f.N_PARENT])
+    return tree.levels.index(parent) if parent in tree.levels else -1
+
+
+def _lanes(number: int) -> tuple[int, int]:
+    """A number below 2^127 as kernels have it: the lower 64 bits with their sign, and those above."""
+    low = number & _LANE
+    return low if low <= _LARGEST else low - 2**64, number >> 64
+
+
+def _number(lo: int, hi: int) -> int:
+    return (int(hi) << 64) + (int(lo) & _LANE)
+
+
+def _all_lanes(positions: Sequence[int]) -> Words:
+    """Positions from 1 as numbers from 0, in two rows of lanes."""
+    lanes = np.zeros((2, len(positions)), np.int64)
+    if isinstance(positions, range) and positions and positions[-1] <= _LARGEST:
+        lanes[0] = np.arange(positions.start - 1, positions.stop - 1, positions.step)
+    elif positions:
+        lanes[:] = np.array([_lanes(position - 1) for position in positions], np.int64).T
+    return lanes

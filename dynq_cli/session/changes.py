@@ -1,0 +1,111 @@
+"""What came and went in a result, as files that another state can apply.
+
+    with_batch(schema, state, query, since, until)     the schema of a file that says which change it is
+    Spool                                              the changes of several versions, on their way into one file
+
+The batch id names state and query, and the versions before and after. A state that applies such files takes each
+change once and refuses those that overlap, whatever mark they were read from.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+import pyarrow as pa
+
+from dynq_cli.errors import DynqError, RejectedError
+from dynq_cli.io.logs.identity import METADATA_KEY
+from dynq_cli.io.results.copies import has_counts
+from dynq_cli.io.results.forms import Form
+from dynq_cli.io.results.write import Sink, write
+from dynq_cli.storage.manifest import read_manifest
+from dynq_cli.storage.state import State, query_name
+
+COMMIT = "_commit_version"
+
+
+def with_batch(schema: pa.Schema, directory: Path, query: str | None, since: int, until: int) -> pa.Schema:
+    """A schema with the id of a change in its metadata; without one if there is nothing between the versions."""
+    if since == until:
+        return schema
+    batch = {"source": source_of(directory, query), "from": since, "to": until}
+    return schema.with_metadata({**(schema.metadata or {}), METADATA_KEY: json.dumps(batch).encode()})
+
+
+def source_of(directory: Path, query: str | None) -> str:
+    """What the changes of a result are known by: the same as long as the state lives, and no other state has it."""
+    manifest = read_manifest(directory)
+    return f"dynq:{manifest.made}-{manifest.spec}:{query_name(manifest, query)}"
+
+
+class Spool:
+    """The changes of versions, each noted while it is the one in force, kept on disk until all are there.
+
+    One version is written as it is, several one after the other with a column `_commit_version`. The temporary file
+    is in `folder`, or where the system wants it, and has no name.
+    """
+
+    def __init__(self, state: State, directory: Path, query: str | None, folder: Path | None = None) -> None:
+        self._state, self._directory, self._query = state, directory, query
+        self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115, closed by __exit__
+        self._writer: Any = None
+        self._since = self._until = state.version
+        self._versions: list[int] = []  # of each batch
+
+    def __enter__(self) -> Spool:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._file.close()
+
+    def add(self, version: int) -> None:
+        """Keep the change that made `version`, the one in force. O(changes in the log and the rows that changed)."""
+        try:
+            read = self._state.diff(self._query, version - 1)
+            if self._writer is None:
+                self._since = read.since
+                self._writer = pa.ipc.new_stream(self._file, read.schema)
+            for batch in read.batches:
+                self._writer.write_batch(batch)
+                self._versions.append(version)
+        except (RejectedError, OSError) as error:
+            raise DynqError(
+                f"the state is at version {version}, but what changed cannot be written: {error}\n"
+                f"  hint: `dynq diff --since {self._since}` reads it"
+            ) from error
+        self._until = version
+
+    def write(self, sink: Sink, form: Form) -> int:
+        """Write all that was noted; the number of rows. Without a version, a file without rows."""
+        if self._writer is None:
+            schema = self._state.diff(self._query, self._state.version).schema
+            return write(iter(()), schema, sink, form)
+        self._writer.close()
+        self._file.seek(0)
+        reader = pa.ipc.open_stream(self._file)
+        schema, batches = reader.schema, iter(reader)
+        if self._until - self._since > 1:
+            schema, batches = _with_commits(schema), self._numbered(reader)
+        schema = with_batch(schema, self._directory, self._query, self._since, self._until)
+        return write(batches, schema, sink, form)
+
+    def _numbered(self, reader: Any) -> Iterator[pa.RecordBatch]:
+        schema, at = _with_commits(reader.schema), _commits_at(reader.schema)
+        for batch, version in zip(reader, self._versions, strict=True):
+            columns = list(batch.columns)
+            columns.insert(at, pa.repeat(pa.scalar(version, pa.int64()), batch.num_rows))
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+
+def _with_commits(schema: pa.Schema) -> pa.Schema:
+    return schema.insert(_commits_at(schema), pa.field(COMMIT, pa.int64(), False))
+
+
+def _commits_at(schema: pa.Schema) -> int:
+    """Behind the kind of change; `_count` stays last."""
+    return len(schema) - has_counts(schema)

@@ -1,0 +1,130 @@
+"""The rows of a table in the types of the spec, and of each row that cannot be taken: why.
+
+    typed(frame, columns) has v0, v1, … = the values of the columns, and `bad` = NULL for a row that can be taken
+
+A value is taken if nothing of it is lost, as in change logs: 300 is no int8, 1.5 no int64, 0.1 no float32. A row that
+is bad has no values; `bad.reason` names the column, and `bad.row` is the row as JSON.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as f
+from pyspark.sql import types as t
+
+from dynq_cli.spark.texts import parse
+from dynq_cli.spark.types import from_spark, holds, to_spark
+from dynq_cli.spec import model
+from dynq_cli.spec.types import Type
+
+BAD = "bad"
+CORRUPT = "_corrupt_record"
+_SMALLEST = -(1 << 63)  # stands for NULL in a state
+_WHOLE = {"float32": 1 << 24, "float64": 1 << 53}  # integers up to here have a float of their own
+_PLAIN = "string collate UTF8_BINARY"  # texts are compared byte by byte, whatever collation their table has
+_BAD_TYPE = "struct<reason string, row string>"
+
+
+def value(position: int) -> str:
+    """The name of a column in typed rows: whatever it is called, no name of a user's column gets in the way."""
+    return f"v{position}"
+
+
+def misfits(frame: DataFrame, columns: Sequence[model.Column], texts: Collection[str]) -> list[str]:
+    """What rules a table out before any row is read: columns that are not there, and types of other families."""
+    found = {field.name: field.dataType for field in frame.schema.fields}
+    said = []
+    for column in columns:
+        if column.name not in found:
+            alike = [name for name in found if name.casefold() == column.name.casefold()]
+            there = f"; there is {alike[0]}, and names have to agree in upper and lower case" if alike else ""
+            said.append(f"column {column.name} is missing{there}")
+        elif column.name not in texts and not holds(found[column.name], column.type):
+            kind = found[column.name].simpleString()
+            said.append(f"column {column.name} is {kind}, which cannot be {column.type}")
+    return said
+
+
+def typed(frame: DataFrame, columns: Sequence[model.Column], key: Collection[str], texts: Collection[str]) -> DataFrame:
+    """See the module. `texts` are the columns whose values are texts to be read; NULL in the `key` is bad. O(rows)."""
+    fields = {field.name: field.dataType for field in frame.schema.fields}
+    values: list[Column] = []
+    reasons: list[Column] = []
+    if CORRUPT in fields:
+        reasons.append(f.when(raw(CORRUPT).isNotNull(), f.lit("the row cannot be read")))
+    for column in columns:
+        made, wrong = _typed(raw(column.name), fields[column.name], column.type, is_text=column.name in texts)
+        values.append(made)
+        reasons += _reasons(column, made, wrong, in_key=column.name in key)
+    reason = f.coalesce(*reasons) if reasons else f.lit(None).cast("string")
+    shown = raw(CORRUPT) if CORRUPT in fields else f.lit(None).cast("string")
+    as_json = f.coalesce(shown, row_as_json({c.name: raw(c.name) for c in columns}))
+    bad = f.when(reason.isNotNull(), f.struct(reason.alias("reason"), as_json.alias("row")))
+    # Twice, so that what decides is computed once and used for every column.
+    marked = frame.select(*(made.alias(value(i)) for i, made in enumerate(values)), bad.cast(_BAD_TYPE).alias(BAD))
+    return only_if_good(marked, len(columns))
+
+
+def only_if_good(frame: DataFrame, width: int) -> DataFrame:
+    """Typed rows, those that are bad without values, so that nothing joins or groups them with others."""
+    is_good = f.col(BAD).isNull()
+    return frame.select(*(f.when(is_good, f.col(value(i))).alias(value(i)) for i in range(width)), f.col(BAD))
+
+
+def row_as_json(values: dict[str, Column]) -> Column:
+    """A row for people to read."""
+    return f.to_json(f.struct(*(made.alias(name) for name, made in values.items())), {"ignoreNullFields": "false"})
+
+
+def bad_because(reason: Column, row: Column) -> Column:
+    return f.struct(reason.alias("reason"), row.alias("row")).cast(_BAD_TYPE)
+
+
+def raw(name: str) -> Column:
+    """A column of the table, whatever characters its name has."""
+    return f.col("`" + name.replace("`", "``") + "`")
+
+
+def _reasons(column: model.Column, made: Column, wrong: Column | None, *, in_key: bool) -> list[Column]:
+    found = []
+    if wrong is not None:
+        found.append(f.when(wrong, f.lit(f"column {column.name}: the value does not fit {column.type}")))
+    if in_key:
+        found.append(f.when(made.isNull(), f.lit(f"column {column.name}: NULL in the key")))
+    elif not column.nullable:
+        said = f"column {column.name}: NULL, but the column is not declared {column.type}?"
+        found.append(f.when(made.isNull(), f.lit(said)))
+    return found
+
+
+def _typed(source: Column, found: t.DataType, kind: Type, *, is_text: bool) -> tuple[Column, Column | None]:
+    """The value, and where it is not the value of the source; None if that cannot be."""
+    if is_text:
+        value = parse(source, kind)
+        wrong = None if kind.name == "string" else source.isNotNull() & value.isNull()
+        return _without_smallest(source, value, wrong, kind)
+    if isinstance(found, t.NullType):
+        return f.lit(None).cast(to_spark(kind)), None
+    theirs = from_spark(found)
+    if theirs == kind:
+        if kind.name == "string":
+            plain = source.cast(_PLAIN)
+            return plain, ~f.is_valid_utf8(plain)
+        value = source.cast(to_spark(kind))
+        return _without_smallest(source, value, None, kind)
+    value = source.try_cast(to_spark(kind))
+    assert theirs is not None
+    if theirs.is_integer and kind.is_float:
+        return value, f.abs(source.cast("decimal(20,0)")) > _WHOLE[kind.name]
+    # There and back again: what was rounded or cut off comes back as another value.
+    wrong = source.isNotNull() & ~value.try_cast(found).eqNullSafe(source)
+    return _without_smallest(source, value, wrong, kind)
+
+
+def _without_smallest(source: Column, value: Column, wrong: Column | None, kind: Type) -> tuple[Column, Column | None]:
+    if kind.name != "int64":
+        return value, wrong
+    smallest = value == f.lit(_SMALLEST)
+    return value, smallest if wrong is None else wrong | smallest

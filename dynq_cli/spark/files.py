@@ -1,0 +1,132 @@
+"""Files wherever Spark keeps them (this machine, HDFS, object stores), by Hadoop's own interface.
+
+Paths are what Spark takes for a path. `rename` moves a directory in one step where the file system can, and never
+into another directory; `sync` makes sure that what was written survives a power cut where that is up to us.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlsplit
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@dataclass(frozen=True)
+class FileFacts:
+    """A file: its name below the directory that was listed, bytes, and when it was last written (milliseconds)."""
+
+    name: str
+    length: int
+    modified: int
+
+
+class Files:
+    """The files that a Spark session sees."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        context = spark.sparkContext
+        self._jvm: Any = context._jvm
+        self._conf: Any = context._jsc.hadoopConfiguration()
+
+    def absolute(self, path: str) -> str:
+        """The path with its file system."""
+        return str(self._system(path).makeQualified(self._path(path)).toString())
+
+    def local(self, path: str) -> str | None:
+        """The path on this machine, if that is where it is."""
+        uri = self._system(path).makeQualified(self._path(path)).toUri()
+        return str(uri.getPath()) if uri.getScheme() == "file" else None
+
+    def exists(self, path: str) -> bool:
+        return bool(self._system(path).exists(self._path(path)))
+
+    def is_directory(self, path: str) -> bool:
+        found = self._system(path).globStatus(self._path(path))
+        return bool(found and len(found) == 1 and found[0].isDirectory())
+
+    def names(self, folder: str) -> list[str]:
+        """The names in a directory, all of them."""
+        return sorted(status.getPath().getName() for status in self._system(folder).listStatus(self._path(folder)))
+
+    def read(self, path: str) -> str:
+        """A small text file."""
+        stream = self._system(path).open(self._path(path))
+        try:
+            utils = self._jvm.org.apache.commons.io.IOUtils
+            return str(utils.toString(stream, "UTF-8"))
+        finally:
+            stream.close()
+
+    def write(self, path: str, text: str) -> None:
+        """A small text file, new."""
+        stream = self._system(path).create(self._path(path), False)
+        try:
+            stream.write(bytearray(text.encode()))
+        finally:
+            stream.close()
+
+    def modified(self, path: str) -> int:
+        """When a file or directory was last written, in milliseconds."""
+        return int(self._system(path).getFileStatus(self._path(path)).getModificationTime())
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a directory to a name that is not taken."""
+        context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._path(source).toUri(), self._conf)
+        never = self._jvm.org.apache.hadoop.fs.Options.Rename.NONE
+        options = self._jvm.java.lang.reflect.Array.newInstance(never.getClass(), 1)
+        options[0] = never
+        context.rename(self._path(source), self._path(target), options)
+
+    def remove(self, path: str) -> None:
+        """A directory with all that is in it."""
+        self._system(path).delete(self._path(path), True)
+
+    def sync(self, folder: str) -> None:
+        """Everything below a directory of this machine is on disk; elsewhere a file is when it is closed."""
+        local = self.local(folder)
+        if local is None:
+            return
+        for inside, _, names in os.walk(local, topdown=False):
+            for name in [*(os.path.join(inside, name) for name in names), inside]:
+                _sync(name)
+
+    def sync_entry(self, path: str) -> None:
+        """That a name is in its directory is on disk."""
+        local = self.local(path)
+        if local is not None:
+            _sync(os.path.dirname(local))
+
+    def facts(self, uris: Collection[str]) -> list[FileFacts]:
+        """The files of a table as `inputFiles` names them, by name; one listing per directory."""
+        wanted = {unquote(urlsplit(uri).path): uri for uri in uris}
+        folders = {os.path.dirname(path): os.path.dirname(uri) for path, uri in wanted.items()}
+        root = os.path.commonpath(folders) if folders else ""
+        return sorted(self._facts(folders, wanted, root), key=lambda facts: facts.name)
+
+    def _facts(self, folders: dict[str, str], wanted: Collection[str], root: str) -> Iterator[FileFacts]:
+        for folder in folders.values():
+            path = self._jvm.org.apache.hadoop.fs.Path(self._jvm.java.net.URI(folder))
+            for status in path.getFileSystem(self._conf).listStatus(path):
+                full = status.getPath().toUri().getPath()
+                if full in wanted:
+                    name = os.path.relpath(full, root)
+                    yield FileFacts(name, int(status.getLen()), int(status.getModificationTime()))
+
+    def _path(self, path: str) -> Any:
+        return self._jvm.org.apache.hadoop.fs.Path(path)
+
+    def _system(self, path: str) -> Any:
+        return self._path(path).getFileSystem(self._conf)
+
+
+def _sync(path: str) -> None:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,54 @@
+"""What Spark says when something goes wrong, as an error of dynq's: one sentence, the place, and no Java traceback."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JError, Py4JJavaError
+from pyspark.errors import PySparkException
+
+from dynq_cli.errors import DynqError, RejectedError, UsageError
+
+_NOT_THERE = ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
+_NO_FORMAT = ("DATA_SOURCE_NOT_FOUND", "FAILED_CLASS_NOT_FOUND")
+_UNREADABLE = ("UNABLE_TO_INFER_SCHEMA", "CANNOT_READ_FILE_FOOTER", "FAILED_READ_FILE", "CANNOT_MERGE_SCHEMAS")
+_CAUSE = re.compile(r"(?:Caused by: |^)(?:[\w.$]+(?:Exception|Error)): (.+)")
+_SHOWN = 400
+
+
+@contextmanager
+def explained(place: str) -> Iterator[None]:
+    """Errors of Spark in the block, as errors about a place."""
+    try:
+        yield
+    except PySparkException as error:
+        raise _translated(place, error.getCondition() or "", str(error)) from error
+    except Py4JJavaError as error:
+        raise _translated(place, "", str(error.java_exception.toString())) from error
+    except Py4JError as error:
+        raise DynqError(f"{place}: Spark was lost: {first_line(str(error))}") from error
+
+
+def _translated(place: str, condition: str, said: str) -> DynqError:
+    if condition.startswith(_NOT_THERE):
+        return UsageError(f"there is no {place}, neither a path nor a table")
+    if condition.startswith(_NO_FORMAT):
+        hint = "give Spark the package with --conf spark.jars.packages=..."
+        return UsageError(f"{place}: {first_line(said)}\n  hint: {hint}")
+    if condition.startswith(_UNREADABLE):
+        return RejectedError(f"{place} cannot be read: {first_line(said)}")
+    return DynqError(f"{place}: Spark could not do it: {first_line(said)}")
+
+
+def first_line(said: str) -> str:
+    """The sentence in an error of Spark's: without class names, error states and what comes below.
+
+    >>> first_line("[A.B] It is not there. SQLSTATE: 42K03\\n== SQL ==\\nx")
+    'It is not there.'
+    """
+    lines = [line.strip() for line in said.splitlines() if line.strip()] or ["it did not say why"]
+    cause = _CAUSE.search(lines[0])
+    text = cause[1] if cause else lines[0]
+    return re.sub(r"^\[[A-Z_.]+\] | ?SQLSTATE: \w+.*$", "", text)[:_SHOWN]

@@ -1,0 +1,225 @@
+"""`extract snapshot`: the difference of two snapshots of a table, as a change log.
+
+    extract_snapshot(spark, job)   applied to a state that holds `before`, gives one that holds `after`
+
+Before any row is read: the columns of both snapshots against those of the spec, and whether the output is there
+already. Bad rows (a value that does not fit, NULL where none may be, a key that stands twice) reject the job with
+examples, or are set aside. Also a program of its own, for spark-submit: `python -m dynq_cli.spark.snapshot --help`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from dynq_cli.errors import RejectedError, UsageError
+from dynq_cli.spark.columns import BAD, misfits, typed
+from dynq_cli.spark.difference import DELETE, INSERT, Difference, Table, difference
+from dynq_cli.spark.said import explained
+from dynq_cli.spark.session import settings
+from dynq_cli.spark.sources import Snapshot, open_snapshot
+from dynq_cli.spark.types import from_spark
+from dynq_cli.spark.write import Batch, Target
+from dynq_cli.spec.model import Column, Relation
+
+_EXAMPLES = 5
+_LONGEST_EXAMPLE = 200
+
+
+@dataclass(frozen=True)
+class SnapshotJob:
+    """What is to be extracted. `before` and `after` are paths or tables; without `before`, everything is new.
+
+    `relation` says which columns are taken and of what types; without any columns, all are, as they are. `key` is the
+    relation's where it is not given. Changes of `ignored` columns alone are no changes.
+    """
+
+    after: str
+    out: str
+    relation: Relation
+    before: str | None = None
+    key: tuple[str, ...] | None = None
+    ignored: tuple[str, ...] = ()
+    form: str | None = None
+    before_form: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    reject_to: str | None = None
+    source: str | None = None
+    before_name: str | None = None
+    after_name: str | None = None
+
+
+@dataclass(frozen=True)
+class Extracted:
+    """What became of a job; `written` is false where the output was there already, or there is nothing to extract."""
+
+    out: str
+    batch: Batch
+    written: bool
+    inserts: int = 0
+    deletes: int = 0
+    updates: int = 0
+    bad: int = 0
+
+    def to_json(self) -> dict[str, Any]:
+        said = asdict(self)
+        batch = said.pop("batch")
+        return said | {"source": batch["source"], "from": batch["start"], "to": batch["stop"]}
+
+
+def extract_snapshot(spark: SparkSession, job: SnapshotJob) -> Extracted:
+    """Extract the difference of two snapshots.
+
+    UsageError for what is not there or does not go together; RejectedError for bad columns and bad rows. Nothing is
+    written then. One pass over both snapshots: a shuffle by the key, or by the whole row.
+    """
+    with settings(spark):
+        return _Extraction(spark, job).run()
+
+
+class _Extraction:
+    """A job at work."""
+
+    def __init__(self, spark: SparkSession, job: SnapshotJob) -> None:
+        self._job = job
+        self._target = Target(spark, job.out)
+        self._rejects = Target(spark, job.reject_to) if job.reject_to else None
+        declared = job.relation if job.relation.columns else None
+        self._after = open_snapshot(spark, job.after, job.form, job.options, declared, job.after_name)
+        self._before: Snapshot | None = None
+        if job.before is not None:
+            form = job.before_form or job.form
+            self._before = open_snapshot(spark, job.before, form, job.options, declared, job.before_name)
+        self._columns = declared.columns if declared else _all_columns(self._after, job.ignored)
+        self._key = job.relation.key if job.key is None else job.key
+        self._check()
+        self._batch = Batch(
+            source=job.source or f"snapshot:{job.relation.name}",
+            start=self._before.name if self._before else "",
+            stop=self._after.name,
+            relation=job.relation.name,
+            columns=tuple(c.name for c in self._columns),
+            key=self._key,
+            ignored=job.ignored,
+        )
+
+    def run(self) -> Extracted:
+        same = self._batch.start == self._batch.stop
+        if same or self._target.holds(self._batch):
+            return Extracted(self._job.out, self._batch, written=False)
+        if self._rejects is not None and self._rejects.is_there():
+            raise UsageError(f"--reject-to {self._job.reject_to}: it is there already; name another directory")
+        before = None if self._before is None else self._typed(self._before)
+        with explained(f"extracting {self._job.relation.name}"):
+            found = difference(before, self._typed(self._after), self._table())
+            try:
+                return self._finish(found)
+            finally:
+                found.close()
+
+    def _finish(self, found: Difference) -> Extracted:
+        counts = found.counts
+        bad = counts.get(BAD, 0)
+        if bad and self._rejects is None:
+            raise self._rejected(found, bad)
+        if bad and self._rejects is not None:
+            self._rejects.write_texts(_as_lines(found.bad()))
+        rows = sum(counts.values()) - bad + counts.get("update", 0)
+        self._target.write(found.changes(), rows, found.order(), self._batch)
+        return Extracted(
+            self._job.out,
+            self._batch,
+            written=True,
+            inserts=counts.get(INSERT, 0),
+            deletes=counts.get(DELETE, 0),
+            updates=counts.get("update", 0),
+            bad=bad,
+        )
+
+    def _typed(self, snapshot: Snapshot) -> DataFrame:
+        return typed(snapshot.frame, self._columns, self._key, snapshot.texts)
+
+    def _table(self) -> Table:
+        names = [c.name for c in self._columns]
+        compared = [i for i, name in enumerate(names) if name not in self._key and name not in self._job.ignored]
+        # Of an ignored column the state may hold an older value than the snapshot, so rows go by their key.
+        by_key = any(name in self._job.ignored for name in names)
+        return Table(tuple(names), tuple(names.index(k) for k in self._key), tuple(compared), by_key)
+
+    def _check(self) -> None:
+        """What can be known to be wrong before any row is read, all at once."""
+        names = {c.name for c in self._columns}
+        for name in self._key:
+            if name not in names:
+                raise UsageError(f"--key {name}: {self._job.relation.name} has no such column; it has {_listed(names)}")
+            if name in self._job.ignored:
+                raise UsageError(f"--ignore {name}: it is in the key, which rows are told apart by")
+        for name in self._job.ignored:
+            if name not in names and name not in self._after.frame.columns:
+                raise UsageError(f"--ignore {name}: there is no such column; there is {_listed(names)}")
+            if name in names and not (self._key and set(self._key) == set(self._job.relation.key or self._key)):
+                raise UsageError(
+                    f"--ignore {name}: rows can go without their {name} only by the key of the relation;"
+                    f" give {self._job.relation.name} a `key:` in the spec, or leave {name} out of it"
+                )
+        said = [
+            f"{snapshot.place}: {problem}"
+            for snapshot in (self._before, self._after)
+            if snapshot is not None
+            for problem in misfits(snapshot.frame, self._columns, snapshot.texts)
+        ]
+        if said:
+            raise RejectedError("\n".join(said) + "\n  hint: mend the table or the spec; no row was read")
+
+    def _rejected(self, found: Difference, bad: int) -> RejectedError:
+        rows = found.bad().orderBy("snapshot", "reason", "row").limit(_EXAMPLES).collect()
+        places = {"before": self._before.place if self._before else "", "after": self._after.place}
+        lines = [f"{places[row['snapshot']]}: {row['reason']}: {_cut(row['row'])}" for row in rows]
+        more = [f"and {bad - len(lines):,} more"] if bad > len(lines) else []
+        number = f"{bad:,} row{'' if bad == 1 else 's'}"
+        return RejectedError(
+            "\n  ".join([f"{number} of {self._job.relation.name} cannot be taken; nothing was written", *lines, *more])
+            + "\n  hint: mend them, or set them aside with --reject-to DIR"
+        )
+
+
+def _all_columns(snapshot: Snapshot, ignored: Sequence[str]) -> tuple[Column, ...]:
+    """The columns of a table that no spec describes."""
+    found = []
+    for column in snapshot.frame.schema.fields:
+        kind, theirs = from_spark(column.dataType), column.dataType.simpleString()
+        if column.name in ignored or column.name == "_corrupt_record":
+            continue
+        if kind is None:
+            raise RejectedError(
+                f"{snapshot.place}: column {column.name} is {theirs}, which no type of a spec holds"
+                f"\n  hint: leave it out with --ignore {column.name}, or name the columns in a spec"
+            )
+        found.append(Column(column.name, kind, nullable=True))
+    return tuple(found)
+
+
+def _as_lines(bad: DataFrame) -> DataFrame:
+    """JSON lines with `snapshot`, `reason`, `copies`, and the row as it was read."""
+    about = f.to_json(f.struct("snapshot", "reason", "copies"))
+    row = f.when(f.col("row").startswith("{"), f.col("row")).otherwise(f.to_json(f.struct("row")))
+    line = f.concat(f.expr("substring(about, 1, length(about) - 1)"), f.lit(',"row":'), f.col("line"), f.lit("}"))
+    return bad.select(about.alias("about"), row.alias("line")).select(line.alias("value")).orderBy("value")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_EXAMPLE else f"{text[: _LONGEST_EXAMPLE - 3]}..."
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names))
+
+
+if __name__ == "__main__":
+    from dynq_cli.spark.program import run
+
+    run()

@@ -1,0 +1,163 @@
+"""A snapshot of a table: where Spark finds it, its rows, and a name for that moment of the table.
+
+A place is a path (a file, a directory, a pattern) or a table that Spark's catalog or a database knows. The format of
+files is told by their names. A snapshot of files is named by the digest of its files' names, lengths and times: the
+same each time it is looked at, wherever its directory is moved to, and another one after any write. A snapshot that is
+not in files has to be given a name.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from urllib.parse import unquote, urlsplit
+
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import types as t
+
+from dynq_cli.errors import RejectedError, UsageError
+from dynq_cli.spark.columns import CORRUPT
+from dynq_cli.spark.files import Files
+from dynq_cli.spark.said import explained
+from dynq_cli.spec.model import Relation
+
+TABLE, JDBC, CSV, JSON = "table", "jdbc", "csv", "json"
+_BY_SUFFIX = {
+    ".parquet": "parquet",
+    ".pq": "parquet",
+    ".orc": "orc",
+    ".csv": CSV,
+    ".json": JSON,
+    ".jsonl": JSON,
+    ".ndjson": JSON,
+    ".avro": "avro",
+}
+_COMPRESSED = (".gz", ".bz2", ".zst", ".zstd", ".lz4", ".snappy", ".deflate")
+_TABLES_OF_FILES = {"_delta_log": "delta", ".hoodie": "hudi"}
+# Unquoted empty is NULL and `""` is the empty text: what Spark takes for NULL is a text that nobody writes.
+_NO_TEXT = "\x1e\x04dynq null\x04\x1e"
+_TEXT_OPTIONS = {
+    CSV: {"header": "true", "multiLine": "true", "nullValue": _NO_TEXT, "enforceSchema": "false"},
+    JSON: {},
+}
+_FORCED = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": CORRUPT, "columnPruning": "false"}
+_DIGEST = 32
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A table at one moment. `texts` are the columns whose values are texts that the spec's types are read from."""
+
+    place: str
+    frame: DataFrame
+    texts: frozenset[str]
+    name: str
+
+
+def open_snapshot(
+    spark: SparkSession,
+    place: str,
+    form: str | None = None,
+    options: Mapping[str, str] | None = None,
+    relation: Relation | None = None,
+    name: str | None = None,
+) -> Snapshot:
+    """A snapshot that Spark can read; no rows are read yet.
+
+    UsageError where there is nothing, or nothing says its format or its name; RejectedError for a directory that a job
+    did not finish.
+    """
+    form = form.lower() if form else _format_of(spark, place)
+    given = dict(options or {})
+    with explained(place):
+        if form == TABLE:
+            frame = spark.table(place)
+            texts: frozenset[str] = frozenset()
+        elif form == JDBC:
+            frame = spark.read.format(JDBC).options(**({"dbtable": place} | given)).load()
+            texts = frozenset()
+        elif form in (CSV, JSON):
+            _refuse_unfinished(spark, place)
+            frame, texts = _read_texts(spark, place, form, given, relation)
+        else:
+            _refuse_unfinished(spark, place)
+            frame = spark.read.format(form).options(**given).load(place)
+            texts = frozenset()
+        files = frame.inputFiles()
+        partitions = _partitions(files) if form not in (TABLE, JDBC) else frozenset()
+        return Snapshot(place, frame, texts | partitions, name or _name(spark, place, files))
+
+
+def _format_of(spark: SparkSession, place: str) -> str:
+    with explained(place):
+        files = Files(spark)
+        if files.is_directory(place):
+            for mark, form in _TABLES_OF_FILES.items():
+                if files.exists(os.path.join(place, mark)):
+                    raise UsageError(f"{place} is a table of {form}: say --format {form}, and give Spark its package")
+        elif "/" not in place and not files.exists(place) and spark.catalog.tableExists(place):
+            return TABLE
+        found = _listed(spark, place)
+    forms = {_by_name(uri) for uri in found}
+    if len(forms) == 1 and None not in forms:
+        return str(forms.pop())
+    if not found:
+        raise _nothing_in(place)
+    raise UsageError(f"{place}: the names of its files do not tell one format: say --format parquet, csv, json or orc")
+
+
+def _listed(spark: SparkSession, place: str) -> list[str]:
+    """The files that a path means, whatever is in them, on any file system."""
+    return spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(place).inputFiles()
+
+
+def _by_name(uri: str) -> str | None:
+    stem, suffix = os.path.splitext(unquote(urlsplit(uri).path).lower())
+    return _BY_SUFFIX.get(os.path.splitext(stem)[1] if suffix in _COMPRESSED else suffix)
+
+
+def _nothing_in(place: str) -> UsageError:
+    return UsageError(f"{place} has no files: a snapshot of an empty table has at least one, with its columns")
+
+
+def _refuse_unfinished(spark: SparkSession, place: str) -> None:
+    files = Files(spark)
+    if files.is_directory(place) and "_temporary" in (names := files.names(place)) and "_SUCCESS" not in names:
+        raise RejectedError(
+            f"{place} has no _SUCCESS: the job that writes it has not finished\n  hint: wait for it, or run it again"
+        )
+
+
+def _read_texts(
+    spark: SparkSession, place: str, form: str, given: Mapping[str, str], relation: Relation | None
+) -> tuple[DataFrame, frozenset[str]]:
+    """The rows of CSV or JSON, every value a text; of JSON without a spec, as Spark guesses them."""
+    reader: DataFrameReader = spark.read.options(**(_TEXT_OPTIONS[form] | dict(given)))
+    if form == JSON:
+        if relation is None:
+            return reader.json(place), frozenset()
+        names = [column.name for column in relation.columns]
+    else:
+        names = reader.csv(place).columns
+    partitions = _partitions(_listed(spark, place))
+    fields = [t.StructField(name, t.StringType()) for name in [*(n for n in names if n not in partitions), CORRUPT]]
+    frame = reader.options(**_FORCED).schema(t.StructType(fields)).format(form).load(place)
+    return frame, frozenset(names)
+
+
+def _partitions(uris: list[str]) -> frozenset[str]:
+    """The columns that directories say, as in `region=north/part-0.parquet`."""
+    segments = {part for uri in uris for part in os.path.dirname(urlsplit(uri).path).split("/") if "=" in part}
+    return frozenset(unquote(unquote(segment.partition("=")[0])) for segment in segments)
+
+
+def _name(spark: SparkSession, place: str, uris: list[str]) -> str:
+    if not uris:
+        raise UsageError(
+            f"{place} is in no files that would tell one moment of it from another\n"
+            "  hint: name it yourself with --before-name and --after-name, for example by the time it was taken"
+        )
+    lines = [f"{facts.name}\t{facts.length}\t{facts.modified}\n" for facts in Files(spark).facts(uris)]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()[:_DIGEST]

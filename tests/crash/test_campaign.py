@@ -1,0 +1,80 @@
+"""States that are killed again and again, at random moments: what one kill left is there when the next one comes.
+
+`DYNQ_CRASH=N` is the number of kills. Every chain of kills has a seed, which a failure names.
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from random import Random
+
+from tests.crash.faults import Fault
+from tests.crash.history import History
+from tests.crash.runner import Runner
+from tests.crash.scenes import left_behind, once_each, seen, take_outputs
+
+KILLS = int(os.environ.get("DYNQ_CRASH", "40"))
+PER_STATE = 20
+# About as many calls and seconds as a command takes.
+CALLS = {"init": 35, "apply": 90, "run": 150, "prune": 20, "enum": 18}
+SECONDS = 0.15
+
+
+class Chain:
+    """One state on its way through kills."""
+
+    def __init__(self, runner: Runner, folder: Path, seed: int) -> None:
+        self._runner = runner
+        self._folder = folder
+        self._chance = Random(seed)
+        self._history = History(seed, 0)
+        self._version: int | None = None
+        self._taken: list[str] = []
+        folder.mkdir()
+        self._history.write(folder)
+
+    def go(self, kills: int) -> None:
+        while kills:
+            kills -= self._disturb()
+            self._look()
+        done = self._runner.run(self._folder, ["run", "logs"], ["prune"])
+        assert [told.code for told in done.told] == [0, 0], done
+        self._look()
+        assert self._version == len(self._history.logs)
+        once_each(self._taken, self._version)
+        assert not left_behind(self._folder / "out")
+        assert not left_behind(self._folder / ".dynq")
+
+    def _disturb(self) -> bool:
+        """Run some command; whether it was killed."""
+        kind = "init" if self._version is None else self._chance.choice(["apply", "apply", "run", "run", "prune", "enum"])
+        if kind in ("apply", "run"):
+            self._history.extend(self._chance.randrange(3))
+            self._history.put(self._folder / "logs", self._history.logs)
+        command = {"init": self._history.init, "enum": self._history.enum, "prune": ["prune"]}.get(kind, [kind, "logs"])
+        if self._chance.random() < 0.3:
+            ended = self._runner.run(self._folder, command, kill_after=self._chance.random() * SECONDS)
+        else:
+            at = self._chance.randrange(1, CALLS[kind])
+            fault = Fault(self._chance.choice(["kill", "tear"]), at)
+            ended = self._runner.run(self._folder, command, fault=fault)
+        assert ended.is_killed or ended.status == 0, ended
+        return ended.is_killed
+
+    def _look(self) -> None:
+        """The state is at a version that was there, or is new, and never an earlier one than before."""
+        shows = dict(enumerate(self._history.seen))
+        self._taken += take_outputs(self._folder, shows)
+        if not (self._folder / ".dynq/CURRENT").exists():
+            assert self._version is None
+            return
+        version, rows = seen(self._runner, self._folder)
+        assert version >= (self._version or 0)
+        assert rows == shows[version]
+        self._version = version
+
+
+def test_kills_at_random_moments_one_after_the_other(runner: Runner, tmp_path: Path) -> None:
+    seeds = range(-(-KILLS // PER_STATE))
+    runner.each(seeds, lambda seed: Chain(runner, tmp_path / f"seed-{seed}", seed).go(min(PER_STATE, KILLS)))

@@ -1,0 +1,34 @@
+"""A process that is killed before any step, or within any write, leaves the version before or the one after."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.crash.faults import Fault
+from tests.crash.runner import Runner
+from tests.crash.scenes import SCENES, Scene, named, strike, verify
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+def test_a_kill_at_any_step_leaves_before_or_after(
+    scene: Scene, runner: Runner, prepared: Path, tmp_path: Path
+) -> None:
+    undisturbed = strike(runner, scene, prepared, tmp_path / "undisturbed")
+    assert undisturbed.status == 0, undisturbed
+    calls = undisturbed.calls
+    # Being killed before a file is opened to be read is being killed before the next change.
+    faults = [Fault("kill", at) for at, call in enumerate(calls, start=1) if not call.startswith(("open", "mmap"))]
+    faults += [Fault("tear", at) for at, call in enumerate(calls, start=1) if call.startswith(("write", "pwrite"))]
+
+    def check(fault: Fault) -> None:
+        folder = tmp_path / f"{fault.kind}-{fault.at}"
+        ended = strike(runner, scene, prepared, folder, fault)
+        assert ended.is_killed, ended
+        with named(calls[fault.at - 1]):
+            verify(runner, scene, folder, ended)
+        shutil.rmtree(folder)
+
+    runner.each(faults, check)

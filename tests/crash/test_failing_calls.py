@@ -1,0 +1,61 @@
+"""A call that the system refuses, any one of them, is a clean error; the state is whole and the next command works."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from pathlib import Path
+
+import pytest
+
+from tests.crash.faults import Fault
+from tests.crash.runner import Ended, Runner
+from tests.crash.scenes import SCENES, Scene, named, strike, verify
+
+ALL_KINDS = "DYNQ_CRASH" in os.environ
+WRITES = ("write", "pwrite")
+
+
+def to_try(calls: tuple[str, ...]) -> list[Fault]:
+    """Every call fails; of writes, every way to fail."""
+    found = []
+    for at, call in enumerate(calls, start=1):
+        found.append(Fault("EIO", at))
+        if call.startswith(WRITES) or ALL_KINDS:
+            found += [Fault("ENOSPC", at), Fault("short", at)]
+        if not call.startswith("open") and (ALL_KINDS or at % 7 == 0):
+            found.append(Fault("full", at))
+    return found
+
+
+def is_clean(ended: Ended, call: str) -> None:
+    """Nothing went wrong that was noticed, or one error was said, with a code that the documentation has."""
+    said = ended.first.err
+    assert "Traceback" not in said
+    assert "internal error" not in said
+    assert ended.status in _codes(call), ended
+    if ended.status:
+        assert any(line.startswith("dynq: ") for line in said.splitlines()), ended
+
+
+def _codes(call: str) -> tuple[int, ...]:
+    if not call.startswith("open") or ".dynq" in call:
+        return (0, 1)
+    return (2,) if "spec.yaml" in call else (0, 1, 3)  # a change log that cannot be read is rejected
+
+
+@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+def test_any_failing_call_is_a_clean_error(scene: Scene, runner: Runner, prepared: Path, tmp_path: Path) -> None:
+    undisturbed = strike(runner, scene, prepared, tmp_path / "undisturbed")
+    assert undisturbed.status == 0, undisturbed
+    calls = undisturbed.calls
+
+    def check(fault: Fault) -> None:
+        folder = tmp_path / f"{fault.kind}-{fault.at}"
+        ended = strike(runner, scene, prepared, folder, fault)
+        with named(calls[fault.at - 1]):
+            is_clean(ended, calls[fault.at - 1])
+            verify(runner, scene, folder, ended)
+        shutil.rmtree(folder)
+
+    runner.each(to_try(calls), check)

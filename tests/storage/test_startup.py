@@ -1,0 +1,93 @@
+"""Opening a state loads what it needs and nothing else: with warm caches neither compilers nor parsers."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from tests.storage.states import small_state
+
+FRONT_END = ["duckdb", "lark", "sqlglot", "yaml"]
+HEAVY = [*FRONT_END, "numba", "importlib.metadata", "pyarrow.dataset", "pyarrow.parquet", "pyspark"]
+PLAIN = """
+version: 1
+relations:
+  R: {columns: {x: int64, y: string}}
+  S: {columns: {y: string, z: int64}}
+queries:
+  q: {sql: "SELECT x, R.y, z FROM R, S WHERE R.y = S.y"}
+"""
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A state of a query without filters and computed columns, with a few versions."""
+    folder = tmp_path_factory.mktemp("plain")
+    (folder / "spec.yaml").write_text(PLAIN, "utf-8")
+    code = """
+import dynq_cli, pyarrow as pa
+with dynq_cli.create("spec.yaml", "state") as state:
+    state.apply({"R": pa.table({"x": [1, 2], "y": ["a", "b"]}), "S": pa.table({"y": ["a"], "z": [1]})})
+"""
+    loaded_by(folder, code)
+    return folder
+
+
+def loaded_by(folder: Path, code: str) -> set[str]:
+    """The modules that a process has loaded after some code."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
+    ran = subprocess.run(
+        [sys.executable, "-c", f"{code}\nimport sys\nprint(*sys.modules)"],
+        cwd=folder,
+        env={**clean, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert ran.returncode == 0, ran.stderr
+    return set(ran.stdout.split())
+
+
+ENUM = 'import dynq_cli\nassert sum(map(len, dynq_cli.open("state").enum())) > 0'
+APPLY = """
+import dynq_cli, pyarrow as pa
+with dynq_cli.open("state") as state:
+    state.apply(pa.table({"x": [3], "y": ["a"]}), "R")
+    state.apply(pa.table({"x": [3], "y": ["a"], "_change_type": ["delete"]}), "R")
+"""
+TEST = 'import dynq_cli\nassert dynq_cli.open("state").test({"x": 1, "y": "a", "z": 1}) == 1'
+
+
+@pytest.mark.parametrize("code", [ENUM, APPLY, TEST], ids=["enum", "apply", "test"])
+def test_a_command_on_a_warm_cache_loads_no_compiler_and_no_parser(plain: Path, code: str) -> None:
+    loaded_by(plain, code)
+    assert loaded_by(plain, code) & set(HEAVY) == set()
+
+
+def test_reading_rows_loads_neither_pandas_nor_arrow_functions(plain: Path) -> None:
+    loaded_by(plain, ENUM)
+    assert loaded_by(plain, ENUM) & {"pandas", "pyarrow.compute"} == set()
+
+
+def test_counting_loads_no_arrays(plain: Path) -> None:
+    counted = loaded_by(plain, 'import dynq_cli\nassert dynq_cli.open("state").count() == 1')
+    assert counted & {*HEAVY, "numpy", "pyarrow", "llvmlite"} == set()
+
+
+def test_filters_load_duckdb_when_rows_come_and_only_then(tmp_path: Path) -> None:
+    small_state(tmp_path, 1)
+    read = 'import dynq_cli\nassert sum(map(len, dynq_cli.open("state").enum("pairs"))) > 0'
+    loaded_by(tmp_path, read)
+    assert loaded_by(tmp_path, read) & set(HEAVY) == set()
+    code = """
+import dynq_cli, pyarrow as pa
+with dynq_cli.open("state") as state:
+    state.apply(pa.table({"y": ["q"], "z": [5]}), "S")
+"""
+    assert loaded_by(tmp_path, code) & set(FRONT_END) == {"duckdb"}
