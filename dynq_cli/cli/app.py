@@ -110,6 +110,10 @@ def main(args: Sequence[str] | None = None) -> int:
         return EXIT_INTERRUPTED
     except OSError as error:
         return _fail_system(error)
+    except MemoryError as error:
+        _show_traceback(error)
+        output.fail("there is not enough memory for this; what was committed before stays", "memory")
+        return EXIT_RUNTIME
     except Exception as error:
         return _fail_internal(error)
 

@@ -24,6 +24,7 @@ _BATCH = 16_384
 _SHORT = 256  # bytes: a batch of MOST_ROWS such texts is read plain
 _LENGTH_PREFIX = 4  # bytes that a text takes in Parquet at least, unless it is in a dictionary
 _WIDEST = 16  # bytes of a decimal, the widest value of a fixed width
+_LONGEST = 64 << 20  # bytes of a text, as the metadata has it: more would have to be in memory several times
 _WHOLE = 64 << 20  # bytes of a file whose row groups are fetched in one go
 _TEXTS = (pt.is_string, pt.is_large_string, pt.is_binary, pt.is_large_binary)
 
@@ -96,6 +97,7 @@ def stream(path: str, wanted: Collection[str] | None) -> Iterator[pa.RecordBatch
     if wanted is not None:
         _refuse_lists(path, fields, leaves)
     indices = [i for i in range(metadata.num_columns) if metadata.schema.column(i).path in leaves]
+    _refuse_long_texts(path, metadata, indices)
     coded = [leaf for leaf in leaves if _is_text(leaves[leaf]) and _stays_coded(path, metadata, leaf, indices)]
     rows = max(1, min(MOST_ROWS, MOST_BYTES // _row_bytes(metadata, indices, coded)))
     with pq.ParquetFile(
@@ -130,6 +132,18 @@ def _refuse_lists(path: str, fields: Collection[pa.Field], leaves: Collection[st
                 f"{path}: column {field.name} has the type {field.type}, which no type of a spec holds:"
                 " flatten it, or leave it out of the spec"
             )
+
+
+def _refuse_long_texts(path: str, metadata: pq.FileMetaData, indices: Collection[int]) -> None:
+    """A file of some kilobytes can hold a text of two gigabytes, which Arrow unpacks in one go."""
+    for group in range(metadata.num_row_groups):
+        for i in indices:
+            column = metadata.row_group(group).column(i)
+            size = column.total_uncompressed_size // max(column.num_values, 1)
+            if column.physical_type == "BYTE_ARRAY" and size > _LONGEST:
+                raise RejectedError(
+                    f"{path}: column {column.path_in_schema} has texts of {size:,} bytes; at most {_LONGEST:,} can be read"
+                )
 
 
 def _is_text(kind: pa.DataType) -> bool:

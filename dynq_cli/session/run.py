@@ -151,8 +151,21 @@ class _Outputs:
         """Complete what a run that was killed has noted."""
         self._reveal(self._state.written)
 
+    def _target(self, output: Output, version: int) -> Path:
+        """Where an output is to be. A link is followed and stays, but what is not said does not lead out of here."""
+        path = Path(_filled(output, version))
+        target = path.resolve()
+        if not (path.is_absolute() or target.is_relative_to(Path.cwd())):
+            raise RejectedError(
+                f"{output.place}: {path} leads out of the working directory through a symbolic link\n"
+                f"  hint: if it is meant, write {target}"
+            )
+        if target.is_relative_to(self._directory.resolve()):
+            raise RejectedError(f"{output.place}: {path} is inside the state\n  hint: write to another directory")
+        return target
+
     def _stage(self, output: Output, version: int) -> None:
-        target = _target(output, version)
+        target = self._target(output, version)
         _make_directories(target.parent)
         if target.is_dir():
             raise UsageError(f"{output.place}: cannot write {target}: it is a directory")
@@ -180,7 +193,7 @@ class _Outputs:
 
     def _reveal(self, version: int) -> None:
         for output in self._outputs:
-            target = _target(output, version)
+            target = self._target(output, version)
             staged = _staged(target, version)
             try:
                 with suppress(FileNotFoundError):  # a new file has the permissions that new files have
@@ -196,11 +209,6 @@ class _Outputs:
 
 def _filled(output: Output, version: int) -> str:
     return output.path.replace("{query}", output.query).replace("{version}", str(version))
-
-
-def _target(output: Output, version: int) -> Path:
-    """Where an output is to be; a link is followed and stays."""
-    return Path(_filled(output, version)).resolve()
 
 
 def _staged(target: Path, version: int) -> Path:

@@ -2,7 +2,7 @@ r"""Texts of CSV, JSON and partitions to values, by the rules of change logs (`i
 
     parse(text, type) is NULL for a text that is not exactly a value of the type
 
-What Spark reads more freely is refused first: suffixes (`1d`), spaces, digits past the scale or past microseconds, that
+What Spark reads more freely is refused first: suffixes (`1d`), spaces, base64 without its end, digits past the scale or past microseconds, which
 are not zeros, and numbers too large for a float. Of a decimal with an exponent at most 15 digits are taken.
 """
 
@@ -22,6 +22,7 @@ _TIME = r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d{1,6}0*)?)?"
 _ZONE = r"(Z|[-+]([01]\d|2[0-3])(:?[0-5]\d)?)"
 _NUMBER = r"-?(\d+(\.\d*)?|\.\d+)([eE][-+]?\d{1,4})?"
 _NAMED = r"(?i)(nan|[-+]?inf(inity)?)"
+_BASE64 = r"([A-Za-z0-9+/]{4})*([A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?"
 _SHORT_ZONE = r"([-+]\d\d)$"
 _JOINED_ZONE = r"([-+]\d\d)(\d\d)$"
 _SURE_DIGITS = 15  # so many a double keeps
@@ -89,7 +90,7 @@ def _without_zeros(text: Column) -> Column:
 
 
 def _binary(text: Column, kind: Type) -> Column:
-    return f.try_to_binary(text, f.lit("base64"))
+    return _matching(text, _BASE64, f.try_to_binary(text, f.lit("base64")))
 
 
 _PARSERS: dict[str, Callable[[Column, Type], Column]] = {

@@ -30,8 +30,10 @@ def prune(directory: Path) -> Pruned:
     """Remove all that the version in force does not need. LockedError if another process is writing. O(files)."""
     read_manifest(directory)
     with writing_to(directory):
-        manifest = without_spare(read_manifest(directory))
-        write_manifest(directory, replace(manifest, number=manifest.number + 1))
+        held = read_manifest(directory)
+        manifest = without_spare(held)
+        if manifest != held:
+            write_manifest(directory, replace(manifest, number=manifest.number + 1))
         removed: dict[str, int] = {}
         previous = directory / PREVIOUS
         if previous.exists():
