@@ -23,12 +23,8 @@ $(STAMP): pyproject.toml
 install: $(STAMP) ## the `dynq` command and the development tools, in .venv
 	@echo "dynq is installed: $(BIN)/dynq --help"
 
-demo: $(STAMP) ## what this version does on specs/ and sample_data/
-	@echo "This version reads specs and explains queries; it keeps no results up to date yet."
-	@for spec in specs/*.yaml; do \
-	  printf '\n$$ dynq explain %s\n' "$$spec"; $(BIN)/dynq explain "$$spec"; \
-	done
-	@printf '\n$$ dynq infer sample_data/shop/day-0\n'; $(BIN)/dynq infer sample_data/shop/day-0
+demo: $(STAMP) ## the whole path on sample_data, narrated
+	@$(BIN)/dynq demo
 
 lint: $(STAMP) ## ruff and mypy --strict
 	@$(BIN)/ruff check $(SOURCES)

@@ -12,7 +12,7 @@ batch has either such deletes or strict ones.
 
 import numpy as np
 
-from dynq_cli.engine.kernels.cache import bare
+from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import (
     DELETE_KEY,
     DUPLICATE_KEY,

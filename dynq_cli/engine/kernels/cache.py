@@ -116,6 +116,10 @@ class Kernel:
         if self._dispatcher is None:
             import numba
 
+            # Code and its constants in one piece: beside the addresses that the arena reserves they could otherwise
+            # lie further apart than code can reach, and LLVM ends the process then.
+            if numba.config.USE_LLVMLITE_MEMORY_MANAGER is None:
+                numba.config.USE_LLVMLITE_MEMORY_MANAGER = 1
             while _preparations:
                 _preparations.pop()()
             directory = _directory()

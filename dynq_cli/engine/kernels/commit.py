@@ -7,7 +7,7 @@ in every table for all changes of the call.
 import numpy as np
 
 from dynq_cli.engine.kernels.base import collect, forget, settle, take_back
-from dynq_cli.engine.kernels.cache import bare
+from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import OK, Bytes, Flags, Halves, Int, Words
 from dynq_cli.engine.kernels.update import propagate, release_leaf, update_leaf
 
