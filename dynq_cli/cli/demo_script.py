@@ -60,6 +60,11 @@ STEPS = (
         (("apply", "--atomic", _DAY.format(3)), _LINES),
     ),
     Step(
+        "What came and went in the result with day 3, and who had sent something back at version 1? No result was ever"
+        " stored.",
+        (("diff", "-q", "order_lines"), (*_RETURNS, "--at", "1")),
+    ),
+    Step(
         "Is a certain row in a result? Which orders wait to be shipped?",
         (
             (

@@ -3,7 +3,8 @@
     result(old) + differences(old, new) = result(new)
 
 Both have the same row ids for the rows that are in both: `old` was a copy of `new`, took one commit, and noted the
-rows of the frontier that it changed. Work is that of the commit and of the rows that have changed; see
+rows of the frontier that it changed. A leaf on base rows with a key may have one row under two ids, since it need not
+use all columns: such twins are one row here. Work is that of the commit and of the rows that have changed; see
 `kernels.dirty`.
 """
 
@@ -55,14 +56,12 @@ def differences(old: Engine, new: Engine, query: str, variables: list[str], bloc
     if not tree.levels:
         yield from _nullary(old.count(query)[0], new.count(query)[0], is_set)
         return
-    frontier = _frontier(tree)
-    dirty = [_dirty(old, new, node) if node in frontier else None for node in tree.levels]
+    sides = _Changes(old, new, tree)
     for side, is_insert in ((old, False), (new, True)):
-        other = old if is_insert else new
         if not side.count(query)[0]:
             continue
-        for rows in _Side(side, tree, dirty).combinations(block):
-            here, there = _copies(side, tree, rows), _copies(other, tree, rows)
+        for rows in _Side(side, tree, sides.dirty).combinations(block):
+            here, there = _copies(side, tree, rows), _copies(*sides.opposite(is_insert, rows))
             came = np.zeros(len(here), np.int64)
             if is_set or is_insert:
                 # What is on both sides was seen from the old one.
@@ -91,12 +90,59 @@ def _values(engine: Engine, node: int, rows: Words) -> Words:
     return values
 
 
-def _dirty(old: Engine, new: Engine, node: int) -> Words:
-    """The rows of a frontier node that are not the same in both."""
-    rows = old.arena.watched(node)
-    assert rows is not None
-    changed: Words = rows[(_values(old, node, rows) != _values(new, node, rows)).any(axis=0)]
-    return changed
+class _Changes:
+    """The rows of the frontier that are not the same on both sides, and those that are under two ids."""
+
+    def __init__(self, old: Engine, new: Engine, tree: TreeLayout) -> None:
+        self._old, self._new, self._tree = old, new, tree
+        self.dirty: list[Words | None] = []
+        # Per level the ids of twins on the old side, ascending, and those on the new side.
+        self._twins: dict[int, tuple[Words, Words]] = {}
+        frontier = _frontier(tree)
+        for level, node in enumerate(tree.levels):
+            self.dirty.append(self._changed(level, node) if node in frontier else None)
+
+    def _changed(self, level: int, node: int) -> Words:
+        noted = self._old.arena.watched(node)
+        assert noted is not None
+        before, after = _values(self._old, node, noted), _values(self._new, node, noted)
+        was, now = before.any(axis=0), after.any(axis=0)
+        changed: Words = noted[(before != after).any(axis=0)]
+        went, came = noted[was & ~now], noted[now & ~was]
+        arena, layout = self._new.arena, self._new.layout
+        table = int(arena.N[node, f.N_TABLE])
+        used = [layout.position(node, v) for v in layout.variables[node]]
+        if table not in layout.base_tables or len(used) == arena.T[table, f.T_ARITY] or not len(went) or not len(came):
+            return changed
+        mine, theirs = (_keys(e, table, r, used) for e, r in ((self._old, went), (self._new, came)))
+        both = [(int(went[i]), int(came[theirs[key]])) for key, i in mine.items() if key in theirs]
+        twins = np.array(sorted(both), np.int64).reshape(-1, 2)
+        self._twins[level] = twins[:, 0], twins[:, 1]
+        changed = np.setdiff1d(changed, twins)
+        return changed
+
+    def opposite(self, on_new_side: bool, rows: Words) -> tuple[Engine, TreeLayout, Words]:
+        """The other side, and the ids that combinations of rows have there."""
+        other = self._old if on_new_side else self._new
+        if not self._twins:
+            return other, self._tree, rows
+        there = rows.copy()
+        for level, (before, after) in self._twins.items():
+            here, mapped = (after, before) if on_new_side else (before, after)
+            order = np.argsort(here)
+            at = np.minimum(np.searchsorted(here, rows[level], sorter=order), max(len(here) - 1, 0))
+            if len(here):
+                found = here[order][at] == rows[level]
+                there[level][found] = mapped[order][at][found]
+        return other, self._tree, there
+
+
+def _keys(engine: Engine, table: int, rows: Words, positions: list[int]) -> dict[bytes, int]:
+    """The codes of rows in some columns, with the place of each row."""
+    a = engine.arena
+    places = a.T[table, f.T_ROWS] + rows * a.T[table, f.T_STRIDE]
+    codes = a.a64[places[:, None] + np.array(positions, np.int64)]
+    return {code.tobytes(): i for i, code in enumerate(codes)}
 
 
 def _copies(engine: Engine, tree: TreeLayout, rows: Words) -> Words:

@@ -17,6 +17,7 @@ import pyarrow.types as pt
 
 from dynq_cli.errors import RejectedError
 from dynq_cli.io.arrow_types import NoTypeError, from_arrow
+from dynq_cli.io.old_calendar import counts_by_it, refuse_old_days
 from dynq_cli.io.raw import META_COLUMNS, Raw
 from dynq_cli.io.sizes import MOST_BYTES, MOST_ROWS
 
@@ -107,8 +108,12 @@ def stream(path: str, wanted: Collection[str] | None) -> Iterator[pa.RecordBatch
         coerce_int96_timestamp_unit="us",
         pre_buffer=os.path.getsize(path) <= _WHOLE,
     ) as file:
+        has_old_days, first = counts_by_it(metadata.metadata), 1
         for group in range(file.num_row_groups):
             for batch in file.iter_batches(batch_size=rows, row_groups=[group], columns=list(leaves)):
+                if has_old_days:
+                    refuse_old_days(path, batch, first)
+                first += batch.num_rows
                 for column in batch.columns:
                     if not pt.is_primitive(column.type):
                         column.validate(full=True)  # indices past a dictionary's end, texts that are not UTF-8

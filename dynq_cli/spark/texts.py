@@ -2,8 +2,9 @@ r"""Texts of CSV, JSON and partitions to values, by the rules of change logs (`i
 
     parse(text, type) is NULL for a text that is not exactly a value of the type
 
-What Spark reads more freely is refused first: suffixes (`1d`), spaces, base64 without its end, digits past the scale or past microseconds, which
-are not zeros, and numbers too large for a float. Of a decimal with an exponent at most 15 digits are taken.
+What Spark reads more freely is refused first: suffixes (`1d`), spaces, base64 without its end, digits past the scale or
+past microseconds that are not zeros, numbers too large for a float. Of a decimal with an exponent at most 15 digits are
+taken.
 """
 
 from __future__ import annotations

@@ -11,11 +11,13 @@ from collections import Counter
 from functools import partial
 from random import Random
 
+import pyarrow as pa
 import pytest
 
 from dynq_cli.engine.live import Live
 from dynq_cli.engine.net import Net, joined, look_around, plain_net
 from dynq_cli.engine.versions import diff, diff_schema, went_back
+from dynq_cli.storage.plans import plan_spec
 from tests.engine.random_history import Change
 from tests.engine.random_queries import Case, Drawn, random_case
 from tests.engine.random_runs import Rows, Stored, as_table, enumerated, make_live, plain
@@ -90,3 +92,55 @@ def test_the_old_result_and_the_difference_are_the_new_result(seed: int) -> None
             expected.subtract(result(before, query))
             wanted = {row: many for row, many in expected.items() if many}
             assert dict(changed(old, new, query, chance.choice([1, 3, 1000]))) == wanted, query.text
+
+
+def between(text: str, first: dict[str, pa.Table], second: dict[str, pa.Table]) -> list[dict[str, object]]:
+    """The difference that a commit makes after another."""
+    planned = plan_spec(text)
+
+    def made_by(batches: list[dict[str, pa.Table]]) -> tuple[Live, dict[str, Net]]:
+        live, nets = Live(planned.spec, planned.plans), {}
+        for tables in batches:
+            batch = live.changes(tables)
+            around = look_around(live, batch)
+            live.take(batch)
+            nets = {name: around[name].net() if name in around else joined([plain_net(c)]) for name, c in batch.items()}
+        return live, nets
+
+    new, nets = made_by([first, second])
+    old = went_back(lambda: made_by([first, second])[0], nets, "q")
+    return [row for batch in diff(old, new, "q") for row in batch.to_pylist()]
+
+
+KEYED = """\
+version: 1
+relations:
+  R: {columns: {k: int64, x: int64, note: string}, key: [k]}
+  S: {columns: {x: int64}}
+queries: {q: {sql: "SELECT k, R.x FROM R, S WHERE R.x = S.x"}}
+"""
+
+
+def test_an_update_of_a_column_that_no_query_uses_changes_nothing() -> None:
+    first = {"R": pa.table({"k": [1, 2], "x": [7, 7], "note": ["a", "b"]}), "S": pa.table({"x": [7]})}
+    update = pa.table({"_change_type": ["update_postimage"], "k": [1], "x": [7], "note": ["c"]})
+    assert between(KEYED, first, {"R": update}) == []
+    # The same with a change on the other side: one copy more of each row.
+    both = between(KEYED, first, {"R": update, "S": pa.table({"x": [7]})})
+    assert sorted(both, key=repr) == [
+        {"k": 1, "x": 7, "_change_type": "insert", "_count": 1},
+        {"k": 2, "x": 7, "_change_type": "insert", "_count": 1},
+    ]
+
+
+def test_rows_that_leave_and_come_without_ever_meeting_are_no_change() -> None:
+    many = 2000
+    text = """\
+version: 1
+relations: {R: {columns: {x: int64, y: int64}}, S: {columns: {x: int64, z: int64}}}
+queries: {q: {sql: "SELECT R.x, y, z FROM R, S WHERE R.x = S.x"}}
+"""
+    rows = pa.table({"x": [1] * many, "y": list(range(many))})
+    gone = rows.append_column("_change_type", pa.array(["delete"] * many))
+    came = pa.table({"x": [1] * many, "z": list(range(many))})
+    assert between(text, {"R": rows}, {"R": gone, "S": came}) == []

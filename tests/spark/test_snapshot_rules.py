@@ -109,7 +109,7 @@ def test_bad_rows_reject_the_job_with_examples_or_are_set_aside(tmp_path: Path, 
     k, n, price, reasons = map(list, zip((1, 1, "1.00", ""), *bad, strict=True))
     save(tmp_path / "a", [1, 3, 9])
     save(tmp_path / "b", k, n, price=pa.array(price).cast(pa.decimal128(20, 4)))
-    with pytest.raises(RejectedError, match="^6 rows of R cannot be taken; nothing was written") as told:
+    with pytest.raises(RejectedError, match="6 rows of R cannot be taken; nothing was written") as told:
         extract()
     assert f"{tmp_path}/b: column k: NULL in the key: {{" in str(told.value)
     assert "and 1 more" in str(told.value)
@@ -244,9 +244,7 @@ def test_an_unfinished_snapshot_is_refused(tmp_path: Path, extract: Extract) -> 
         extract()
 
 
-def test_a_session_that_was_handed_in_is_left_as_it_came(
-    tmp_path: Path, spark: SparkSession, extract: Extract
-) -> None:
+def test_a_session_that_was_handed_in_is_left_as_it_came(tmp_path: Path, spark: SparkSession, extract: Extract) -> None:
     save(tmp_path / "b", [1])
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     try:

@@ -30,6 +30,7 @@ from typing import Any, TypeVar, cast, overload
 from dynq_cli.engine.installed import version_of
 from dynq_cli.engine.kernels import native
 
+_ONE_PIECE = "USE_LLVMLITE_MEMORY_MANAGER"
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 STALE_AFTER_DAYS = 30
@@ -118,8 +119,8 @@ class Kernel:
 
             # Code and its constants in one piece: beside the addresses that the arena reserves they could otherwise
             # lie further apart than code can reach, and LLVM ends the process then.
-            if numba.config.USE_LLVMLITE_MEMORY_MANAGER is None:
-                numba.config.USE_LLVMLITE_MEMORY_MANAGER = 1
+            if getattr(numba.config, _ONE_PIECE, None) is None:
+                setattr(numba.config, _ONE_PIECE, 1)
             while _preparations:
                 _preparations.pop()()
             directory = _directory()
