@@ -118,8 +118,7 @@ class _Changes:
         both = [(int(went[i]), int(came[theirs[key]])) for key, i in mine.items() if key in theirs]
         twins = np.array(sorted(both), np.int64).reshape(-1, 2)
         self._twins[level] = twins[:, 0], twins[:, 1]
-        changed = np.setdiff1d(changed, twins)
-        return changed
+        return changed[~np.isin(changed, twins)]
 
     def opposite(self, on_new_side: bool, rows: Words) -> tuple[Engine, TreeLayout, Words]:
         """The other side, and the ids that combinations of rows have there."""
