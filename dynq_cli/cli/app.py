@@ -121,11 +121,12 @@ def main(args: Sequence[str] | None = None) -> int:
 def _fail_usage(error: typer.TyperException) -> None:
     context = getattr(error, "ctx", None)
     message = error.format_message().replace("Value error, ", "")
-    if context is None or message.startswith("Usage:"):
+    if message.startswith("Usage:"):
         output.fail_plain(message)
         return
+    command = "dynq" if context is None else context.command_path
     end = " " if message.endswith("?") else "; "
-    output.fail(f"{message.rstrip('.')}{end}see '{context.command_path} --help'", "usage")
+    output.fail(f"{message.rstrip('.')}{end}see '{command} --help'", "usage")
 
 
 def _fail_system(error: OSError) -> int:

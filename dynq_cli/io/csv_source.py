@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import re
+import threading
 from collections.abc import Iterator
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ _ESCAPED = re.compile(rb'\\(["\\])')
 _DOUBLED = re.compile(rb'"(?:[^"]+|"")*+"?', re.DOTALL)
 _AROUND_FIELDS = b",\r\n"
 _LONGEST_FIELD = 8 << 20
+_READ_AHEAD_ENDS = 1.0  # seconds; what has read far enough ahead is not running, and is waited for in vain
 
 
 def uses_backslashes(path: str) -> bool:
@@ -66,6 +68,19 @@ def _end_of_quoted(data: bytes, start: int) -> int:
     return found.end() if found else start
 
 
+class _End(bytes):
+    """The end of a file; `gone` is set when Arrow, which asks for nothing after it, has let go of it."""
+
+    def __new__(cls, gone: threading.Event) -> _End:
+        return super().__new__(cls)
+
+    def __init__(self, gone: threading.Event) -> None:
+        self._gone = gone
+
+    def __del__(self) -> None:
+        self._gone.set()
+
+
 class CsvSource:
     """A file to hand to Arrow's CSV reader; `columns` is how many fields the mark's row has."""
 
@@ -74,21 +89,32 @@ class CsvSource:
         blocks = self._blocks()
         self._pieces = _with_mark(_respelled(blocks) if backslashes else blocks, columns)
         self._rest = bytearray()
+        self._reading = threading.Lock()
+        self._is_over = threading.Event()
         self.closed = False
 
     def read(self, size: int) -> bytes:
         """So many bytes, less only at the end: Arrow takes what it gets for a block, which must have whole rows."""
-        while len(self._rest) < size:
-            piece = next(self._pieces, None)
-            if piece is None:
-                break
-            self._rest += piece
-        taken = bytes(self._rest[:size])
-        del self._rest[:size]
-        return taken
+        with self._reading:
+            while len(self._rest) < size and not self.closed:
+                piece = next(self._pieces, None)
+                if piece is None:
+                    break
+                self._rest += piece
+            taken = b"" if self.closed else bytes(self._rest[:size])
+            del self._rest[:size]
+            return taken or _End(self._is_over)
 
     def close(self) -> None:
+        """Let the thread that reads ahead for Arrow come to its end, which it meets at its next read.
+
+        Arrow waits for it when the reader goes, and Python when it ends; neither lets it call back, and both would hang
+        or abort.
+        """
         self.closed = True
+        with self._reading:
+            self._rest.clear()
+        self._is_over.wait(_READ_AHEAD_ENDS)
         self._stream.close()
 
     def readable(self) -> bool:

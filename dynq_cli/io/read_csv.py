@@ -6,7 +6,6 @@ inside quotes is refused: it was cut off.
 
 from __future__ import annotations
 
-import io
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
@@ -27,7 +26,7 @@ def header(path: str) -> list[str]:
     """The names of the columns, as often as they stand there; reads the first row only."""
     with pa.input_stream(path, compression="detect") as stream:
         start = stream.read(BLOCK)
-    first = io.BytesIO(_first_row(start) or start)
+    first = pa.BufferReader(_first_row(start) or start)
     with _explained():
         options = csv.ReadOptions(block_size=BLOCK, use_threads=False)
         names: list[str] = csv.open_csv(first, read_options=options, parse_options=_dialect()).schema.names

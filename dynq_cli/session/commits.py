@@ -155,9 +155,10 @@ class Commits:
             commit = {}
             for relation, j in ordered.items():
                 assert j.commits is not None
-                start, stop = np.searchsorted(j.commits, [version, version + 1])
+                # Not up to version + 1: there is a largest number.
+                start, stop = (int(np.searchsorted(j.commits, version, side)) for side in ("left", "right"))
                 if start < stop:
-                    commit[relation] = j.part(int(start), int(stop))
+                    commit[relation] = j.part(start, stop)
             self._take_commit(commit)
 
     def _operations(self, relation: str, joined: Piece, ends: Codes | None) -> Changes:

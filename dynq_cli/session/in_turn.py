@@ -44,5 +44,13 @@ def _turn(group: Group) -> Turn:
 
 
 def _start(batch: BatchId | None) -> int | None:
-    """Where a batch starts, if that is a number."""
-    return int(batch.start) if batch is not None and batch.start.isdecimal() and batch.start.isascii() else None
+    """Where a batch starts, if that is a number, or the beginning of what is numbered."""
+    if batch is None:
+        return None
+    if not batch.start and _is_number(batch.stop):
+        return -1
+    return int(batch.start) if _is_number(batch.start) else None
+
+
+def _is_number(bound: str) -> bool:
+    return bound.isdecimal() and bound.isascii()

@@ -183,7 +183,8 @@ class _Outputs:
         from dynq_cli.io.results.write import write
 
         if output.kind == "enum":
-            batches, schema = self._state.enum(output.query), self._state.schema(output.query)
+            # Rows last: whatever else is asked may move the state on to a version that another process made.
+            schema, batches = self._state.schema(output.query), self._state.enum(output.query)
         else:
             from dynq_cli.session.changes import with_batch
 

@@ -22,7 +22,7 @@ from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.io.logs.discover import find_groups
 from dynq_cli.io.logs.identity import Identity, identity_of
 from dynq_cli.io.logs.model import Group, LogFile
-from dynq_cli.io.logs.read import Log, read_log
+from dynq_cli.io.logs.read import Log, form_named, read_log
 from dynq_cli.session.commits import BackwardsError, Commits
 from dynq_cli.session.in_turn import Turn, in_turn
 from dynq_cli.session.marks import make_missing
@@ -81,6 +81,7 @@ def take_in(
 
     RejectedError at the first log that is refused; LockedError if another process is writing.
     """
+    form_named(options.form)  # said also where every log turns out to be known
     outcomes = []
     with state.writing(rehearsal=options.dry_run) as writer:
         names = [r.name for r in state.spec.relations]
@@ -123,7 +124,8 @@ def _load(live: Live, loads: Sequence[tuple[str, str]], progress: Callable[[int]
         for group in find_groups([path], names, relation=relation, atomic=True):
             commits = Commits(live, live.attempt, hold=True)
             for file in group.files:
-                reading = _Reading(file, identity_of(file), read_log(file, live.spec, relation=relation))
+                identity = identity_of(file, group.extractions)
+                reading = _Reading(file, identity, read_log(file, live.spec, relation=relation))
                 for piece_of, piece in reading.pieces(commits, progress):
                     commits.add(piece_of, piece)
                 logs.append(reading.applied())
@@ -179,11 +181,9 @@ class _Taking:
         batches = [] if batch is None else [Batch(batch.source, batch.start, batch.stop)]
         if batches:
             reason = self._known_batch(batches[0])
-            files = [] if reason else [(file, identity_of(file)) for file in self.group.files]
+            files = [] if reason else list(self._identified())
         else:
-            files = [
-                (file, identity) for file, identity in map(_identified, self.group.files) if self._is_new(identity)
-            ]
+            files = self._new_files()
             reason = "" if files else "applied before"
         if not files:
             return Outcome(self.group.path, None, reason=reason or "there is nothing in it")
@@ -209,6 +209,30 @@ class _Taking:
             replayed=self.replayed,
             warnings=tuple(self.warnings),
         )
+
+    def _identified(self) -> Iterator[tuple[LogFile, Identity]]:
+        return ((file, identity_of(file, self.group.extractions)) for file in self.group.files)
+
+    def _new_files(self) -> list[tuple[LogFile, Identity]]:
+        """The files that are to be applied. RejectedError if a name stands, or stood, for other content."""
+        new: dict[tuple[str, str], tuple[LogFile, Identity]] = {}
+        skipped = []
+        for file, identity in self._identified():
+            first, like = new.get((identity.relation, identity.name), (file, None))
+            if like is None and self._is_new(identity):
+                new[identity.relation, identity.name] = file, identity
+            elif like is None:
+                skipped.append(f"{file.path} was applied before and is skipped")
+            elif like.content == identity.content:
+                skipped.append(f"{file.path} is the same as {first.path} and is skipped")
+            else:
+                raise RejectedError(
+                    f"{file.path} has the name of {first.path} and other content\n"
+                    "  hint: give each log a name of its own"
+                )
+        if new:
+            self.warnings += skipped
+        return list(new.values())
 
     def _known_batch(self, batch: Batch) -> str:
         """Why a batch is to be skipped, or nothing. RejectedError if it overlaps one that was applied."""
@@ -272,7 +296,3 @@ class _Taking:
                 "  hint: --allow-replay skips what was applied"
             )
         return piece
-
-
-def _identified(file: LogFile) -> tuple[LogFile, Identity]:
-    return file, identity_of(file)

@@ -43,6 +43,8 @@ _DURING = {
     "spark.sql.files.ignoreMissingFiles": "false",
     # Joins hash where every partition is this small, and sort where one is not: never out of memory, twice as fast.
     "spark.sql.adaptive.enabled": "true",
+    # What is kept between two steps has as many partitions as it needs: 200 tasks for a few rows would take seconds.
+    "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
     "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "64MB",
 }
 _STDERR = 2

@@ -90,7 +90,7 @@ def snapshot_is_due(opened: Opened, *, ending: bool) -> bool:
     return ending or opened.manifest.wal.length > opened.manifest.snapshot.length
 
 
-def commit_snapshot(directory: Path, opened: Opened) -> Manifest:
+def commit_snapshot(directory: Path, opened: Opened) -> None:
     """Write a snapshot of the version in force, which the engine is at; a process that goes on opens it anew."""
     before = opened.manifest
     generation = before.generation + 1
@@ -108,7 +108,6 @@ def commit_snapshot(directory: Path, opened: Opened) -> Manifest:
     keep_manifest(directory)
     write_manifest(directory, made)
     remove_others(directory, _kept(made))
-    return made
 
 
 def _kept(manifest: Manifest) -> frozenset[str]:

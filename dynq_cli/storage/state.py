@@ -111,6 +111,8 @@ class State:
         self._planned = planned
         self._opened: Opened | None = None
         self._wrote = False
+        # Changes that this process applied before the snapshot that it wrote last.
+        self._applied = 0
         read_manifest(directory)
 
     def __enter__(self) -> State:
@@ -365,6 +367,7 @@ class State:
         opened, self._opened = self._opened, None
         if opened is None or opened.manifest.generation != manifest.generation:
             opened = open_latest(self._directory, planned)
+            opened.count_applied(self._applied)
         elif opened.manifest.number != manifest.number:
             try:
                 catch_up(self._directory, opened, manifest)
@@ -381,21 +384,18 @@ class State:
 
     def _snapshot_if_due(self, *, ending: bool) -> None:
         from dynq_cli.storage.commit import commit_snapshot, snapshot_is_due
-        from dynq_cli.storage.recover import open_engine
 
         assert self._opened is not None
         if not snapshot_is_due(self._opened, ending=ending):
             return
         opened, self._opened = self._opened, None
         try:
-            made = commit_snapshot(self._directory, opened)
+            # Whoever goes on opens the snapshot, and goes on from there like every other process.
+            commit_snapshot(self._directory, opened)
+            self._applied = opened.applied
         except OSError as error:
             # The changes are committed; without the snapshot the state only opens more slowly.
             _log.warning("no snapshot could be written to %s: %s", self._directory, error)
-            return
-        if not ending:
-            self._opened = open_engine(self._directory, made, self._plans())
-            self._opened.count_applied(opened.applied)
 
 
 def query_name(manifest: Manifest, named: str | None) -> str:

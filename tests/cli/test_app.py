@@ -236,3 +236,10 @@ def test_colours_need_a_terminal_and_yield_to_no_color(monkeypatch: pytest.Monke
         output.warn("look")
         assert ("\033[" in terminal.text) is colored
         assert "look" in terminal.text
+
+
+def test_an_option_without_its_value_is_a_message_like_any_other(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["enum", "-o"]) == 2
+    assert capsys.readouterr().err == "dynq: Option '-o' requires an argument; see 'dynq --help'\n"
+    assert main(["--log-format", "json", "enum", "-o"]) == 2
+    assert json.loads(capsys.readouterr().err)["code"] == "usage"

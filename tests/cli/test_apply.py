@@ -300,3 +300,60 @@ def test_an_apply_that_is_killed_leaves_its_versions_and_no_part_of_a_diff(
     assert count(capsys) == (3, 4)
     assert main(["diff", "--since", "1"]) == 0
     assert sorted(capsys.readouterr().out.splitlines()[1:]) == ["2,20,insert,2", "3,20,insert,2"]
+
+
+def extraction(day: str, *rows: str) -> None:
+    folder = Path(day) / "S"
+    folder.mkdir(parents=True)
+    (folder / "part-0.csv").write_text("y\n" + "".join(f"{row}\n" for row in rows))
+    (folder / "_SUCCESS").touch()
+
+
+def test_extractions_whose_parts_have_the_same_names_are_all_applied(capsys: pytest.CaptureFixture[str]) -> None:
+    extraction("day-1", "10")
+    extraction("day-2", "20")
+    extraction("day-3", "10")  # content and part names of day-1: still another extraction
+    for day in ("day-1", "day-2", "day-3"):
+        assert main(["apply", day, "R.1.csv"]) == 0
+    assert count(capsys) == (4, 3)
+    assert main(["apply", "day-1"]) == 0
+    assert "skipped" in capsys.readouterr().err
+
+
+def test_an_unknown_format_is_said_also_where_the_log_is_known(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["apply", "R.1.csv"]) == 0
+    assert main(["apply", "R.1.csv", "--format", "nonsense"]) == 2
+    assert "there is no format `nonsense`" in capsys.readouterr().err
+
+
+def test_a_file_of_a_directory_that_is_no_log_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("in").mkdir()
+    Path("in/S.txt").write_text("y\n10\n")
+    Path("in/S.csv").write_text("y\n10\n")
+    assert main(["apply", "in"]) == 0
+    assert "in/S.txt is skipped: nothing says its format" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("kind", "text", "said"),
+    [
+        ("int8", "128", "`128` is out of the range of int8"),
+        ("int64", "9223372036854775808", "`9223372036854775808` is out of the range of int64"),
+        ("float32", "1e300", "`1e300` is out of the range of float32"),
+        (
+            "decimal(5,2)",
+            "1.555",
+            "`1.555` does not fit decimal(5,2): at most 3 digits before the point and 2 after it",
+        ),
+        ("int64", "1.5", "`1.5` is not an int64: write digits with an optional minus"),
+    ],
+)
+def test_a_number_that_does_not_fit_is_told_from_what_is_no_number(
+    capsys: pytest.CaptureFixture[str], kind: str, text: str, said: str
+) -> None:
+    columns = f'{{columns: {{v: "{kind}"}}}}'
+    Path("n.yaml").write_text(f"version: 1\nrelations: {{N: {columns}}}\nqueries: {{q: {{sql: SELECT v FROM N}}}}\n")
+    Path("N.csv").write_text(f"v\n{text}\n")
+    assert main(["init", "n.yaml", "-s", "numbers"]) == 0
+    assert main(["apply", "N.csv", "-s", "numbers"]) == 3
+    assert f"N.csv: row 1, column v: {said}" in capsys.readouterr().err

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -61,3 +62,10 @@ def test_only_reading_all_finds_what_is_wrong_inside_a_snapshot(capsys: pytest.C
 
 def test_where_nothing_is_there_is_no_state() -> None:
     assert main(["check", "-s", "elsewhere"]) == 10
+
+
+def test_the_findings_are_told_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert said["state"] == ".dynq"
+    assert {"file": "CURRENT", "level": "ok", "what": "version 1, generation 1"} in said["findings"]

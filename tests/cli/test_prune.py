@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pyarrow as pa
@@ -62,3 +63,11 @@ def test_nothing_goes_while_another_process_writes() -> None:
     with writing_to(Path(".dynq")):
         assert main(["prune"]) == 11
     assert Path(".dynq/PREVIOUS").exists()
+
+
+def test_what_was_removed_is_told_as_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["prune", "--json"]) == 0
+    said = json.loads(capsys.readouterr().out)
+    assert "PREVIOUS" in said["removed"] and said["bytes"] > 0
+    assert main(["prune", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == {"state": ".dynq", "removed": [], "bytes": 0}

@@ -99,7 +99,7 @@ def apply(
 
         refused = None
         try:
-            take_in(view, paths, asked, tell, bar.add)
+            take_in(view, paths, asked, tell, bar.add, output.warn)
         except RejectedError as error:
             refused = error
         version = view.version

@@ -15,6 +15,7 @@ def check(
     read_data: Annotated[
         bool, typer.Option("--read-data", help="Read every byte, and look at all that the engine holds.")
     ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the findings as JSON.")] = False,
 ) -> None:
     """Look for damage: every file of the state against what the manifest says about it.
 
@@ -23,4 +24,10 @@ def check(
     from dynq_cli.storage.integrity import check as check_state
 
     findings = check_state(Path(state), read_data=read_data)
+    if as_json:
+        import json
+        from dataclasses import asdict
+
+        output.result(json.dumps({"state": state, "findings": [asdict(found) for found in findings]}))
+        return
     output.result("\n".join(f"{found.level:<4}  {found.file}: {found.what}" for found in findings))

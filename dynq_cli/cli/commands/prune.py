@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
+
+import typer
 
 from dynq_cli.cli import options, output
 
 
-def prune(state: options.State = ".dynq") -> None:
+def prune(
+    state: options.State = ".dynq",
+    as_json: Annotated[bool, typer.Option("--json", help="Print what was removed as JSON.")] = False,
+) -> None:
     """Remove what the version in force does not need: the generation before, and what killed processes left.
 
     Results, the ledger and the version in force stay as they are.
@@ -17,6 +23,11 @@ def prune(state: options.State = ".dynq") -> None:
     pruned = prune_state(Path(state))
     for name in pruned.removed:
         output.detail(f"removed {name}")
+    if as_json:
+        import json
+
+        output.result(json.dumps({"state": state, "removed": pruned.removed, "bytes": pruned.length}))
+        return
     number = len(pruned.removed)
     if not number:
         output.note(f"there is nothing to remove from {state}")

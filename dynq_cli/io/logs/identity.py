@@ -3,12 +3,14 @@
 A log that was extracted carries a batch id: `{"source": …, "from": …, "to": …}` under the key `dynq.batch` of
 the metadata of a Parquet or Arrow file, or in the file `_batch.json` of an extraction. Any other is known by its
 relation, its name and its content, hashed over all bytes: Parquet and Arrow do not notice most flipped bits.
+The parts of an extraction are named with their directory: jobs call them the same every day.
 """
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import xxhash
@@ -36,15 +38,26 @@ class Identity:
     length: int
 
 
-def identity_of(file: LogFile) -> Identity:
-    """O(bytes), streamed."""
+def identity_of(file: LogFile, extractions: Sequence[str] = ()) -> Identity:
+    """`extractions` are those of the group that the file is of. O(bytes), streamed."""
     digest = xxhash.xxh3_128()
     length = 0
     with refusing(file.path, file.format), open(file.path, "rb", buffering=0) as source:
         while block := source.read(_BLOCK):
             digest.update(block)
             length += len(block)
-    return Identity(file.relation or "", os.path.basename(file.path), digest.hexdigest(), length)
+    return Identity(file.relation or "", _name(file.path, extractions), digest.hexdigest(), length)
+
+
+def _name(path: str, extractions: Sequence[str]) -> str:
+    folder = _around(path, extractions)
+    if folder is None:
+        return os.path.basename(path)
+    return os.path.join(os.path.basename(os.path.abspath(folder)), os.path.relpath(path, folder))
+
+
+def _around(path: str, extractions: Sequence[str]) -> str | None:
+    return next((folder for folder in extractions if path.startswith(os.path.join(folder, ""))), None)
 
 
 def batch_of(group: Group) -> BatchId | None:
@@ -53,7 +66,8 @@ def batch_of(group: Group) -> BatchId | None:
     said: dict[BatchId | None, str] = {}
     for file in group.files:
         own = _of_file(file)
-        around = next((wholes[folder] for folder in wholes if file.path.startswith(os.path.join(folder, ""))), None)
+        folder = _around(file.path, group.extractions)
+        around = None if folder is None else wholes[folder]
         if own is not None and around not in (None, own):
             raise RejectedError(
                 f"{file.path} says that it is {_shown(own)}, its extraction that it is {_shown(around)}"

@@ -39,9 +39,7 @@ def read_log(
 
     Reads the names of the columns, and of wrapped events the first rows.
     """
-    chosen = None if form is None else named(form)
-    if form is not None and chosen is None:
-        raise UsageError(f"there is no format {shown(form)}\n  hint: it is one of {', '.join(f.name for f in FORMS)}")
+    chosen = form_named(form)
     for name in (relation, file.relation):
         if name is not None and spec.relation(name) is None:
             raise UsageError(f"the spec has no relation {shown(name)}\n  hint: it has {_listed(spec)}")
@@ -53,6 +51,14 @@ def read_log(
         declared = _declared(spec, relation or (None if "_relation" in names else file.relation))
     found = chosen or detect(file.path, names - declared, names)
     return Log(file, spec, found, names, declared, relation, wrapped, upsert, detected=chosen is None)
+
+
+def form_named(name: str | None) -> Form | None:
+    """The form that `--format` names, if it is given; UsageError if there is none of that name."""
+    form = None if name is None else named(name)
+    if name is not None and form is None:
+        raise UsageError(f"there is no format {shown(name)}\n  hint: it is one of {', '.join(f.name for f in FORMS)}")
+    return form
 
 
 @dataclass(frozen=True)

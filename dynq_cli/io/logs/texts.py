@@ -15,6 +15,7 @@ Fractions of a second past microseconds must be zeros.
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -70,7 +71,18 @@ def parse(texts: pa.Array, kind: Type) -> pa.Array:
     except pa.ArrowInvalid:
         row = _first_failure(texts, lambda part: _PARSERS[family](part, kind))
     text = texts[row].as_py()
-    raise CodeError(row, f"{shown(text)} is not {_article(kind)}: {_HINTS[family]}")
+    raise CodeError(row, f"{shown(text)} {_why_not(text, family, kind)}")
+
+
+def _why_not(text: str, family: str, kind: Type) -> str:
+    """What is wrong with a text that has no value: how it is written, or that the type has no such number."""
+    is_number = family in ("integer", "decimal", "float") and re.fullmatch(_PATTERNS[family], text, re.ASCII)
+    if not is_number:
+        return f"is not {_article(kind)}: {_HINTS[family]}"
+    if kind.name != "decimal":
+        return f"is out of the range of {kind}"
+    before, after = kind.precision - kind.scale, kind.scale
+    return f"does not fit {kind}: at most {before} digits before the point and {after} after it"
 
 
 def _article(kind: Type) -> str:

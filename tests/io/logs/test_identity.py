@@ -138,3 +138,12 @@ def test_a_damaged_file_is_refused_by_name(tmp_path: Path) -> None:
     (tmp_path / "a.parquet").write_bytes(b"PAR1PAR1")
     with pytest.raises(RejectedError, match=r"a\.parquet is damaged or not a Parquet file"):
         batch_of(group_of(tmp_path / "a.parquet"))
+
+
+def test_a_part_of_an_extraction_is_named_with_its_directory(tmp_path: Path) -> None:
+    for day in ("day-1", "day-2"):
+        write(tmp_path / day / "orders/part-0.csv")
+        (tmp_path / day / "_SUCCESS").touch()
+    group = group_of(tmp_path / "day-1", tmp_path / "day-2")
+    names = [identity_of(file, group.extractions).name for file in group.files]
+    assert names == ["day-1/orders/part-0.csv", "day-2/orders/part-0.csv"]

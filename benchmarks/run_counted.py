@@ -1,0 +1,143 @@
+"""Counted trees: time per row of each operation, beside linking rows into lists and a sorted list in Python.
+
+    python benchmarks/run_counted.py [ROWS]
+
+All loops run inside kernels, rows in random order, two payload columns; the best of three, in processor time.
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numba import njit
+from sortedcontainers import SortedKeyList
+
+from dynq_cli.engine.arena import Arena
+from dynq_cli.engine.counted_tree import CountedTree, OrderKey, Sizes, description, pools, reserve
+from dynq_cli.engine.kernels import counted_search, counted_tree, groups
+from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.kernels.counted_blocks import LANES
+from dynq_cli.engine.kernels.fields import Words
+
+TIMES = 3
+ROWS, GROUPS, FIRST_POOL = 0, 1, 2
+STRIDE, WIDTH = 6, 4  # a code, two columns, two links
+insert, delete, link = counted_tree.insert, counted_tree.delete, groups.link
+select, sum_before_row = counted_search.select, counted_search.sum_before_row
+
+
+@njit(_nrt=False)
+def insert_all(a64, a32, T, C, labels, work, roots, rows):  # type: ignore[no-untyped-def]
+    for i in range(len(rows)):
+        insert(a64, a32, T, C, 0, labels, work, roots[i], rows[i])
+
+
+@njit(_nrt=False)
+def delete_all(a64, a32, T, C, labels, work, roots, rows):  # type: ignore[no-untyped-def]
+    for i in range(len(rows)):
+        delete(a64, a32, T, C, 0, labels, work, roots[i], rows[i])
+
+
+@njit(_nrt=False)
+def select_all(a64, a32, T, C, root, wanted):  # type: ignore[no-untyped-def]
+    for i in range(len(wanted)):
+        select(a64, a32, T, C, 0, root, 0, wanted[i], 0)
+
+
+@njit(_nrt=False)
+def rank_all(a64, a32, T, C, labels, work, root, rows, out):  # type: ignore[no-untyped-def]
+    for i in range(len(rows)):
+        sum_before_row(a64, a32, T, C, 0, labels, work, root, rows[i], out)
+
+
+@njit(_nrt=False)
+def link_all(a32, T, heads, rows):  # type: ignore[no-untyped-def]
+    for i in range(len(rows)):
+        link(a32, T, 0, rows[i], heads[i], 2 * STRIDE - 2, 2 * STRIDE - 1)
+
+
+def timed(action: Callable[..., Any], *given: Any) -> float:
+    start = time.thread_time()
+    action(*given)
+    return time.thread_time() - start
+
+
+def world(keys: Words, many: int) -> tuple[Arena, CountedTree, int]:
+    """An arena with a row per key, each counting 1, and empty groups, the first of which stands at the place given."""
+    n = len(keys)
+    tables = [[-1] * f.T_FIELDS, [-1] * f.T_FIELDS, *pools(Sizes(), WIDTH)]
+    for table, stride, used in ((ROWS, STRIDE, n), (GROUPS, 1, many)):
+        tables[table][f.T_STRIDE], tables[table][f.T_USED] = stride, used
+        tables[table][f.T_MASK] = tables[table][f.T_LIVE] = tables[table][f.T_CAPACITY] = 0
+    arena = Arena(np.array(tables, np.int64), np.zeros((0, f.N_FIELDS), np.int64))
+    arena.reserve(ROWS, n)
+    arena.reserve(GROUPS, many)
+    reserve(arena, FIRST_POOL, n, n)
+    start, heads = int(arena.T[ROWS, f.T_ROWS]), 2 * int(arena.T[GROUPS, f.T_ROWS])
+    records = arena.a64[start : start + n * STRIDE].reshape(n, STRIDE)
+    records[:] = 0
+    records[:, 0], records[:, 1], records[:, 3] = keys, 1, 1
+    arena.a32[heads : heads + 2 * many] = -1
+    order = [OrderKey(0)]
+    return arena, CountedTree(arena, description(ROWS, LANES, 1, WIDTH, FIRST_POOL, order)), heads
+
+
+def measure(n: int, many: int, in_order: bool) -> dict[str, float]:
+    best: dict[str, float] = {}
+    for seed in range(TIMES):
+        rng = np.random.default_rng(seed)
+        keys = rng.permutation(n)
+        rows = np.argsort(keys) if in_order else np.arange(n)
+        arena, tree, heads = world(keys, many)
+        roots = heads + 2 * (rng.permutation(n) % many)
+        memory = (arena.a64, arena.a32, arena.T, tree.C)
+        scratch = (tree.labels, tree.work)
+        took = {"link": timed(link_all, arena.a32, arena.T, roots, rows) / n}
+        arena.a32[heads : heads + 2 * many] = -1
+        took["insert"] = timed(insert_all, *memory, *scratch, roots, rows) / n
+        words = sum(int(pool[f.T_LIVE] * pool[f.T_STRIDE]) for pool in arena.T[FIRST_POOL:])
+        some, root = rng.permutation(n)[: n // 10 + 1], int(arena.a32[heads])
+        if many == 1:
+            took["select"] = timed(select_all, *memory, root, some) / len(some)
+            took["rank"] = timed(rank_all, *memory, *scratch, root, some, np.zeros(WIDTH, np.int64)) / len(some)
+        out = np.arange(n) if in_order else rng.permutation(n)
+        took["delete"] = timed(delete_all, *memory, *scratch, roots[out], rows[out]) / n
+        best = {name: min(best.get(name, 1.0), seconds) for name, seconds in took.items()}
+    return {name: seconds * 1e9 for name, seconds in best.items()} | {"bytes": 8 * words / n}
+
+
+def sorted_list(n: int) -> dict[str, float]:
+    """The same on one group, by sortedcontainers."""
+    rng = np.random.default_rng(0)
+    keys: list[int] = rng.permutation(n).tolist()
+    some: list[int] = rng.permutation(n)[: n // 10 + 1].tolist()
+    rows = SortedKeyList(key=keys.__getitem__)
+    each = {
+        "insert": (n, lambda: [rows.add(row) for row in range(n)]),
+        "select": (len(some), lambda: [rows[j] for j in some]),
+        "rank": (len(some), lambda: [rows.index(row) for row in some]),
+        "delete": (len(some), lambda: [rows.remove(row) for row in some]),
+    }
+    return {name: timed(action) / times * 1e9 for name, (times, action) in each.items()}
+
+
+def main() -> None:
+    n = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000_000
+    measure(1000, 1, False)
+    shapes = {"one group": 1, "groups of 50": n // 50, "groups of 10": n // 10, "groups of 2": n // 2}
+    print(f"{n:,} rows; ns per row, and bytes of blocks per row")
+    for name, many in shapes.items():
+        for in_order in (False, True):
+            found = measure(n, many, in_order)
+            numbers = "  ".join(f"{what} {took:6.1f}" for what, took in found.items())
+            ratio = found["insert"] / found["link"]
+            print(f"{name:13} {'in order' if in_order else 'random':8}  {numbers}  insert/link {ratio:.0f}×")
+    print(f"{'sortedcontainers':22}  " + "  ".join(f"{what} {took:6.1f}" for what, took in sorted_list(n).items()))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""A job that is killed leaves nothing that `apply` takes, and is simply run again; the command as a user runs it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.conftest import ROOT, Dynq
+from tests.spark.conftest import CONF
+from tests.spark.snapshots import apply, held, new_state
+
+SPEC = """\
+version: 1
+relations:
+  R: {columns: {k: int64, n: int64, name: string}, key: [k]}
+queries: {q: {sql: "SELECT k, n FROM R WHERE n > 10"}}
+"""
+ROWS = 400_000
+OPTIONS = [f"--conf={name}={value}" for name, value in CONF.items()]
+
+
+def save(folder: Path, rows: int, shift: int) -> None:
+    folder.mkdir()
+    k = np.arange(rows)
+    names = pa.array([f"name {i}" for i in range(100)]).take(pa.array(k % 100))
+    pq.write_table(pa.table({"k": k, "n": k % 7 + shift, "name": names}), folder / "part-0.parquet")
+
+
+@pytest.mark.parametrize("pattern", [".out.*.unfinished/R", ".out.*.unfinished/R/**/part-*.parquet"])
+def test_a_killed_job_leaves_nothing_to_apply(tmp_path: Path, pattern: str) -> None:
+    new_state(tmp_path, SPEC)
+    save(tmp_path / "day1", ROWS, 0)
+    inbox = tmp_path / "inbox"
+    inbox.mkdir()
+    command = ["extract", "snapshot", "--after", "day1", "--relation", "R", "--spec", "spec.yaml", "-o", "inbox/out"]
+    job = subprocess.Popen(
+        [sys.executable, "-m", "dynq_cli", *command, *OPTIONS],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+    wait_for(lambda: any(inbox.glob(pattern)) or job.poll() is not None)
+    job.send_signal(signal.SIGKILL)
+    assert job.wait(60) == -signal.SIGKILL, job.stderr and job.stderr.read()
+    wait_for(lambda: not is_alive(job.pid))
+    assert [path.name.startswith(".out.") for path in inbox.iterdir()] == [True]
+    assert apply(tmp_path / "state", inbox) == []
+    assert not held(tmp_path / "state", "R")
+
+
+def wait_for(happened: Callable[[], bool], seconds: float = 120) -> None:
+    end = time.monotonic() + seconds
+    while not happened():
+        assert time.monotonic() < end, "it did not happen in time"
+        time.sleep(0.01)
+
+
+def is_alive(group: int) -> bool:
+    """Whether a process of the group is left: Java ends by itself when its driver is gone."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def test_the_command_extracts_and_says_what_it_did(tmp_path: Path, dynq: Dynq) -> None:
+    new_state(tmp_path, SPEC)
+    save(tmp_path / "day1", 10, 0)
+    job = ["extract", "snapshot", "--after", "day1", "--relation", "R", "--state", "state", *OPTIONS]
+    done = dynq(*job, "-o", "out", "--json")
+    assert (done.returncode, done.stderr) == (0, "dynq: out: R, 10 inserts, 0 updates, 0 deletes\n")
+    assert json.loads(done.stdout)["inserts"] == 10
+    assert dynq("apply", "out", "--state", "state").returncode == 0
+    assert len(held(tmp_path / "state", "R")) == 10
+
+
+def test_what_is_wrong_is_said_before_spark_is_started(tmp_path: Path, dynq: Dynq) -> None:
+    (tmp_path / "spec.yaml").write_text(SPEC, "utf-8")
+    job = ["extract", "snapshot", "--after", "nowhere", "-o", "out", "--spec", "spec.yaml"]
+    wrong = dynq(*job, "--relation", "T")
+    assert (wrong.returncode, wrong.stderr) == (2, "dynq: --relation T: spec.yaml has no such relation; it has R\n")
+
+
+def test_check_says_in_a_line_what_is_missing(dynq: Dynq, tmp_path: Path) -> None:
+    ready = dynq("extract", "--check")
+    assert ready.returncode == 0
+    assert ready.stdout.startswith("Spark is ready: pyspark ")
+    without = dynq("extract", "--check", JAVA_HOME=str(tmp_path))
+    assert without.returncode == 1
+    assert without.stderr.startswith("dynq: missing for extraction: Java: install Java 17 or newer")
+
+
+def test_without_pyspark_the_next_step_is_said(dynq: Dynq, tmp_path: Path) -> None:
+    hidden = tmp_path / "hidden"
+    hidden.mkdir()
+    (hidden / "sitecustomize.py").write_text(
+        "import importlib.util as u\nfind = u.find_spec\n"
+        "u.find_spec = lambda name, package=None: None if name == 'pyspark' else find(name, package)\n"
+    )
+    job = ["extract", "snapshot", "--after", "b", "--relation", "R", "-o", "out"]
+    done = dynq(*job, PYTHONPATH=f"{hidden}{os.pathsep}{ROOT}")
+    assert done.returncode == 1
+    assert "pip install 'dynq-cli[spark]'" in done.stderr
+    assert "Traceback" not in done.stderr
