@@ -2,12 +2,19 @@
 
 Arrow imports pandas, where that is installed, when it first makes an array from Python values: a third of a second for
 nothing, since no command uses it but `extract`, whose Spark does. So a process that is this command does without.
+
+It ends at once, too. Taking Python apart first would abort it now and then: threads of Arrow that have read ahead in a
+file that was refused may still have to give back what they read.
 """
 
+import atexit
+import os
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import NoReturn
 
 from dynq_cli.cli.app import main
 
@@ -21,12 +28,17 @@ class _WithoutPandas:
         return None
 
 
-def start() -> int:
-    """Run the command line of this process."""
+def start() -> NoReturn:
+    """Run the command line of this process, and end it."""
     if "extract" not in sys.argv[1:]:
         sys.meta_path.insert(0, _WithoutPandas())
-    return main()
+    code = main()
+    atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # it is closed, or was never there
+            stream.flush()
+    os._exit(code)
 
 
 if __name__ == "__main__":
-    sys.exit(start())
+    start()

@@ -102,7 +102,9 @@ _GLOBAL = ("quiet", "verbose", "log_format")
 
 
 def share(group: TyperGroup) -> None:
-    """Let the global options stand after a command's name, too."""
+    """Let the global options stand after a command's name, too, and after that of a command of a command."""
     shared = [option for option in group.params if option.name in _GLOBAL]
     for command in group.commands.values():
         command.params.extend(shared)
+        if isinstance(command, TyperGroup):
+            share(command)

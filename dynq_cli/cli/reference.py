@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Sequence
+from typing import Any
 
 from typer.core import TyperGroup
 
@@ -43,9 +44,15 @@ def _sections(tree: TyperGroup) -> Iterator[str]:
     # The width is fixed here, because typer would otherwise take that of the terminal.
     root = tree.make_context("dynq", ["--help"], resilient_parsing=True, terminal_width=100)
     yield _section("dynq", tree.get_help(root))
+    yield from _commands(tree, root)
+
+
+def _commands(tree: TyperGroup, around: Any) -> Iterator[str]:
     for name, command in sorted(tree.commands.items()):
-        context = command.make_context(name, [], parent=root, resilient_parsing=True, terminal_width=100)
-        yield _section(f"dynq {name}", command.get_help(context))
+        context = command.make_context(name, [], parent=around, resilient_parsing=True, terminal_width=100)
+        yield _section(context.command_path, command.get_help(context))
+        if isinstance(command, TyperGroup):
+            yield from _commands(command, context)
 
 
 def _section(title: str, text: str) -> str:

@@ -12,8 +12,13 @@ The views over them:
 - `supported`: which plans the engine keeps
 - `layout`: plans to tables, nodes and records; `arena`: the memory that holds them, which `memory` gives
 - `image`: the arena and dictionaries as named arrays, and back
-- `engine`: batches of changes in codes in, results in codes out
-- `ingest`: Arrow rows to such batches; `live`: the queries of a spec, Arrow in and Arrow out
+- `engine`: batches of changes in codes in; `reading`: results in codes out; `positions`: rows by their position
+- `kinds`: what rows of a change log say; `ingest`, `arrow_changes`: Arrow rows to batches of changes
+- `live`: the queries of a spec, Arrow in and Arrow out; `ranked`, `base_rows`: rows by position, and base tables
+- `refused`: why a batch was refused, in words
+- `net`: what changes amount to, and taking them back
+- `difference`, `versions`: what came and went between an engine and one that went back
+- `counted_tree`: the rows of a group in order, with partial sums; no plan uses it yet
 - `check`: every invariant, asserted
 - `installed`: versions of libraries, without importing them
 - `kernels`: the compiled loops, one data structure per module

@@ -147,7 +147,8 @@ def _refuse_long_texts(path: str, metadata: pq.FileMetaData, indices: Collection
             size = column.total_uncompressed_size // max(column.num_values, 1)
             if column.physical_type == "BYTE_ARRAY" and size > _LONGEST:
                 raise RejectedError(
-                    f"{path}: column {column.path_in_schema} has texts of {size:,} bytes; at most {_LONGEST:,} can be read"
+                    f"{path}: column {column.path_in_schema} has texts of {size:,} bytes,"
+                    f" and {_LONGEST:,} is the most that can be read"
                 )
 
 

@@ -2,4 +2,8 @@
 
 - `explain`: what each query of a spec costs to keep, and why
 - `take_in`: change logs into a state, each a version
+- `in_turn`: the order in which logs are applied; `commits`, `pieces`: their rows on the way to the engine
+- `run`: apply what is new in a folder, then write the outputs; `marks`: where their diffs begin
+- `changes`: what came and went, as files that another state can apply
+- `verify`, `recompute`: results by DuckDB beside those that are kept
 """

@@ -28,7 +28,8 @@ _MARK = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 def kept_since(manifest: Manifest) -> int:
     """The oldest version that can be read. O(1)."""
-    return manifest.past[0].version if manifest.past else manifest.snapshot.version
+    oldest = manifest.past[0].version if manifest.past else manifest.snapshot.version
+    return max(oldest, manifest.floor)
 
 
 def version_of(manifest: Manifest, named: str | int) -> int:
@@ -77,6 +78,11 @@ def without_spare(manifest: Manifest) -> Manifest:
     oldest = needed_since(manifest)
     kept = tuple(past for past, end in _ending(manifest) if end > oldest)
     return replace(manifest, past=kept)
+
+
+def pruned(manifest: Manifest) -> Manifest:
+    """A manifest that keeps no version but those that are needed."""
+    return replace(without_spare(manifest), floor=max(manifest.floor, needed_since(manifest)))
 
 
 def _ending(manifest: Manifest) -> list[tuple[PastLog, int]]:

@@ -71,7 +71,8 @@ class Manifest:
     `plans` are the fingerprints of the queries' plans. `made` and `applied` are microseconds since 1970, in UTC.
     `commits` has the last `_commit_version` of each relation, `sources` the batches taken from each source.
     `before` is the version before the last command that applied something, `written` that of the last outputs.
-    `marks` are named versions; `past` are the logs that lead back to the oldest of them, ascending.
+    `marks` are named versions; `past` are the logs that lead back to the oldest of them, ascending. Versions before
+    `floor` were pruned.
     """
 
     number: int
@@ -91,6 +92,7 @@ class Manifest:
     written: int = -1
     marks: Mapping[str, int] = field(default_factory=dict)
     past: tuple[PastLog, ...] = ()
+    floor: int = 0
 
     @property
     def files(self) -> frozenset[str]:
@@ -116,6 +118,8 @@ def read_manifest(directory: Path) -> Manifest:
     try:
         content = path.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
+        if any(directory.glob("snapshot-*")):
+            raise damaged(path, "is missing") from None
         raise NoStateError(
             f"there is no state in {directory}\n  hint: make one with `dynq init SPEC`, or name another with --state"
         ) from None

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from dynq_cli.storage.history import without_spare
+from dynq_cli.storage.history import kept_since, pruned
 from dynq_cli.storage.layout import OURS, PREVIOUS, sync_directory
 from dynq_cli.storage.lock import writing_to
 from dynq_cli.storage.manifest import Manifest, read_manifest, write_manifest
@@ -20,10 +20,11 @@ from dynq_cli.storage.manifest import Manifest, read_manifest, write_manifest
 
 @dataclass(frozen=True)
 class Pruned:
-    """The names of what was removed, and the bytes that this freed."""
+    """The names of what was removed, the bytes that this freed, and the oldest version that is kept."""
 
     removed: tuple[str, ...]
     length: int
+    kept_since: int
 
 
 def prune(directory: Path) -> Pruned:
@@ -31,7 +32,7 @@ def prune(directory: Path) -> Pruned:
     read_manifest(directory)
     with writing_to(directory):
         held = read_manifest(directory)
-        manifest = without_spare(held)
+        manifest = pruned(held)
         if manifest != held:
             write_manifest(directory, replace(manifest, number=manifest.number + 1))
         removed: dict[str, int] = {}
@@ -44,7 +45,7 @@ def prune(directory: Path) -> Pruned:
             removed[entry.name] = entry.stat().st_size
             os.unlink(entry.path)
         sync_directory(directory)
-    return Pruned(tuple(removed), sum(removed.values()))
+    return Pruned(tuple(removed), sum(removed.values()), kept_since(manifest))
 
 
 def spare_files(directory: Path, *needed_by: Manifest) -> Iterator[os.DirEntry[str]]:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynq_cli.errors import DynqError, LockedError, RejectedError, UsageError
 from dynq_cli.storage.history import check_mark, version_of
-from dynq_cli.storage.layout import CURRENT, SPEC, checksum_of, sync_directory, write_new
+from dynq_cli.storage.layout import CURRENT, LOCK, SPEC, checksum_of, sync_directory, write_new
 from dynq_cli.storage.lock import writing_to
 from dynq_cli.storage.manifest import Counts, Manifest, read_manifest
 
@@ -69,6 +69,7 @@ def create_from(spec: StrPath, state: StrPath, load: Callable[[Live], Sequence[A
     try:
         made.chmod(0o777 & ~_umask())
         write_new(made / SPEC, content)
+        write_new(made / LOCK, b"")
         write_plans(made, planned.plans, source.text)
         first_manifest(made, planned, live, checksum_of(content), logs)
         try:

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-
 from tests.crash.runner import Runner
 from tests.crash.scenes import prepare
 

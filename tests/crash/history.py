@@ -1,7 +1,7 @@
 """A small history of change logs, and what each version of it must look like, worked out without dynq.
 
-    history.write(folder)      spec, snapshots and logs as files: CSV, JSON lines, with and without commit versions
-    history.seen[v]            what version v has to show: rows of every query, in plain Python
+history.write(folder)      spec, snapshots and logs as files: CSV, JSON lines, with and without commit versions
+history.seen[v]            what version v has to show: rows of every query, in plain Python
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ outputs:
   - {query: pairs, kind: enum, path: "out/pairs-{version}.jsonl"}
   - {query: names, kind: count, path: "out/names-{version}.txt"}
   - {query: pairs, kind: count, path: out/latest.json}
+  - {query: pairs, kind: diff, path: "out/diff-{version}.jsonl", mark: outputs}
 """
 QUERIES = ("pairs", "names")
 Row = tuple[Any, ...]
@@ -75,13 +76,14 @@ class History:
         self.logs: list[Log] = []
         self.extend(logs)
 
-    init = ["init", "spec.yaml", "--load", "R=R.0.csv", "--load", "S=S.0.csv"]
-    enum = ["enum", "-q", "pairs", "-o", "pairs.jsonl"]
-    inspect = [
-        ["check", "--read-data"],
-        *(["count", "--json", "-q", query] for query in QUERIES),
-        *(["enum", "--json", "-o", "-", "-q", query] for query in QUERIES),
-    ]
+    init = ("init", "spec.yaml", "--load", "R=R.0.csv", "--load", "S=S.0.csv")
+    enum = ("enum", "-q", "pairs", "-o", "pairs.jsonl")
+    diff = ("diff", "-q", "pairs", "--since", "read", "--advance", "-o", "diff.jsonl")
+    inspect = (
+        ("check", "--read-data"),
+        *(("count", "--json", "-q", query) for query in QUERIES),
+        *(("enum", "--json", "-o", "-", "-q", query) for query in QUERIES),
+    )
 
     def extend(self, logs: int) -> None:
         """More logs; names sort in the order of versions."""

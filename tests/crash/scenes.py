@@ -1,8 +1,8 @@
 """Commands to be disturbed, each with a folder to start from and what may be there afterwards.
 
-    strike(runner, scene, prepared, folder, fault)    the command of a scene in a new folder, disturbed
-    verify(runner, scene, folder, ended)              a version before or after, whole; the next command works;
-                                                      outputs are whole, and none is lost or repeated
+strike(runner, scene, prepared, folder, fault)    the command of a scene in a new folder, disturbed
+verify(runner, scene, folder, ended)              a version before or after, whole; the next command works;
+                                                  outputs are whole, and none is lost or repeated
 """
 
 from __future__ import annotations
@@ -10,17 +10,19 @@ from __future__ import annotations
 import json
 import re
 import shutil
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.crash.faults import Fault
-from tests.crash.history import QUERIES, History, Rows
+from tests.crash.history import QUERIES, History, Row, Rows
 from tests.crash.runner import Ended, Runner, Told
 
 HISTORY = History(seed=5, logs=4)
 _BEFORE = 2  # versions that are there when a command is disturbed
+_KINDS = ("pairs", "names", "diff")  # of outputs with a version in their name
 _AT_VERSION = re.compile(r"it is at version (\d+)")
 
 
@@ -50,6 +52,9 @@ SCENES = [
     Scene("apply --atomic", ["apply", "--atomic", *_LOGS], {_BEFORE: _SEEN[_BEFORE], _BEFORE + 1: HISTORY.seen[-1]}),
     Scene("prune", ["prune"], {_BEFORE: _SEEN[_BEFORE]}),
     Scene("enum", HISTORY.enum, {_BEFORE: _SEEN[_BEFORE]}),
+    Scene("diff", HISTORY.diff, {_BEFORE: _SEEN[_BEFORE]}),
+    Scene("mark", ["mark", "here"], {_BEFORE: _SEEN[_BEFORE]}),
+    Scene("unmark", ["unmark", "read"], {_BEFORE: _SEEN[_BEFORE]}, again=3),
     Scene("run", ["run", "logs"], _SEEN),
 ]
 
@@ -59,7 +64,8 @@ def prepare(runner: Runner, folder: Path) -> None:
     for name in ("nothing", "state"):
         (folder / name).mkdir(parents=True)
         HISTORY.write(folder / name)
-    for command in (HISTORY.init, *(["apply", f"logs/{number:05d}"] for number in range(1, _BEFORE + 1))):
+    applies = [["apply", f"logs/{number:05d}"] for number in range(1, _BEFORE + 1)]
+    for command in (HISTORY.init, ["mark", "read"], *applies):
         ended = runner.run(folder / "state", command)
         assert ended.status == 0, ended
 
@@ -74,8 +80,10 @@ def verify(runner: Runner, scene: Scene, folder: Path, ended: Ended) -> None:
     """See the module; `ended` is the disturbed run."""
     is_there = (folder / ".dynq/CURRENT").exists()
     assert is_there or scene.from_nothing
-    taken = take_outputs(folder, scene.shows)
-    look = HISTORY.inspect if is_there else []
+    consumer = Consumer(folder, scene.shows, HISTORY.seen[0])
+    consumer.take()
+    is_done = is_there and _is_done(runner, scene, folder)
+    look = HISTORY.inspect if is_there else ()
     told = iter(runner.run(folder, *look, scene.command, *HISTORY.inspect, ["prune"]).told)
     if is_there:
         version, rows = _seen(told)
@@ -85,16 +93,29 @@ def verify(runner: Runner, scene: Scene, folder: Path, ended: Ended) -> None:
         for said in _AT_VERSION.findall(ended.first.err):
             assert version == int(said)
     again = next(told)
-    assert again.code == (scene.again if is_there else 0), again
+    assert again.code == (scene.again if is_done else 0), again
     assert _seen(told) == (scene.after, scene.shows[scene.after])
     _ok(next(told))
-    taken += take_outputs(folder, scene.shows)
+    consumer.take()
     left = left_behind(folder)
     assert not left, f"what the disturbed command left is still there: {left}"
     if scene.name == "run":
         _ok(runner.run(folder, scene.command).first)
-        taken += take_outputs(folder, scene.shows)
-        once_each(taken, scene.after)
+        consumer.take()
+        consumer.has_all(scene.after)
+
+
+def _is_done(runner: Runner, scene: Scene, folder: Path) -> bool:
+    """Whether the disturbed command did what it was asked to; a diff whose mark has moved is there, whole."""
+    marks = json.loads(_ok(runner.run(folder, ["marks", "--json"]).first))
+    result = folder / "diff.jsonl"
+    if scene.name == "diff":
+        if result.exists():
+            assert changed(_SEEN[0]["pairs"], result.read_text()) == _SEEN[_BEFORE]["pairs"]
+        assert result.exists() or marks["read"] == 0
+    if scene.name == "unmark":
+        return "read" not in marks
+    return True
 
 
 def seen(runner: Runner, folder: Path) -> tuple[int, Rows]:
@@ -118,38 +139,68 @@ def _ok(told: Told) -> str:
     return told.out
 
 
-def rows_of(text: str) -> list[tuple[object, ...]]:
+def rows_of(text: str) -> list[Row]:
     """Rows of JSON lines, sorted."""
     return sorted((tuple(json.loads(line).values()) for line in text.splitlines()), key=repr)
 
 
-def take_outputs(folder: Path, shows: Mapping[int, Rows]) -> list[str]:
-    """Take away, as programs behind an output folder do, what can be seen; each is whole. Names with a version."""
-    result = folder / "pairs.jsonl"
-    if result.exists():
-        assert rows_of(result.read_text()) in [rows["pairs"] for rows in shows.values()]
-    taken = []
-    for path in (folder / "out").glob("[!.]*"):
-        if path.name == "latest.json":
-            latest = json.loads(path.read_text())
-            assert latest["rows"] == sum(row[-1] for row in shows[latest["version"]]["pairs"])
-            continue
-        version = int(path.stem.partition("-")[2])
-        if path.name.startswith("pairs"):
-            assert rows_of(path.read_text()) == shows[version]["pairs"]
+def changed(rows: Sequence[Row], diff: str) -> list[Row]:
+    """What rows with their copies become by a diff, whose every change must be possible."""
+    copies = Counter({row[:-1]: row[-1] for row in rows})
+    for line in diff.splitlines():
+        *row, kind, many = json.loads(line).values()
+        copies[tuple(row)] += many if kind == "insert" else -many
+    assert min(copies.values(), default=0) >= 0
+    return sorted(((*row, many) for row, many in copies.items() if many), key=repr)
+
+
+class Consumer:
+    """Takes outputs away, as programs behind an output folder do. Each that can be seen has to be whole.
+
+    The diffs, one after the other, have to lead from the rows of version 0 to those of the version in their name.
+    """
+
+    def __init__(self, folder: Path, shows: Mapping[int, Rows], start: Rows) -> None:
+        self._folder = folder
+        self._shows = shows
+        self._taken: list[str] = []
+        self._rows = start["pairs"]
+
+    def take(self) -> None:
+        """All that can be seen now."""
+        result = self._folder / "pairs.jsonl"
+        if result.exists():
+            assert rows_of(result.read_text()) in [rows["pairs"] for rows in self._shows.values()]
+        found = {path.name: path for path in (self._folder / "out").glob("[!.]*")}
+        latest = found.pop("latest.json", None)
+        if latest is not None:
+            counted = json.loads(latest.read_text())
+            assert counted["rows"] == sum(row[-1] for row in self._shows[counted["version"]]["pairs"])
+        for name in sorted(found, key=_version_in):
+            self._take(name, found[name].read_text(), self._shows[_version_in(name)])
+            found[name].unlink()
+
+    def _take(self, name: str, text: str, shows: Rows) -> None:
+        assert name not in self._taken, f"{name} came twice"
+        self._taken.append(name)
+        if name.startswith("pairs"):
+            assert rows_of(text) == shows["pairs"]
+        elif name.startswith("names"):
+            assert text == f"{len(shows['names'])}\n"
         else:
-            assert path.read_text() == f"{len(shows[version]['names'])}\n"
-        taken.append(path.name)
-        path.unlink()
-    return taken
+            self._rows = changed(self._rows, text)
+            assert self._rows == shows["pairs"]
+
+    def has_all(self, last: int) -> None:
+        """Each version that has an output has all, and the last version has them."""
+        versions = set(map(_version_in, self._taken))
+        assert last in versions
+        expected = {f"{kind}-{v}." for v in versions for kind in _KINDS}
+        assert {name[: name.index(".") + 1] for name in self._taken} == expected
 
 
-def once_each(taken: Sequence[str], last: int) -> None:
-    """No output came twice, each version that has one has all, and the last version has them."""
-    assert len(set(taken)) == len(taken), f"an output came twice: {sorted(taken)}"
-    versions = {int(name.partition("-")[2].partition(".")[0]) for name in taken}
-    assert last in versions
-    assert set(taken) == {name for v in versions for name in (f"pairs-{v}.jsonl", f"names-{v}.txt")}
+def _version_in(name: str) -> int:
+    return int(name.partition("-")[2].partition(".")[0])
 
 
 def left_behind(folder: Path) -> list[str]:

@@ -15,8 +15,9 @@ import signal
 import sys
 import tempfile
 import time
+from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from tests.crash import faults
 
@@ -38,8 +39,9 @@ def serve() -> None:
 
 def _answer(job: dict[str, Any]) -> dict[str, Any]:
     trace = mmap.mmap(-1, _TRACE)
-    said = [(tempfile.TemporaryFile(), tempfile.TemporaryFile()) for _ in job["commands"]]
-    with tempfile.TemporaryFile("w+") as codes:
+    with ExitStack() as files:
+        said = [[files.enter_context(tempfile.TemporaryFile()) for _ in "oe"] for _ in job["commands"]]
+        codes = files.enter_context(tempfile.TemporaryFile("w+"))
         child = os.fork()
         if not child:
             try:
@@ -49,14 +51,14 @@ def _answer(job: dict[str, Any]) -> dict[str, Any]:
         status = _wait(child, job["kill_after"])
         codes.seek(0)
         ended = [int(code) for code in codes.read().split()]
-    told = []
-    for out, err in said:
-        with out, err:
-            out.seek(0)
-            err.seek(0)
-            told.append([out.read().decode(), err.read().decode()])
+        told = [[_content(file) for file in both] for both in said]
     with trace:
         return {"status": status, "codes": ended, "told": told, "calls": faults.calls_in(trace)}
+
+
+def _content(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode()
 
 
 def _wait(child: int, kill_after: float | None) -> int:
@@ -107,7 +109,8 @@ def _warm_up() -> None:
         os.chdir(folder)
         made = History(0, 4)
         made.write(Path())
-        for command in (made.init, ["apply", "logs"], ["run", "logs"], *made.inspect, ["prune"], made.enum):
+        marks = (["mark", "read"], ["apply", "logs"], made.diff, ["marks", "--json"], ["unmark", "read"])
+        for command in (made.init, *marks, ["run", "logs"], *made.inspect, ["prune"], made.enum):
             app.main([*command, "--quiet"])
         os.chdir(before)
 

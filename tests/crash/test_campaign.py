@@ -10,15 +10,16 @@ from pathlib import Path
 from random import Random
 
 from tests.crash.faults import Fault
-from tests.crash.history import History
+from tests.crash.history import History, Rows
 from tests.crash.runner import Runner
-from tests.crash.scenes import left_behind, once_each, seen, take_outputs
+from tests.crash.scenes import Consumer, left_behind, seen
 
 KILLS = int(os.environ.get("DYNQ_CRASH", "40"))
 PER_STATE = 20
 # About as many calls and seconds as a command takes.
 CALLS = {"init": 35, "apply": 90, "run": 150, "prune": 20, "enum": 18}
 SECONDS = 0.15
+KINDS = ["apply", "apply", "run", "run", "prune", "enum"]
 
 
 class Chain:
@@ -30,7 +31,8 @@ class Chain:
         self._chance = Random(seed)
         self._history = History(seed, 0)
         self._version: int | None = None
-        self._taken: list[str] = []
+        self._shows: dict[int, Rows] = {}
+        self._consumer = Consumer(folder, self._shows, self._history.seen[0])
         folder.mkdir()
         self._history.write(folder)
 
@@ -42,13 +44,13 @@ class Chain:
         assert [told.code for told in done.told] == [0, 0], done
         self._look()
         assert self._version == len(self._history.logs)
-        once_each(self._taken, self._version)
+        self._consumer.has_all(self._version)
         assert not left_behind(self._folder / "out")
         assert not left_behind(self._folder / ".dynq")
 
     def _disturb(self) -> bool:
         """Run some command; whether it was killed."""
-        kind = "init" if self._version is None else self._chance.choice(["apply", "apply", "run", "run", "prune", "enum"])
+        kind = "init" if self._version is None else self._chance.choice(KINDS)
         if kind in ("apply", "run"):
             self._history.extend(self._chance.randrange(3))
             self._history.put(self._folder / "logs", self._history.logs)
@@ -64,14 +66,14 @@ class Chain:
 
     def _look(self) -> None:
         """The state is at a version that was there, or is new, and never an earlier one than before."""
-        shows = dict(enumerate(self._history.seen))
-        self._taken += take_outputs(self._folder, shows)
+        self._shows.update(enumerate(self._history.seen))
+        self._consumer.take()
         if not (self._folder / ".dynq/CURRENT").exists():
             assert self._version is None
             return
         version, rows = seen(self._runner, self._folder)
         assert version >= (self._version or 0)
-        assert rows == shows[version]
+        assert rows == self._shows[version]
         self._version = version
 
 

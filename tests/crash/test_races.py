@@ -17,9 +17,9 @@ import pytest
 
 from dynq_cli.storage.state import open as open_state
 from tests.conftest import ROOT
-from tests.crash.history import History
+from tests.crash.history import History, Rows
 from tests.crash.runner import Runner
-from tests.crash.scenes import once_each, seen, take_outputs
+from tests.crash.scenes import Consumer, seen
 
 REAL_KILLS = 12
 ROWS = 100
@@ -68,9 +68,12 @@ def test_of_two_cron_jobs_one_works_and_the_other_ends_at_once(
             assert str(first.pid) in second.first.err
     finally:
         first.send_signal(signal.SIGCONT)
-    assert first.communicate(timeout=60) and first.returncode == 0
+    first.communicate(timeout=60)
+    assert first.returncode == 0
     assert seen(runner, tmp_path) == (3, history.seen[3])
-    once_each(take_outputs(tmp_path, dict(enumerate(history.seen))), 3)
+    consumer = Consumer(tmp_path, dict(enumerate(history.seen)), history.seen[0])
+    consumer.take()
+    consumer.has_all(3)
 
 
 def test_jobs_that_start_together_apply_everything_once(history: History, runner: Runner, tmp_path: Path) -> None:
@@ -84,13 +87,16 @@ def test_jobs_that_start_together_apply_everything_once(history: History, runner
         assert "Traceback" not in said
     assert codes[0] >= 1
     assert seen(runner, tmp_path) == (3, history.seen[3])
-    once_each(take_outputs(tmp_path, dict(enumerate(history.seen))), 3)
+    consumer = Consumer(tmp_path, dict(enumerate(history.seen)), history.seen[0])
+    consumer.take()
+    consumer.has_all(3)
 
 
 def test_real_processes_that_are_killed_leave_before_or_after(runner: Runner, tmp_path: Path) -> None:
     chance, history = Random(11), History(seed=11, logs=0)
     history.write(tmp_path)
-    version, taken, kills = -1, list[str](), 0
+    shows: dict[int, Rows] = {}
+    consumer, version, kills = Consumer(tmp_path, shows, history.seen[0]), -1, 0
     for turn in range(REAL_KILLS):
         command = ["run", "logs"] if turn % 3 else ["apply", "logs"]
         if version < 0:
@@ -102,7 +108,8 @@ def test_real_processes_that_are_killed_leave_before_or_after(runner: Runner, tm
         child.kill()
         child.communicate()
         kills += child.returncode == -9
-        taken += take_outputs(tmp_path, dict(enumerate(history.seen)))
+        shows.update(enumerate(history.seen))
+        consumer.take()
         if (tmp_path / ".dynq/CURRENT").exists():
             now, rows = seen(runner, tmp_path)
             assert now >= version
@@ -110,8 +117,8 @@ def test_real_processes_that_are_killed_leave_before_or_after(runner: Runner, tm
             version = now
     last = history.init if version < 0 else ["run", "logs"]
     assert runner.run(tmp_path, last, ["run", "logs"]).status == 0
-    taken += take_outputs(tmp_path, dict(enumerate(history.seen)))
-    once_each(taken, len(history.logs))
+    consumer.take()
+    consumer.has_all(len(history.logs))
     assert kills
 
 

@@ -84,10 +84,16 @@ def test_a_file_that_is_gone_is_found(folder: Path, name: str) -> None:
 
 
 def test_where_nothing_is_there_is_no_state(folder: Path, tmp_path: Path) -> None:
-    (folder / "CURRENT").unlink()
-    for place in (folder, tmp_path / "nowhere", folder / "spec.yaml"):
+    (tmp_path / "empty").mkdir()
+    for place in (tmp_path / "empty", tmp_path / "nowhere", folder / "spec.yaml"):
         with pytest.raises(NoStateError, match="there is no state"):
             open(place)
+
+
+def test_a_state_without_its_manifest_is_damaged(folder: Path) -> None:
+    (folder / "CURRENT").unlink()
+    with pytest.raises(DamagedError, match="CURRENT is missing"):
+        open(folder)
 
 
 @pytest.mark.parametrize("swapped", [("snapshot-0001", "snapshot-0002"), ("wal-0001", "wal-0002")])

@@ -42,14 +42,14 @@ def test_what_is_not_in_force_goes_and_the_rest_stays(folder: Path) -> None:
         "wal-0003",
     ]
     done = prune(folder)
-    assert done == Pruned(tuple(gone), sum(len(before[name]) for name in gone))
+    assert done == Pruned(tuple(gone), sum(len(before[name]) for name in gone), kept_since=3)
     # The manifest that keeps fewer logs was written by way of CURRENT.tmp.
     changed = {"CURRENT", "CURRENT.tmp"}
     kept = {name: content for name, content in before.items() if name not in {*gone, *changed}}
     assert {name: content for name, content in files_of(folder).items() if name != "CURRENT"} == kept
     assert small_rows(open(folder)) == small_rows(small_live(4))
     assert open(folder).apply(small_batch(5)) == 5
-    assert prune(folder) == Pruned((), 0)
+    assert prune(folder) == Pruned((), 0, kept_since=4)
 
 
 def test_a_reader_that_is_in_the_midst_goes_on(folder: Path) -> None:
@@ -81,7 +81,7 @@ def test_dying_before_any_step_leaves_a_sound_state_that_can_be_pruned(folder: P
         check(copy, read_data=True)
         assert small_rows(open(copy)) == small_rows(small_live(4))
         prune(copy)
-        assert prune(copy) == Pruned((), 0)
+        assert prune(copy) == Pruned((), 0, kept_since=3)
         if not died:
             break
     assert steps > 8 and not died, "all steps were tried"

@@ -149,3 +149,13 @@ def test_the_change_of_a_result_is_a_change_log_for_another_state(tmp_path: Path
     following.apply(pa.Table.from_pylist(before, pa.schema([pa.field("y", pa.string())])))
     following.apply(log)
     assert result(following, "all") == result(state, "keys")
+
+
+def test_a_version_that_was_pruned_is_not_kept_although_its_log_is_there(tmp_path: Path) -> None:
+    state = small_state(tmp_path, 3)
+    state.mark("second", 2)
+    assert state.counts("pairs", at=0).rows == 0
+    assert prune(tmp_path / "state").kept_since == 2
+    assert state.version_of("second") == 2
+    with pytest.raises(RejectedError, match="version 1 is not kept any more; the oldest is 2"):
+        state.counts("pairs", at=1)

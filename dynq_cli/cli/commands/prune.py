@@ -14,9 +14,9 @@ def prune(
     state: options.State = ".dynq",
     as_json: Annotated[bool, typer.Option("--json", help="Print what was removed as JSON.")] = False,
 ) -> None:
-    """Remove what the version in force does not need: the generation before, and what killed processes left.
+    """Drop the versions that no mark keeps, the generation before, and what killed processes left.
 
-    Results, the ledger and the version in force stay as they are.
+    The version in force, the one before the last apply, those of marks and the ledger stay as they are.
     """
     from dynq_cli.storage.prune import prune as prune_state
 
@@ -26,10 +26,11 @@ def prune(
     if as_json:
         import json
 
-        output.result(json.dumps({"state": state, "removed": pruned.removed, "bytes": pruned.length}))
+        output.result(json.dumps({"state": state, "removed": pruned.removed, "bytes": pruned.length, "kept_since": pruned.kept_since}))
         return
     number = len(pruned.removed)
     if not number:
-        output.note(f"there is nothing to remove from {state}")
+        output.note(f"there is nothing to remove from {state}; versions since {pruned.kept_since} are kept")
         return
-    output.note(f"removed {number:,} file{'' if number == 1 else 's'} from {state}, {pruned.length:,} bytes")
+    removed = f"removed {number:,} file{'' if number == 1 else 's'} from {state}, {pruned.length:,} bytes"
+    output.note(f"{removed}; versions since {pruned.kept_since} are kept")

@@ -3,7 +3,7 @@
 Every kernel is a plain function over arrays, decorated with `cache.kernel` or `cache.bare`, and generic over
 arity and tree shape: nothing is compiled per query. Only this package imports numba.
 
-- `cache`: the decorators and the directory where compiled kernels are kept
+- `cache`, `direct`: the decorators, and the directory where compiled kernels are kept
 - `native`, `entry`: their machine code, called without numba, and how it is made from what numba compiled
 - `codes`: the two codes that are no values
 - `intern`: values in flat bytes to dense ids, and back
@@ -12,7 +12,10 @@ arity and tree shape: nothing is compiled per query. Only this package imports n
 - `table`, `base`: rows of codes with stable ids; base tables, where batches are resolved
 - `groups`: which row of a node belongs to which row above it
 - `update`, `commit`: view trees after a batch; whole commits in one call
-- `enumerate`: results, block by block
-- `prefetch`: asking for memory before it is needed
+- `stages`, `enumerate`: results, block by block
+- `positions`: the row at a position, and the position of a row
+- `dirty`, `dirty_walk`: the part of a result that has changed, marked and gone through
+- `counted_blocks`, `counted_tree`, `counted_search`: rows in order with partial sums: blocks, changing, reading
+- `prefetch`, `lookahead`: asking for memory before it is needed
 - `wide`: 128-bit counts in two lanes
 """

@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable
+from itertools import pairwise
 from pathlib import Path
 
 import pyarrow as pa
@@ -143,7 +144,7 @@ def test_more_new_texts_than_memory_has_room_for_are_an_error_that_changes_nothi
 def laughs() -> str:
     names = "abcdefghi"
     made = ["a: &a [lol, lol, lol, lol, lol, lol, lol, lol, lol]"]
-    made += [f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]" for a, b in zip(names, names[1:], strict=False)]
+    made += [f"{b}: &{b} [{', '.join([f'*{a}'] * 9)}]" for a, b in pairwise(names)]
     return "\n".join(made) + "\n"
 
 
