@@ -70,4 +70,9 @@ def test_what_was_removed_is_told_as_json(capsys: pytest.CaptureFixture[str]) ->
     said = json.loads(capsys.readouterr().out)
     assert "PREVIOUS" in said["removed"] and said["bytes"] > 0
     assert main(["prune", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out) == {"state": ".dynq", "removed": [], "bytes": 0, "kept_since": said["kept_since"]}
+    assert json.loads(capsys.readouterr().out) == {
+        "state": ".dynq",
+        "removed": [],
+        "bytes": 0,
+        "kept_since": said["kept_since"],
+    }

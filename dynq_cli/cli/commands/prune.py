@@ -26,7 +26,11 @@ def prune(
     if as_json:
         import json
 
-        output.result(json.dumps({"state": state, "removed": pruned.removed, "bytes": pruned.length, "kept_since": pruned.kept_since}))
+        output.result(
+            json.dumps(
+                {"state": state, "removed": pruned.removed, "bytes": pruned.length, "kept_since": pruned.kept_since}
+            )
+        )
         return
     number = len(pruned.removed)
     if not number:
