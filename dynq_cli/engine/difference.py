@@ -22,7 +22,7 @@ from dynq_cli.engine.kernels import dirty_walk as w
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.layout import TreeLayout
-from dynq_cli.engine.reading import OverflowedError
+from dynq_cli.engine.reading import OverflowedError, level_above
 
 
 class Changed(NamedTuple):
@@ -168,7 +168,7 @@ class _Side:
     def __init__(self, engine: Engine, tree: TreeLayout, dirty: list[Words | None]) -> None:
         self._arena = a = engine.arena
         self._root = tree.root
-        above = [_above(a.N, tree, node) for node in tree.levels]
+        above = [level_above(a, tree, node) for node in tree.levels]
         children: dict[int, list[int]] = {level: [] for level in range(-1, len(above))}
         for level, up in enumerate(above):
             children[up].append(level)
@@ -236,11 +236,6 @@ class _Side:
             started = True
             if filled:
                 yield out[:, :filled]
-
-
-def _above(nodes: Words, tree: TreeLayout, node: int) -> int:
-    parent = int(nodes[node, f.N_PARENT])
-    return tree.levels.index(parent) if parent in tree.levels else -1
 
 
 def _slots(children: dict[int, list[int]]) -> list[tuple[int, int]]:

@@ -1,6 +1,6 @@
 """A spec's queries kept in memory: Arrow in, Arrow out.
 
-live = Live(spec)
+live = Live(spec, plans)
 live.apply({"orders": table})      one commit, all or nothing
 live.count("q")                    (rows, distinct rows)
 live.enum("q")                     record batches: every distinct row once, `_count` last for bags

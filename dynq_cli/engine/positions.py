@@ -19,8 +19,7 @@ from dynq_cli.engine.engine import Engine
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels import positions as p
 from dynq_cli.engine.kernels.fields import Words
-from dynq_cli.engine.layout import TreeLayout
-from dynq_cli.engine.reading import Reading, record_of
+from dynq_cli.engine.reading import Reading, level_above, record_of
 
 _LANE = 2**64 - 1
 _LARGEST = 2**63 - 1
@@ -49,7 +48,7 @@ class Selection:
         self._tree = tree = engine.layout.trees[query]
         self._places = [tree.places[v] for v in variables]
         self._levels = np.array(tree.levels, np.int64)
-        self._above = np.array([_level_above(engine, tree, node) + 1 for node in tree.levels], np.int64)
+        self._above = np.array([level_above(engine.arena, tree, node) + 1 for node in tree.levels], np.int64)
         self._many = _lanes(engine.count(query)[0])
         self._cursors = np.full((len(tree.levels), p.C_FIELDS), -1, np.int64)
 
@@ -95,12 +94,6 @@ def find(engine: Engine, query: str, row: Mapping[str, int]) -> Found | None:
     levels = np.array(tree.levels, np.int64)
     lo, hi, copies_lo, copies_hi = p.position_of(a.a64, a.a32, a.T, a.N, levels, rows, *many)
     return Found(_number(lo, hi) + 1, _number(copies_lo, copies_hi))
-
-
-def _level_above(engine: Engine, tree: TreeLayout, node: int) -> int:
-    """The level of a node's parent; -1 if that is the root."""
-    parent = int(engine.arena.N[node, f.N_PARENT])
-    return tree.levels.index(parent) if parent in tree.levels else -1
 
 
 def _lanes(number: int) -> tuple[int, int]:

@@ -37,6 +37,12 @@ def record_of(arena: Arena, table: int, row: int) -> int:
     return int(arena.T[table, f.T_ROWS]) + row * int(arena.T[table, f.T_STRIDE])
 
 
+def level_above(arena: Arena, tree: TreeLayout, node: int) -> int:
+    """The level of an output node's parent; -1 if that is the root."""
+    parent = int(arena.N[node, f.N_PARENT])
+    return tree.levels.index(parent) if parent in tree.levels else -1
+
+
 class _Stages(NamedTuple):
     """The arrays of `kernels.stages`."""
 
@@ -88,7 +94,7 @@ class Reading:
             yield from self._nullary(query)
             return
         columns = [tree.places[v] for v in variables]
-        above = [self._level_above(tree, n) for n in tree.levels]
+        above = [level_above(a, tree, n) for n in tree.levels]
         counted = tree.plan.query.semantics == "bag"
         fixed = (
             np.array(tree.levels, np.int64),
@@ -116,10 +122,6 @@ class Reading:
         rows, _ = self.count(query)
         if rows:
             yield np.zeros((0, 1), np.int64), np.array([min(rows, 2**63 - 1)], np.int64)
-
-    def _level_above(self, tree: TreeLayout, node: int) -> int:
-        parent = int(self.arena.N[node, f.N_PARENT])
-        return tree.levels.index(parent) if parent in tree.levels else -1
 
     def copies(self, query: str, row: Mapping[str, int]) -> int:
         """How often the result has the row given by a code per head variable."""

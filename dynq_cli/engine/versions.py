@@ -1,6 +1,7 @@
 """Two versions of one state side by side, and what came and went between them.
 
-    Between(old, new).diff("q")    record batches: a change log that leads from the old result to the new one
+    old = went_back(open, nets, "q")
+    diff(old, new, "q")    record batches: a change log that leads from the old result to the new one
 
 `old` was opened like `new` and then went back: by taking back what the versions since amount to. Reading from it is
 reading the old version. Several marks need one log of changes, and no result is stored for any of them.

@@ -14,7 +14,6 @@ last reveals them, and never writes them again. Paths are relative to the workin
 
 from __future__ import annotations
 
-import fcntl
 import os
 import re
 import stat
@@ -24,13 +23,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from dynq_cli.errors import DynqError, LockedError, RejectedError, UsageError
+from dynq_cli.errors import DynqError, RejectedError, UsageError
 from dynq_cli.io.results.counts import count_form_of, count_text
 from dynq_cli.io.results.forms import form_of
 from dynq_cli.io.results.whole_file import whole_file
 from dynq_cli.session.marks import make_missing, mark_of, marks_of
 from dynq_cli.storage.layout import sync_directory
-from dynq_cli.storage.lock import writing_to
+from dynq_cli.storage.lock import holding, writing_to
 from dynq_cli.storage.state import State, StrPath
 from dynq_cli.storage.state import open as open_state
 
@@ -98,25 +97,10 @@ def run(
 @contextmanager
 def _alone(directory: Path) -> Iterator[None]:
     """Be the only one that runs on a state. Changes may be applied by others between the steps of a run."""
-    with writing_to(directory):  # a writer is met before anything is done
-        file = os.open(directory / RUN_LOCK, os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            holder = os.pread(file, 20, 0).decode("ascii", "replace").strip() or "unknown"
-            raise LockedError(
-                f"another process ({holder}) runs on {directory}; nothing was changed\n"
-                "  hint: run it again when that one has ended"
-            ) from None
-        os.ftruncate(file, 0)
-        os.pwrite(file, str(os.getpid()).encode(), 0)
-        try:
-            yield
-        finally:
-            os.ftruncate(file, 0)
-    finally:
-        os.close(file)
+    with writing_to(directory):
+        pass  # a writer is met before anything is done
+    with holding(directory / RUN_LOCK, f"{directory} is being run on by another process"):
+        yield
 
 
 class _Outputs:
@@ -219,7 +203,9 @@ def _staged(target: Path, version: int) -> Path:
 def _sweep(output: Output, staged: Path) -> None:
     """Remove what killed runs have staged of this output for versions that were never noted."""
     name = re.escape(output.path.replace("{query}", output.query).rpartition("/")[2])
-    left = re.compile(rf"\.{name.replace(re.escape('{version}'), '[0-9]+')}\.[0-9]+{re.escape(_STAGED)}")
+    versioned = name.replace(re.escape("{version}"), "[0-9]+")
+    # What was killed while it was written is still under the name that `whole_file` gave it.
+    left = re.compile(rf"\.{{1,2}}{versioned}\.[0-9]+{re.escape(_STAGED)}(\.[a-z0-9_]+\.tmp)?")
     for entry in os.scandir(staged.parent):
         if entry.name != staged.name and left.fullmatch(entry.name):
             with suppress(OSError):

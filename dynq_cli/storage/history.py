@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.storage.layout import wal_name
-from dynq_cli.storage.manifest import Manifest, PastLog, WalFacts
+from dynq_cli.storage.manifest import Manifest, PastLog
 
 if TYPE_CHECKING:
     from dynq_cli.engine.net import Net
@@ -92,7 +92,10 @@ def _ending(manifest: Manifest) -> list[tuple[PastLog, int]]:
 
 
 def nets_since(directory: Path, manifest: Manifest, version: int) -> Mapping[str, Net]:
-    """What the versions after one amount to, by relation. FileNotFoundError if a writer went on. O(changes since)."""
+    """What the versions after one amount to, by relation. FileNotFoundError if a writer went on.
+
+    O(changes since the snapshot before that version): a log is read from its start, since its checksums are a chain.
+    """
     from dynq_cli.engine.net import joined, plain_net
 
     nets: dict[str, list[Net]] = {}
@@ -108,7 +111,7 @@ def _records(directory: Path, manifest: Manifest, version: int) -> Iterator[Reco
     for past, end in _ending(manifest):
         if end > version:
             path = directory / wal_name(past.generation)
-            yield from _after(version, read_records(path, WalFacts(0, past.seed, 0), past.wal))
+            yield from _after(version, read_records(path, past.start, past.wal))
     path = directory / wal_name(manifest.generation)
     yield from _after(version, read_records(path, no_records(manifest.snapshot), manifest.wal))
 

@@ -1,6 +1,6 @@
 """Looking for damage before it is met: every file of a state against what the manifest says about it.
 
-    check(directory)                    presence, lengths, the spec, both logs' checksums: O(log), not O(state)
+    check(directory)                    presence, lengths, the spec, all logs' checksums: O(logs), not O(state)
     check(directory, read_data=True)    every byte, the generation before too; counts and invariants: O(state)
 
 Either the findings, none of which is damage, or a DamagedError that names every damaged file. It takes no lock: if a
@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -19,7 +20,7 @@ from dynq_cli.errors import DamagedError
 from dynq_cli.storage.layout import CURRENT, PLANS, PREVIOUS, SPEC, checksum_of, snapshot_name, wal_name
 from dynq_cli.storage.ledger import Ledger, verify_ledger
 from dynq_cli.storage.ledger_facts import LEDGER
-from dynq_cli.storage.manifest import Manifest, damaged, parse_manifest, read_manifest
+from dynq_cli.storage.manifest import Manifest, PastLog, damaged, parse_manifest, read_manifest
 from dynq_cli.storage.prune import spare_files
 
 
@@ -79,8 +80,9 @@ def _look(
             damage.append(str(error).partition("\n")[0])
         else:
             found.append(Finding(PREVIOUS, "ok", f"version {kept[1].version}, generation {kept[1].generation}"))
-            for step in _generation(directory, kept[1], read_data) if kept[1].generation != manifest.generation else ():
-                take(step)
+            for step in _generation(directory, kept[1], read_data):
+                if step[0] not in manifest.files:  # else it was looked at already
+                    take(step)
     if read_data and not damage:
         take((snapshot_name(manifest.generation), lambda: _engine(directory, manifest)))
     if len(kept) > 1 or previous is None:
@@ -93,6 +95,8 @@ def _files(directory: Path, manifest: Manifest, read_data: bool) -> Iterator[Ste
     yield SPEC, lambda: _spec(directory, manifest)
     yield PLANS, lambda: _plans(directory, manifest)
     yield from _generation(directory, manifest, read_data)
+    for past in manifest.past:
+        yield wal_name(past.generation), partial(_past, directory, past)
     yield LEDGER, lambda: _ledger(directory, manifest, read_data)
 
 
@@ -130,6 +134,13 @@ def _wal(directory: Path, manifest: Manifest) -> str:
     # All records are checked before the first is given.
     next(read_records(directory / wal_name(manifest.generation), no_records(manifest.snapshot), manifest.wal), None)
     return f"{manifest.wal.changes} changes, {manifest.wal.length} bytes"
+
+
+def _past(directory: Path, past: PastLog) -> str:
+    from dynq_cli.storage.wal import read_records
+
+    next(read_records(directory / wal_name(past.generation), past.start, past.wal), None)
+    return f"{past.wal.changes} changes, {past.wal.length} bytes, kept for versions since {past.version}"
 
 
 def _ledger(directory: Path, manifest: Manifest, read_data: bool) -> str:

@@ -63,6 +63,14 @@ def write_new(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
+def write_at(file: int, place: int, data: bytes) -> None:
+    """Write all of the data from a byte of an open file on."""
+    left = memoryview(data)
+    while left:
+        done = os.pwrite(file, left, place)
+        place, left = place + done, left[done:]
+
+
 def sync_directory(path: Path) -> None:
     """Make the names in a directory durable."""
     directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

@@ -26,6 +26,7 @@ from pathlib import Path
 import xxhash
 
 from dynq_cli.storage.batches import Batch
+from dynq_cli.storage.layout import write_at
 from dynq_cli.storage.ledger_facts import LEDGER, LedgerFacts, index_name
 from dynq_cli.storage.ledger_index import OpenIndex, read_index, write_index
 from dynq_cli.storage.manifest import damaged
@@ -92,7 +93,7 @@ def append_entry(directory: Path, facts: LedgerFacts, entry: Entry) -> LedgerFac
     try:
         os.ftruncate(file, facts.length)
         try:
-            _write_all(file, facts.length, framed)
+            write_at(file, facts.length, framed)
             os.fsync(file)
         except OSError:
             with suppress(OSError):
@@ -120,6 +121,7 @@ class Ledger:
         self._data = _mapped(self._path, facts)
         self._indexes: list[OpenIndex] | None = None
         self._tail: dict[int, list[int]] = {}
+        self._expected: dict[int, list[Entry]] = {}
         self._cached: dict[int, Entry] = {}
 
     def find(self, relation: str, name: str) -> Known | None:
@@ -161,6 +163,11 @@ class Ledger:
             yield entry
             given, stop, expected = given + 1, start, _checksum_before(self._data, start)
 
+    def expect(self, entry: Entry) -> None:
+        """Have lookups find an entry that is not written: that of a version which is only rehearsed."""
+        for key in _keys_of(entry):
+            self._expected.setdefault(key, []).append(entry)
+
     def check(self) -> None:
         """What the first lookup checks: the tail, and that the indexes are there. O(tail)."""
         self._load()
@@ -178,6 +185,7 @@ class Ledger:
     def _with_key(self, key: int) -> Iterator[Entry]:
         """The entries that may be meant, the latest first."""
         indexes = self._load()
+        yield from reversed(self._expected.get(key, []))
         yield from map(self._at, reversed(self._tail.get(key, [])))
         for index in indexes:
             yield from map(self._at, index.offsets(key))
@@ -254,13 +262,6 @@ def _open_to_append(path: Path, facts: LedgerFacts) -> int:
         os.close(file)
         raise damaged(path, "is shorter than was written")
     return file
-
-
-def _write_all(file: int, place: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        done = os.pwrite(file, left, place)
-        place, left = place + done, left[done:]
 
 
 def _mapped(path: Path, facts: LedgerFacts) -> mmap.mmap | bytes:

@@ -63,6 +63,11 @@ class PastLog:
     seed: int
     wal: WalFacts
 
+    @property
+    def start(self) -> WalFacts:
+        """The log before its first record."""
+        return WalFacts(0, self.seed, 0)
+
 
 @dataclass(frozen=True)
 class Manifest:

@@ -167,7 +167,7 @@ class State:
     def counts(self, query: str | None = None, at: str | int | None = None) -> Counts:
         """Result rows under the query's semantics, and distinct ones. O(1), without opening the engine.
 
-        With `at`, a version or mark, of that version: O(changes since).
+        With `at`, a version or mark, of that version: an engine is opened, and goes back (`versions`).
         """
         manifest = read_manifest(self._directory)
         name = query_name(manifest, query)
@@ -247,8 +247,8 @@ class State:
     def diff(self, query: str | None = None, since: str | int | None = None, block: int = 65536) -> Diff:
         """What came and went since a version or mark, by default since before the last `apply`: a change log.
 
-        The old rows with `_change_type` delete, the new ones with insert, of bags with `_count` copies. O(changes
-        since) and the rows that changed, whatever the size of the result.
+        The old rows with `_change_type` delete, the new ones with insert, of bags with `_count` copies. Two engines are
+        opened, one of which goes back (`versions`); then O(rows that changed), whatever the size of the result.
         """
         from dynq_cli.storage.versions import diff_since
 
@@ -290,14 +290,12 @@ class State:
 
     def read_whole(self, opened: Opened, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Rows of an engine's version; UsageError if it moves on before they are all read."""
-        manifest = opened.manifest
+        version = opened.manifest.version
 
         def rows() -> Iterator[pa.RecordBatch]:
             while True:
-                if self._opened is not opened or opened.manifest is not manifest:
-                    raise UsageError(
-                        f"the rows of version {manifest.version} cannot be read on after changes were applied"
-                    )
+                if self._opened is not opened or opened.manifest.version != version:
+                    raise UsageError(f"the rows of version {version} cannot be read on after changes were applied")
                 batch = next(batches, None)
                 if batch is None:
                     return
@@ -344,8 +342,7 @@ class State:
         if self._wrote and self._opened is not None:
             # Whoever is writing now looks after the snapshot too.
             with suppress(LockedError), writing_to(self._directory):
-                if read_manifest(self._directory).number == self._opened.manifest.number:
-                    self._snapshot_if_due(ending=True)
+                self._snapshot_if_due(ending=True)
         self._opened, self._wrote = None, False
 
     def _plans(self) -> Planned:
@@ -387,6 +384,9 @@ class State:
         from dynq_cli.storage.commit import commit_snapshot, snapshot_is_due
 
         assert self._opened is not None
+        # An engine that others have gone on from would take their versions back.
+        if read_manifest(self._directory).number != self._opened.manifest.number:
+            return
         if not snapshot_is_due(self._opened, ending=ending):
             return
         opened, self._opened = self._opened, None

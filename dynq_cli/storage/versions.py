@@ -34,7 +34,8 @@ class Diff(NamedTuple):
 
 
 def live_at(directory: Path, planned: Planned, version: int) -> Live:
-    """The engine of a version. RejectedError if it is not kept. O(changes since)."""
+    """The engine of a version. RejectedError if it is not kept. O(state) at the speed of a checksum, and
+    O(changes since the snapshot before that version)."""
 
     def read(manifest: Manifest) -> Live:
         version_of(manifest, version)

@@ -27,7 +27,7 @@ from numpy.typing import NDArray
 
 from dynq_cli.engine.engine import Changes
 from dynq_cli.engine.net import Net
-from dynq_cli.storage.layout import FORMAT
+from dynq_cli.storage.layout import FORMAT, write_at
 from dynq_cli.storage.manifest import SnapshotFacts, WalFacts, damaged
 
 Values = Mapping[str, tuple[NDArray[np.uint8], NDArray[np.int64]]]
@@ -71,7 +71,7 @@ class LogWriter:
         content = b"".join([listed, *(_padded(a.tobytes()) for a in arrays.values())])
         checksum = _checksum(before.checksum, len(listed), record.version, content)
         header = _HEADER.pack(FORMAT, len(listed), record.version, len(content), checksum)
-        self._call(lambda: _write_all(self._file, before.length, header + content))
+        self._call(lambda: write_at(self._file, before.length, header + content))
         many = sum(map(len, record.batch.values()))
         self.facts = WalFacts(before.length + len(header) + len(content), checksum, before.changes + many)
 
@@ -79,14 +79,20 @@ class LogWriter:
         """Make all records durable; the facts to commit."""
         self._call(lambda: os.fsync(self._file))
         self._committed = self.facts
-        os.close(self._file)
+        self._close()
         return self.facts
 
     def abandon(self) -> None:
-        """Take back what was appended."""
-        with suppress(OSError):
-            os.ftruncate(self._file, self._committed.length)
-        os.close(self._file)
+        """Take back what was appended. Nothing is left to be done where a call has failed."""
+        if self._file >= 0:
+            with suppress(OSError):
+                os.ftruncate(self._file, self._committed.length)
+            self._close()
+
+    def _close(self) -> None:
+        # Closed twice, the number could be that of another file by then.
+        file, self._file = self._file, -1
+        os.close(file)
 
     def _call(self, step: Callable[[], None]) -> None:
         try:
@@ -139,13 +145,6 @@ def _checksum(before: int, listed: int, version: int, content: bytes | memoryvie
 def _padded(data: bytes) -> bytes:
     """Data that ends where an array may begin; spaces, which a JSON text may end with too."""
     return data + b" " * (-len(data) % _ALIGN)
-
-
-def _write_all(file: int, place: int, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        done = os.pwrite(file, left, place)
-        place, left = place + done, left[done:]
 
 
 def _arrays_of(record: Record) -> dict[tuple[str, str, str], NDArray[Any]]:

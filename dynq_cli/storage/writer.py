@@ -16,7 +16,7 @@ from pathlib import Path
 from dynq_cli.engine.codes import Codes
 from dynq_cli.engine.engine import BatchError, Changes
 from dynq_cli.engine.net import look_around
-from dynq_cli.errors import RejectedError
+from dynq_cli.errors import DamagedError, RejectedError
 from dynq_cli.storage.batches import Batch, add_batch
 from dynq_cli.storage.commit import commit_version
 from dynq_cli.storage.layout import wal_name
@@ -49,8 +49,23 @@ class Writer:
         self._opened: Opened | None = None
         self._known: Mapping[str, int] = {}
         self._manifest = read_manifest(directory)
+        self._ledger = Ledger(directory, self._manifest.ledger)
+        if rehearsal:
+            self._load_ledger()
         self._before = self._manifest.version
         self.is_clean = True
+
+    def _load_ledger(self) -> None:
+        """Open all of the ledger now: without the lock, a writer may remove what it has replaced of it."""
+        while True:
+            try:
+                self._ledger.check()
+                return
+            except DamagedError:
+                now = read_manifest(self._directory)
+                if now.number == self._manifest.number:
+                    raise
+                self._manifest, self._ledger = now, Ledger(self._directory, now.ledger)
 
     @property
     def manifest(self) -> Manifest:
@@ -72,8 +87,8 @@ class Writer:
 
     @property
     def ledger(self) -> Ledger:
-        """What was applied up to the version in force."""
-        return Ledger(self._directory, self.manifest.ledger)
+        """What was applied up to the version in force, or that a rehearsal would be at."""
+        return self._ledger
 
     @property
     def version(self) -> int:
@@ -111,34 +126,37 @@ class Writer:
 
     def commit(self, origin: Origin) -> int:
         """Make what was taken a version, durably; its number."""
-        if self._rehearsal:
-            self.opened.manifest = replace(self.opened.manifest, version=self.version + 1)
-            return self.version
-        if self._log is None:
-            self._append(Record(self.version + 1, {}, {}))
-        assert self._log is not None
-        log, self._log = self._log, None
-        self.is_clean = False
-        changes = log.facts.changes - self.opened.manifest.wal.changes
-        wal = log.sync()
-        manifest = self.opened.manifest
         now = time.time_ns() // 1000
-        entry = Entry(version=manifest.version + 1, time=now, logs=tuple(origin.logs), batches=tuple(origin.batches))
+        entry = Entry(version=self.version + 1, time=now, logs=tuple(origin.logs), batches=tuple(origin.batches))
+        manifest = self.opened.manifest
         sources = dict(manifest.sources)
         for batch in origin.batches:
             sources[batch.source] = add_batch(sources.get(batch.source, ()), batch)
         made = replace(
             manifest,
-            wal=wal,
             applied=now,
             commits={**manifest.commits, **origin.commits},
             sources=sources,
             before=self._before,
         )
-        commit_version(self._directory, self.opened, made, entry)
+        if self._rehearsal:
+            self.opened.manifest = replace(made, version=entry.version)
+            self._ledger.expect(entry)
+        else:
+            self._write(made, entry)
+        return self.version
+
+    def _write(self, made: Manifest, entry: Entry) -> None:
+        if self._log is None:
+            self._append(Record(entry.version, {}, {}))
+        assert self._log is not None
+        log, self._log = self._log, None
+        self.is_clean = False
+        changes = log.facts.changes - made.wal.changes
+        commit_version(self._directory, self.opened, replace(made, wal=log.sync()), entry)
+        self._ledger = Ledger(self._directory, self.manifest.ledger)
         self.opened.count_applied(changes)
         self.is_clean = True
-        return self.version
 
     def abandon(self) -> None:
         """Give up the version in the making; what was committed stays."""

@@ -9,7 +9,7 @@ import pytest
 
 from tests.crash.faults import Fault
 from tests.crash.runner import Runner
-from tests.crash.scenes import SCENES, Scene, named, strike, verify
+from tests.crash.scenes import SCENES, Scene, left_behind, named, strike, verify
 
 
 @pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
@@ -32,3 +32,14 @@ def test_a_kill_at_any_step_leaves_before_or_after(
         shutil.rmtree(folder)
 
     runner.each(faults, check)
+
+
+def test_what_a_killed_init_left_goes_with_the_next_one(runner: Runner, prepared: Path, tmp_path: Path) -> None:
+    init = SCENES[0]
+    calls = strike(runner, init, prepared, tmp_path / "undisturbed").calls
+    at = next(at for at, call in enumerate(calls, start=1) if "CURRENT.tmp" in call)
+    killed = tmp_path / "killed"
+    assert strike(runner, init, prepared, killed, Fault("kill", at)).is_killed
+    assert left_behind(killed)
+    assert runner.run(killed, init.command).status == 0
+    assert not left_behind(killed)

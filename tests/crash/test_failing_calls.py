@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -19,7 +20,11 @@ WRITES = ("write", "pwrite")
 def to_try(calls: tuple[str, ...]) -> list[Fault]:
     """Every call fails; of writes, every way to fail."""
     found = []
+    times: Counter[str] = Counter()
     for at, call in enumerate(calls, start=1):
+        times[call] += 1
+        if call.startswith("open") and times[call] > 3 and not ALL_KINDS:
+            continue  # the manifest is read again and again
         found.append(Fault("EIO", at))
         if call.startswith(WRITES) or ALL_KINDS:
             found += [Fault("ENOSPC", at), Fault("short", at)]

@@ -360,3 +360,13 @@ def test_the_tests_notice_when(what: str, tmp_path: Path) -> None:
     )
     noticed = "AssertionError" in run.stderr or "Mismatch" in run.stderr
     assert (run.returncode, noticed) == ((1, True) if line else (0, False)), run.stderr
+
+
+@pytest.mark.parametrize("times", [2, 3, 4])
+def test_deletes_that_add_up_past_63_bits_bring_no_row(times: int) -> None:
+    live = live_of("R: {columns: {x: int64}}", q="SELECT x FROM R WHERE x > 0")
+    gone = pa.table({"x": [1] * times, "_change_type": ["delete"] * times, "_count": [2**63 - 1] * times})
+    with pytest.raises(RejectedError, match="deletes a row that is not there"):
+        live.apply({"R": gone})
+    assert live.count("q") == (0, 0)
+    live._check()

@@ -182,3 +182,24 @@ def test_where_there_is_no_state_there_is_nothing_to_check(tmp_path: Path) -> No
         with pytest.raises(NoStateError):
             act(tmp_path)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("read_data", [False, True])
+def test_logs_that_lead_back_to_a_mark_are_looked_at(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, read_data: bool
+) -> None:
+    state, folder = small_state(tmp_path, 1), tmp_path / "state"
+    state.mark("first")
+    monkeypatch.setattr(commit, "snapshot_is_due", lambda *_, **__: True)
+    for version in (2, 3, 4):
+        state.apply(small_batch(version))
+    log = folder / "wal-0001"
+    assert log.name in {f.file for f in check(folder, read_data=read_data)}
+    content = bytearray(log.read_bytes())
+    content[-9] ^= 1
+    log.write_bytes(content)
+    with pytest.raises(DamagedError, match=log.name):
+        check(folder, read_data=read_data)
+    log.unlink()
+    with pytest.raises(DamagedError, match=f"{log.name} is missing"):
+        check(folder, read_data=read_data)

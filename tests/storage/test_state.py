@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -208,3 +209,41 @@ def test_the_query_and_the_relation_have_to_be_named_where_there_are_several(tmp
     with pytest.raises(UsageError, match="R, S"):
         state.apply(pa.table({"x": [1], "y": ["a"]}))
     assert state.apply(pa.table({"x": [1], "y": ["a"]}), relation="R") == 1
+
+
+def test_a_writer_with_nothing_new_does_not_take_back_what_others_committed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mine = small_state(tmp_path, 1)
+    with open(tmp_path / "state") as other:
+        other.apply(small_batch(2))
+        mine.schema("keys")  # mine has read version 2, and wrote version 1 before
+        other.apply(small_batch(3))
+        monkeypatch.setattr(commit, "snapshot_is_due", lambda *_, **__: True)
+        with mine.writing():
+            pass
+        assert mine.version == 3
+        assert small_rows(mine) == small_rows(small_live(3))
+
+
+def test_a_log_that_cannot_be_written_to_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def nearly_full(file: int, data: bytes, place: int) -> int:
+        if len(data) > 100:  # the lock's few bytes fit
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return write(file, data, place)
+
+    state, write = small_state(tmp_path, 1), os.pwrite
+    monkeypatch.setattr(os, "pwrite", nearly_full)
+    with pytest.raises(DynqError, match="No space left on device; it is at version 1"), state.writing() as writer:
+        writer.take(writer.opened.live.changes(small_batch(2)))
+
+
+def test_marks_do_not_end_the_reading_of_rows(tmp_path: Path) -> None:
+    state = small_state(tmp_path, 3)
+    batches = state.enum("pairs", block=1)
+    first = next(batches)
+    state.mark("here")
+    with open(tmp_path / "state") as other:
+        other.mark("there")
+    state.schema("pairs")
+    assert [first, *batches] == list(state.enum("pairs", block=1))

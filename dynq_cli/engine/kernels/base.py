@@ -150,6 +150,9 @@ def collect(
                 delta[place] += counts[c]
                 first[place] = c
             else:
+                # Past what a number holds the sum would come out as copies that came.
+                if delta[place] < counts[c] - _LARGEST:
+                    return NEGATIVE, np.int64(c), n, skipped
                 delta[place] -= counts[c]
     return OK, np.int64(-1), n, skipped
 
