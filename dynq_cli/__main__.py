@@ -11,11 +11,11 @@ import atexit
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import NoReturn
 
+from dynq_cli.cli import output
 from dynq_cli.cli.app import main
 
 
@@ -34,9 +34,7 @@ def start() -> NoReturn:
         sys.meta_path.insert(0, _WithoutPandas())
     code = main()
     atexit._run_exitfuncs()
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError, ValueError, AttributeError):  # it is closed, or was never there
-            stream.flush()
+    output.flush()
     os._exit(code)
 
 

@@ -209,6 +209,13 @@ def _write_stderr(line: str) -> None:
             print(line, file=sys.stderr, flush=True)
 
 
+def flush() -> None:
+    """Let go of what was printed, where there is someone to take it."""
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError, ValueError, AttributeError):  # it is closed, or was never there
+            stream.flush()
+
+
 def silence_stdout() -> None:
     """Keep the interpreter from complaining at exit about a stdout that nobody reads."""
     with suppress(OSError, ValueError):

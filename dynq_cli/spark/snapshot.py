@@ -108,8 +108,7 @@ class _Extraction:
         )
 
     def run(self) -> Extracted:
-        same = self._batch.start == self._batch.stop
-        if same or self._target.holds(self._batch):
+        if self._is_same_place() or self._target.holds(self._batch):
             return Extracted(self._job.out, self._batch, written=False)
         if self._rejects is not None and self._rejects.is_there():
             raise UsageError(f"--reject-to {self._job.reject_to}: it is there already; name another directory")
@@ -121,9 +120,21 @@ class _Extraction:
             finally:
                 found.close()
 
+    def _is_same_place(self) -> bool:
+        """Whether both snapshots are one. Of two places, files of one length may have been written in one moment."""
+        same = self._batch.start == self._batch.stop
+        return same and self._job.before == self._job.after and self._job.before_form in (None, self._job.form)
+
     def _finish(self, found: Difference) -> Extracted:
         counts = found.counts
         bad = counts.get(BAD, 0)
+        if self._batch.start == self._batch.stop:
+            if counts:
+                raise UsageError(
+                    f"{self._job.before} and {self._job.after} differ, but have the same name, {self._batch.stop}\n"
+                    "  hint: give each moment a name of its own with --before-name and --after-name"
+                )
+            return Extracted(self._job.out, self._batch, written=False)
         if bad and self._rejects is None:
             raise self._rejected(found, bad)
         if bad and self._rejects is not None:

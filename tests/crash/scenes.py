@@ -60,14 +60,16 @@ SCENES = [
 
 
 def prepare(runner: Runner, folder: Path) -> None:
-    """The folders that scenes start from: before `init`, and a state with two generations and an index."""
+    """The folders that scenes start from: before `init`, and a state with two generations, an index and a mark."""
     for name in ("nothing", "state"):
         (folder / name).mkdir(parents=True)
         HISTORY.write(folder / name)
     applies = [["apply", f"logs/{number:05d}"] for number in range(1, _BEFORE + 1)]
-    for command in (HISTORY.init, ["mark", "read"], *applies):
+    (folder / "state/empty").mkdir()
+    for command in (HISTORY.init, ["mark", "read"], *applies, ["run", "empty"]):
         ended = runner.run(folder / "state", command)
         assert ended.status == 0, ended
+    shutil.rmtree(folder / "state/out")  # somebody took them
 
 
 def strike(runner: Runner, scene: Scene, prepared: Path, folder: Path, fault: Fault | None = None) -> Ended:
@@ -80,7 +82,7 @@ def verify(runner: Runner, scene: Scene, folder: Path, ended: Ended) -> None:
     """See the module; `ended` is the disturbed run."""
     is_there = (folder / ".dynq/CURRENT").exists()
     assert is_there or scene.from_nothing
-    consumer = Consumer(folder, scene.shows, HISTORY.seen[0])
+    consumer = Consumer(folder, scene.shows, _SEEN[_BEFORE])
     consumer.take()
     is_done = is_there and _is_done(runner, scene, folder)
     look = HISTORY.inspect if is_there else ()
@@ -157,7 +159,7 @@ def changed(rows: Sequence[Row], diff: str) -> list[Row]:
 class Consumer:
     """Takes outputs away, as programs behind an output folder do. Each that can be seen has to be whole.
 
-    The diffs, one after the other, have to lead from the rows of version 0 to those of the version in their name.
+    The diffs, one after the other, have to lead from the rows at the start to those of the version in their name.
     """
 
     def __init__(self, folder: Path, shows: Mapping[int, Rows], start: Rows) -> None:

@@ -92,7 +92,7 @@ def as_table(relation: Relation, rows: list[Row]) -> pa.Table:
 
 def write_snapshot(folder: Path, relation: Relation, rows: list[Row]) -> str:
     folder.mkdir(parents=True)
-    pq.write_table(as_table(relation, rows), folder / "part-0.parquet")
+    pq.write_table(as_table(relation, rows), folder / f"{folder.name}.parquet")
     return str(folder)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -61,7 +62,7 @@ def save(folder: Path, k: list[Any], n: list[Any] | None = None, **columns: pa.A
         "price": pa.nulls(size, pa.decimal128(20, 4)),
         "name": pa.nulls(size, pa.string()),
     }
-    pq.write_table(pa.table(table | columns), folder / "part-0.parquet")
+    pq.write_table(pa.table(table | columns), folder / f"{folder.name}.parquet")
 
 
 def rows(folder: Path) -> list[dict[str, Any]]:
@@ -235,6 +236,21 @@ def test_a_snapshot_without_changes_is_a_version_and_the_same_one_is_none(tmp_pa
     assert not (tmp_path / "out3").exists()
     applied = apply(tmp_path / "state", tmp_path / "out1", tmp_path / "out2")
     assert [outcome.version for outcome in applied] == [1, 2]
+
+
+def test_snapshots_that_look_alike_are_compared_and_refused_if_they_differ(tmp_path: Path, extract: Extract) -> None:
+    for folder, numbers in (("a", [1, 2]), ("b", [1, 3]), ("c", [2, 1])):
+        save(tmp_path / folder, numbers)
+        (part,) = (tmp_path / folder).iterdir()
+        part = part.rename(part.with_name("part-0.parquet"))
+        os.utime(part, (1_700_000_000, 1_700_000_000))
+    sizes = {(tmp_path / folder / "part-0.parquet").stat().st_size for folder in "abc"}
+    assert len(sizes) == 1
+    with pytest.raises(UsageError, match="differ, but have the same name"):
+        extract(before="a", after="b")
+    assert not extract(before="a", after="c").written
+    assert not (tmp_path / "out").exists()
+    assert extract(before="a", after="b", before_name="2026-01-01", after_name="2026-01-02").written
 
 
 def test_an_unfinished_snapshot_is_refused(tmp_path: Path, extract: Extract) -> None:

@@ -299,7 +299,7 @@ def test_a_cut_or_flipped_file_gives_rows_or_a_refusal(tmp_path: Path, name: str
     """In a process of its own, since a crash would be the finding."""
     form, write = WRITERS[name]
     write(tmp_path / name, pa.Table.from_pylist(ROWS[:300]))
-    seed = random.randrange(2**32)
+    seed = 20240229
     ran = subprocess.run(
         [sys.executable, __file__, str(tmp_path / name), form, str(seed)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
@@ -428,3 +428,4 @@ if __name__ == "__main__":
         damage(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3]))  # type: ignore[arg-type]
     else:
         measure(LogFile(sys.argv[1], sys.argv[2], None))  # type: ignore[arg-type]
+    os._exit(0)  # as the command does: threads of Arrow may still hold what they read of a refused file
