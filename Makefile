@@ -43,7 +43,7 @@ test: $(STAMP) ## lint, then all tests; ends with where the time went
 fuzz: $(STAMP) ## 10,000 random queries against DuckDB, which takes about half an hour
 	@DYNQ_FUZZ=20 $(BIN)/pytest -q tests/engine/test_random_queries.py $(PYTEST_ARGS)
 
-crash: $(STAMP) ## 2,000 kills at random moments, and every way in which every call can fail: about half an hour
+crash: $(STAMP) ## 2,000 kills at random moments, and every way in which every call can fail: a quarter of an hour
 	@DYNQ_CRASH=2000 $(BIN)/pytest -q tests/crash $(PYTEST_ARGS)
 
 docs: $(STAMP) ## regenerate docs/cli.md from the commands' own help

@@ -13,10 +13,9 @@ written to is left so that it opens quickly.
 
 from __future__ import annotations
 
+import errno
 import logging
 import os
-import shutil
-import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
@@ -26,7 +25,7 @@ from typing import TYPE_CHECKING, Any
 
 from dynq_cli.errors import DynqError, LockedError, RejectedError, UsageError
 from dynq_cli.storage.history import check_mark, version_of
-from dynq_cli.storage.layout import CURRENT, LOCK, SPEC, checksum_of, sync_directory, write_new
+from dynq_cli.storage.layout import CURRENT, LOCK, SPEC, checksum_of, write_new
 from dynq_cli.storage.lock import writing_to
 from dynq_cli.storage.manifest import Counts, Manifest, read_manifest
 
@@ -56,6 +55,7 @@ def create_from(spec: StrPath, state: StrPath, load: Callable[[Live], Sequence[A
     from dynq_cli.engine.live import Live
     from dynq_cli.spec.source import read_source
     from dynq_cli.storage.commit import first_manifest
+    from dynq_cli.storage.fresh import whole_directory
     from dynq_cli.storage.plans import plan_spec, write_plans
 
     directory = Path(state)
@@ -64,22 +64,15 @@ def create_from(spec: StrPath, state: StrPath, load: Callable[[Live], Sequence[A
     planned, content = plan_spec(source.text, source.file), source.text.encode()
     live = Live(planned.spec, planned.plans)
     logs = load(live)
-    directory.parent.mkdir(parents=True, exist_ok=True)
-    made = Path(tempfile.mkdtemp(prefix=f"{directory.name}.", suffix=".tmp", dir=directory.parent))
     try:
-        made.chmod(0o777 & ~_umask())
-        write_new(made / SPEC, content)
-        write_new(made / LOCK, b"")
-        write_plans(made, planned.plans, source.text)
-        first_manifest(made, planned, live, checksum_of(content), logs)
-        try:
-            made.replace(directory)
-        except OSError:
+        with whole_directory(directory) as made:
+            write_new(made / SPEC, content)
+            write_new(made / LOCK, b"")
+            write_plans(made, planned.plans, source.text)
+            first_manifest(made, planned, live, checksum_of(content), logs)
+    except OSError as error:
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):  # somebody was quicker
             _refuse_existing(directory)
-            raise
-        sync_directory(directory.parent)
-    except BaseException:
-        shutil.rmtree(made, ignore_errors=True)
         raise
     return State(directory, planned)
 
@@ -96,12 +89,6 @@ def _refuse_existing(directory: Path) -> None:
         )
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise UsageError(f"{directory} is there and not empty; nothing was changed\n  hint: name another directory")
-
-
-def _umask() -> int:
-    mask = os.umask(0o022)
-    os.umask(mask)
-    return mask
 
 
 class State:
@@ -340,9 +327,13 @@ class State:
     def close(self) -> None:
         """Leave the state; if this one wrote to it and opening would take long, write a snapshot first."""
         if self._wrote and self._opened is not None:
-            # Whoever is writing now looks after the snapshot too.
-            with suppress(LockedError), writing_to(self._directory):
-                self._snapshot_if_due(ending=True)
+            try:
+                # Whoever is writing now looks after the snapshot too.
+                with suppress(LockedError), writing_to(self._directory):
+                    if read_manifest(self._directory).number == self._opened.manifest.number:
+                        self._snapshot_if_due(ending=True)
+            except OSError as error:
+                _log.warning("no snapshot could be written to %s: %s", self._directory, error)
         self._opened, self._wrote = None, False
 
     def _plans(self) -> Planned:

@@ -32,12 +32,12 @@ queries:
 def limited(folder: Path, *args: str) -> tuple[subprocess.CompletedProcess[str], int]:
     """Run a command line with little memory; what it took at most, in bytes."""
     code = (
-        "import resource, sys\n"
+        "import atexit, resource\n"
         f"resource.setrlimit(resource.RLIMIT_AS, ({ADDRESSES}, {ADDRESSES}))\n"
-        "from dynq_cli.cli.app import main\n"
-        "code = main(sys.argv[1:])\n"
-        "print(next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')))\n"
-        "sys.exit(code)\n"
+        "from dynq_cli.__main__ import start\n"
+        "status = open('/proc/self/status')\n"
+        "atexit.register(lambda: print(next(line.split()[1] for line in status if line.startswith('VmHWM'))))\n"
+        "start()\n"
     )
     ran = subprocess.run(
         [sys.executable, "-c", code, *args],
