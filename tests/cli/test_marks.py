@@ -142,7 +142,7 @@ def test_status_says_which_versions_are_kept_for_whom_and_what_that_costs(
     capsys.readouterr()
     assert main(["status", "--json"]) == 0
     read = json.loads(capsys.readouterr().out)
-    assert (read["marks"], read["kept_since"], read["needed_since"]) == ({"early": 1, "late": 4}, 0, 1)
+    assert (read["marks"], read["kept_since"], read["needed_since"]) == ({"early": 1, "late": 4}, 1, 1)
     length = sum(path.stat().st_size for path in Path(".dynq").glob("wal-*"))
     assert read["bytes"]["history"] == length > 0, "nothing was applied since the last snapshot"
     assert main(["status"]) == 0
@@ -150,7 +150,7 @@ def test_status_says_which_versions_are_kept_for_whom_and_what_that_costs(
     assert ["mark", "early", "version 1"] in lines
     assert ["mark", "late", "version 4"] in lines
     kept = next(" ".join(line[1:]) for line in lines if line[0] == "kept")
-    assert kept == f"versions since 0, those since 1 for early; the logs of before the snapshot take {length:,} bytes"
+    assert kept == f"versions since 1, those since 1 for early; the logs of before the snapshot take {length:,} bytes"
 
 
 def test_marks_load_nothing_heavy() -> None:
