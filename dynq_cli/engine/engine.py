@@ -11,6 +11,7 @@ engine's business.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -135,6 +136,11 @@ class Engine:
         # A change by key touches the row that goes and the row that comes.
         self._work = [_Work(2 * CHUNK)]
         self._of_relation = {name: self._reached(b) for name, b in layout.bases.items()}
+        # By relation the tables that its rows reach, each with the number of leaves they reach it from.
+        self._paths = {
+            name: Counter(table for leaf in b.leaves for table in layout.leaf_paths[leaf.node])
+            for name, b in layout.bases.items()
+        }
         self.arena = arena or Arena(layout.tables.copy(), layout.nodes)
         self._reading = Reading(layout, self.arena)
         if arena is not None:
@@ -213,9 +219,8 @@ class Engine:
     def _run_commits(self, layout: BaseLayout, changes: Changes, start: int, ends: Codes) -> None:
         a, w, many = self.arena, self._work[0], int(ends[-1]) - start
         a.reserve(layout.table, many)
-        for leaf in layout.leaves:
-            for table in self.layout.leaf_paths[leaf.node]:
-                a.reserve(table, many)
+        for table, leaves_above in self._paths[layout.relation.name].items():
+            a.reserve(table, many * leaves_above)
         leaves, trees = self._of_relation[layout.relation.name]
         reason, at, applied, skipped = run_commits(
             a.a64,

@@ -14,6 +14,8 @@ from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.query.compile import compile_spec
 from dynq_cli.spec.load import parse_spec
+from tests.engine.random_queries import random_case
+from tests.engine.random_runs import failure
 
 SPEC = """
 version: 1
@@ -99,3 +101,20 @@ def test_ends_that_do_not_ascend_to_the_number_of_rows_are_refused(ends: list[in
     with pytest.raises(UsageError, match="ascend"):
         live.apply_commits("R", pa.table({"a": [1, 2], "b": [1, 2]}), np.array(ends, np.int64))
     assert live.count("joined") == (0, 0)
+
+
+def test_a_change_that_reaches_a_table_from_two_leaves_finds_room_for_both() -> None:
+    text = SPEC.split("queries:")[0] + 'queries:\n  both: {rule: "both(x, y) :- R(x, y), R(y, x)"}\n'
+    spec = parse_spec(text, "spec")
+    for ends in ([*range(1, 41)], [40]):
+        live = Live(spec, {name: plan_query(q, spec) for name, q in compile_spec(spec).items()})
+        live.apply_commits("R", pa.table({"a": list(range(40)), "b": list(range(100, 140))}), ends)
+        live._check()
+        assert live.test("both", {"x": 1, "y": 2}) == 0
+        live.apply({"R": pa.table({"a": [100], "b": [0]})})
+        assert live.count("both") == (2, 2)
+
+
+def test_seed_374_of_the_random_queries_ends() -> None:
+    """A table was filled to its last slot there, and looking for a row that it does not have went on for ever."""
+    assert failure(random_case(374, 8)) == ""
