@@ -60,6 +60,7 @@ def check_table(arena: Arena, table: int) -> None:
     row = arena.T[table]
     live = rows_of(arena, table)
     assert len(live) == row[f.T_LIVE], "live rows are those in slots"
+    assert 3 * len(live) <= 2 * (int(row[f.T_MASK]) + 1), "a third of the slots is free, so that probing ends"
     free, at = set(), int(row[f.T_FREE])
     arity = int(row[f.T_ARITY])
     while at >= 0:
