@@ -8,31 +8,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
-import dynq_cli
 from dynq_cli.cli.app import main
 from tests.conftest import ROOT
 
 HEAVY = ("numba", "pyarrow", "duckdb", "sqlglot", "yaml", "lark")
-SPEC = """\
-version: 1
-relations:
-  R: {columns: {x: int64, y: int64}}
-queries:
-  bag: {sql: "SELECT x FROM R"}
-  set: {sql: "SELECT DISTINCT x FROM R"}
-"""
-
-
-@pytest.fixture(autouse=True)
-def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv("DYNQ_STATE", raising=False)
-    Path("spec.yaml").write_text(SPEC)
-    with dynq_cli.create("spec.yaml") as view:
-        view.apply({"R": pa.table({"x": [1, 1, 2], "y": [5, 6, 5]})})
+pytestmark = pytest.mark.usefixtures("bag_and_set")
 
 
 def test_version_counts_and_sizes_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
