@@ -1,0 +1,112 @@
+"""What the engine keeps for a query: plain view trees, and relations that their results fill.
+
+A free-connex equi-join is one tree over the spec's relations. Any other query becomes several steps, each of which
+uses what the ones before it keep:
+
+    Tree      a plain view tree (free-connex, no comparison between atoms, no aggregate) over relations
+    Derived   a relation that nobody writes to: it holds what the results of trees amount to
+
+The last step is a tree with the query's own name, from which its result is read. Within a commit, what came and went
+in the result of a tree (see `engine.difference`) is the change of the relations it feeds, so a step costs what has
+changed in the one before it, and a derived relation takes the space of its rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from dynq_cli.plan.plan import Plan
+from dynq_cli.query.normal_form import Aggregate, Comparison
+from dynq_cli.spec.model import Column, Relation
+
+
+@dataclass(frozen=True)
+class Feed:
+    """Rows of a tree's result on their way into a relation.
+
+    `columns` are variables of the tree: one per column that the relation takes in. Rows that do not satisfy every
+    comparison of `where` stay out; each of the others counts `sign` times its multiplicity. `where` may use
+    variables of the tree that are no column.
+    """
+
+    tree: str
+    columns: tuple[str, ...]
+    sign: Literal[1, -1] = 1
+    where: tuple[Comparison, ...] = ()
+
+
+@dataclass(frozen=True)
+class Measure:
+    """An aggregate of the rows of a group.
+
+    `factors` are, for each monomial of the aggregate, the columns taken in that hold its factors; `value` is the one
+    that MIN, MAX and COUNT(DISTINCT) look at. A decimal of more than 18 digits comes as two columns, `high` and `low`
+    of the name given here.
+    """
+
+    aggregate: Aggregate
+    factors: tuple[tuple[str, ...], ...] = ()
+    value: str = ""
+
+
+@dataclass(frozen=True)
+class Groups:
+    """The relation has one row per group instead of what is taken in: `keys`, then a column or two per measure.
+
+    `inputs` are the columns taken in, by name, as the feeds give them: the keys first. With `one_row` there is a row
+    also while nothing is taken in.
+    """
+
+    inputs: tuple[Column, ...]
+    keys: tuple[str, ...]
+    measures: tuple[Measure, ...]
+    one_row: bool = False
+
+
+@dataclass(frozen=True)
+class Derived:
+    """A relation made from the results of trees that stand before it.
+
+    Without `groups` it is the multiset of the rows that its feeds give. `columns` is what expressions over it can
+    name: those of the relation, with each pair `high`, `low` as one decimal. `budget` is the number of rows that it
+    may have, if the query says one.
+    """
+
+    relation: Relation
+    columns: tuple[Column, ...]
+    feeds: tuple[Feed, ...]
+    groups: Groups | None = None
+    budget: int | None = None
+
+
+@dataclass(frozen=True)
+class Tree:
+    name: str
+    plan: Plan
+
+
+Step = Tree | Derived
+
+
+@dataclass(frozen=True)
+class Program:
+    """The steps in which a query is kept; the last is its tree."""
+
+    steps: tuple[Step, ...]
+
+    @property
+    def result(self) -> Plan:
+        last = self.steps[-1]
+        assert isinstance(last, Tree)
+        return last.plan
+
+
+def high(name: str) -> str:
+    """The column of the upper part of a wide decimal: its digits without the point, divided by 2^62, rounded down."""
+    return f"{name}.high"
+
+
+def low(name: str) -> str:
+    """The column of the rest, 0 … 2^62 - 1. Both are NULL where the decimal is; (high, low) orders like it."""
+    return f"{name}.low"
