@@ -32,10 +32,10 @@ lint: $(STAMP) ## ruff and mypy --strict
 	  { echo "some files are not formatted: run $(BIN)/ruff format $(SOURCES)"; exit 1; }
 	@$(BIN)/mypy
 
-test: $(STAMP) ## lint, then all tests; ends with where the time went
+test: $(STAMP) ## lint, then all tests on all cores; ends with where the time went
 	@begin=$$(date +%s%N); \
 	$(MAKE) --no-print-directory lint; linted=$$(date +%s%N); \
-	status=0; $(BIN)/pytest --durations=15 $(PYTEST_ARGS) || status=$$?; tested=$$(date +%s%N); \
+	status=0; $(BIN)/pytest --numprocesses=auto --dist=loadgroup --durations=15 $(PYTEST_ARGS) || status=$$?; tested=$$(date +%s%N); \
 	printf 'time: lint %d ms, tests %d ms\n' \
 	  $$(( (linted - begin) / 1000000 )) $$(( (tested - linted) / 1000000 )); \
 	exit $$status

@@ -14,6 +14,17 @@ ROOT = Path(__file__).parent.parent
 Dynq = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
+# Folders whose tests share something that takes long to make: one process runs all of them.
+TOGETHER = ("spark", "crash")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        folder = item.path.parent.name
+        if folder in TOGETHER:
+            item.add_marker(pytest.mark.xdist_group(folder))
+
+
 @pytest.fixture(scope="session")
 def root() -> Path:
     return ROOT
