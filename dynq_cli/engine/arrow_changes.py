@@ -8,9 +8,9 @@ import numpy as np
 import pyarrow as pa
 
 from dynq_cli.engine import kinds as k
+from dynq_cli.engine.changes import Changes
 from dynq_cli.engine.codes import Codes
 from dynq_cli.engine.dictionary import Dictionaries
-from dynq_cli.engine.engine import Changes
 from dynq_cli.engine.ingest import RowError, encode_rows, operations
 from dynq_cli.engine.kernels.fields import Bytes
 from dynq_cli.engine.layout import BaseLayout

@@ -16,7 +16,6 @@ from dynq_cli.engine.codes import arrow_type, decode
 from dynq_cli.engine.engine import BLOCK
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.live import Live
-from dynq_cli.errors import UsageError
 from dynq_cli.spec.model import Relation
 
 
@@ -31,9 +30,7 @@ def base_rows(live: Live, relation: str, block: int = BLOCK) -> Iterator[pa.Reco
 
     Changes applied before all are read may or may not be seen.
     """
-    if relation not in live.layout.bases:
-        raise UsageError(f"no relation {relation} in the spec; there is {', '.join(live.layout.bases)}")
-    base = live.layout.bases[relation]
+    base = live.base(relation)
     schema = base_schema(base.relation)
     places = [(c, base.order.index(c.name)) for c in base.relation.columns]
     start = 0

@@ -14,15 +14,15 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.engine import BLOCK, Engine
-from dynq_cli.engine.kernels import dirty as d
 from dynq_cli.engine.kernels import dirty_walk as w
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.layout import TreeLayout
-from dynq_cli.engine.reading import OverflowedError, level_above
+from dynq_cli.engine.reading import OverflowedError
+from dynq_cli.engine.side import Side, codes_of, copies_of
 
 
 class Changed(NamedTuple):
@@ -60,8 +60,10 @@ def differences(old: Engine, new: Engine, query: str, variables: list[str], bloc
     for side, is_insert in ((old, False), (new, True)):
         if not side.count(query)[0]:
             continue
-        for rows in _Side(side, tree, sides.dirty).combinations(block):
-            here, there = _copies(side, tree, rows), _copies(*sides.opposite(is_insert, rows))
+        read = Side(side.arena, tree)
+        read.mark(sides.dirty)
+        for rows in read.combinations(block):
+            here, there = copies_of(side.arena, tree, rows), copies_of(*sides.opposite(is_insert, rows))
             came = np.zeros(len(here), np.int64)
             if is_set or is_insert:
                 # What is on both sides was seen from the old one.
@@ -71,7 +73,7 @@ def differences(old: Engine, new: Engine, query: str, variables: list[str], bloc
             for sign, many in ((is_insert, gone), (not is_insert, came)):
                 kept = np.flatnonzero(many)
                 if len(kept):
-                    yield Changed(sign, _codes(side, tree, rows[:, kept], variables), many[kept])
+                    yield Changed(sign, codes_of(side.arena, tree, rows[:, kept], variables), many[kept])
 
 
 def _nullary(before: int, after: int, is_set: bool) -> Iterator[Changed]:
@@ -120,9 +122,9 @@ class _Changes:
         self._twins[level] = twins[:, 0], twins[:, 1]
         return changed[~np.isin(changed, twins)]
 
-    def opposite(self, on_new_side: bool, rows: Words) -> tuple[Engine, TreeLayout, Words]:
+    def opposite(self, on_new_side: bool, rows: Words) -> tuple[Arena, TreeLayout, Words]:
         """The other side, and the ids that combinations of rows have there."""
-        other = self._old if on_new_side else self._new
+        other = (self._old if on_new_side else self._new).arena
         if not self._twins:
             return other, self._tree, rows
         there = rows.copy()
@@ -142,107 +144,3 @@ def _keys(engine: Engine, table: int, rows: Words, positions: list[int]) -> dict
     places = a.T[table, f.T_ROWS] + rows * a.T[table, f.T_STRIDE]
     codes = a.a64[places[:, None] + np.array(positions, np.int64)]
     return {code.tobytes(): i for i, code in enumerate(codes)}
-
-
-def _copies(engine: Engine, tree: TreeLayout, rows: Words) -> Words:
-    a = engine.arena
-    many = np.empty(rows.shape[1], np.int64)
-    frontier = np.array(tree.frontier, np.bool_)
-    if not w.copies_of(a.a64, a.a32, a.T, a.N, np.array(tree.levels, np.int64), frontier, rows, many):
-        raise OverflowedError
-    return many
-
-
-def _codes(engine: Engine, tree: TreeLayout, rows: Words, variables: list[str]) -> Words:
-    a = engine.arena
-    codes = np.empty((len(variables), rows.shape[1]), np.int64)
-    for i, variable in enumerate(variables):
-        place = tree.places[variable]
-        w.gather(a.a64, a.T, a.N, tree.levels[place.level], place.position, rows[place.level], codes[i])
-    return codes
-
-
-class _Side:
-    """One engine with the marks of what is dirty in it; see `kernels.dirty` for the arrays."""
-
-    def __init__(self, engine: Engine, tree: TreeLayout, dirty: list[Words | None]) -> None:
-        self._arena = a = engine.arena
-        self._root = tree.root
-        above = [level_above(a, tree, node) for node in tree.levels]
-        children: dict[int, list[int]] = {level: [] for level in range(-1, len(above))}
-        for level, up in enumerate(above):
-            children[up].append(level)
-        self._roots = len(children[-1])
-        self._order = np.array([children[up].index(level) for level, up in enumerate(above)], np.int64)
-        self._slots = np.array(_slots(children), np.int64)
-        self._below = np.array([child for level in children for child in children[level]], np.int64)
-        self._L = np.zeros((len(above), d.L_FIELDS), np.int64)
-        rows = groups = 0
-        place = self._roots
-        for level, node in enumerate(tree.levels):
-            self._L[level, [d.L_NODE, d.L_ROWS, d.L_GROUPS, d.L_ABOVE]] = node, rows, groups, above[level]
-            self._L[level, [d.L_FRONTIER, d.L_BELOW, d.L_MANY]] = tree.frontier[level], place, len(children[level])
-            rows += int(a.T[a.N[node, f.N_TABLE], f.T_USED])
-            groups += int(a.T[a.N[node, f.N_GROUP], f.T_USED])
-            place += len(children[level])
-        # Zeros that nobody touches cost addresses, not memory.
-        self._marks, self._groups = np.zeros(rows, np.int8), np.zeros(groups, np.int8)
-        self._links, self._heads = np.zeros((rows, 2), np.int32), np.zeros((groups, 3), np.int32)
-        self._mark(dirty)
-
-    def _mark(self, dirty: list[Words | None]) -> None:
-        a, L, marks, links, heads = self._arena, self._L, self._marks, self._links, self._heads
-        for level, rows in enumerate(dirty):
-            if rows is not None:
-                d.start(a.a64, a.a32, a.T, a.N, L, level, rows, marks, links, heads)
-        d.climb(a.a64, a.a32, a.T, a.N, L, marks, links, heads)
-        d.judge(a.a32, a.T, a.N, L, self._below, marks, links, heads, self._groups)
-        many = d.ask(a.a32, a.T, a.N, L, self._below, self._root, self._roots, marks, links, heads, self._groups)
-        self._lists, self._ends = np.empty(int(many), np.int64), np.empty(int(many), np.int64)
-        d.list_clean(a.a32, a.T, a.N, L, marks, heads, self._lists, self._ends)
-
-    def combinations(self, block: int) -> Iterator[Words]:
-        """The rows of all levels, by level, of every combination that has a dirty row."""
-        a, n = self._arena, len(self._L)
-        current, cursor = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        modes, choices = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
-        modes[0] = d.DIRTY
-        out: NDArray[np.int64] = np.empty((n, block), np.int64)
-        more, started = True, False
-        while more:
-            filled, more = w.walk(
-                a.a32,
-                a.T,
-                a.N,
-                self._L,
-                self._below,
-                self._order,
-                self._slots,
-                self._root,
-                self._roots,
-                self._marks,
-                self._links,
-                self._heads,
-                self._groups,
-                self._lists,
-                self._ends,
-                current,
-                modes,
-                choices,
-                cursor,
-                started,
-                out,
-            )
-            started = True
-            if filled:
-                yield out[:, :filled]
-
-
-def _slots(children: dict[int, list[int]]) -> list[tuple[int, int]]:
-    """The wheels of the walk: the rows of each level, and before the children of a row the choice of one."""
-    slots = [(-1, 1)]
-    for level in range(len(children) - 1):
-        slots.append((level, 0))
-        if children[level]:
-            slots.append((level, 1))
-    return slots

@@ -6,20 +6,28 @@
     copies(query)   the multiplicity of one row, O(1)
 
 A batch that is refused leaves everything as it was. Codes in, codes out: what a code means is not the
-engine's business.
+engine's business; where a derived relation needs to know, it asks `meaning`.
+
+A commit goes through the steps of the layout in their order. A tree takes over what happened to the relations below
+it; what came and went in its result is passed on to the relations that it feeds; a derived relation is resolved like
+one that a batch changes, and the trees after it see that.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynq_cli.engine.arena import Arena
+from dynq_cli.engine.changes import BatchError, Changes, Codes
 from dynq_cli.engine.check import check_engine
+from dynq_cli.engine.check_derived import check_derived
+from dynq_cli.engine.delta import deltas
+from dynq_cli.engine.feeding import DerivedError, Rows, Sink, changes_of, outflows
 from dynq_cli.engine.kernels import base, update
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.commit import run_commits
@@ -27,75 +35,19 @@ from dynq_cli.engine.kernels.groups import start_row
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.kernels.table import find_or_insert
 from dynq_cli.engine.layout import BaseLayout, Layout, TreeLayout
+from dynq_cli.engine.lossless import CodeError
+from dynq_cli.engine.meaning import Meaning
 from dynq_cli.engine.reading import BLOCK, OverflowedError, Reading, record_of
+from dynq_cli.plan.program import Derived
+from dynq_cli.query.scalar import ScalarError
 
-__all__ = ["BLOCK", "BatchError", "Changes", "Engine", "OverflowedError"]
+__all__ = ["BLOCK", "BatchError", "Changes", "DerivedError", "Engine", "OverflowedError"]
 
-Codes = NDArray[np.int64]
 CHUNK = 8192
+# Rows that a derived relation may have if the query does not say: as many, or so many times the rows of the base.
+LEAST_BUDGET, BUDGET_PER_ROW = 1_000_000, 20
 # Room for a commit's rows of one relation that is kept for the next commit: at most 36 MB.
 MOST_KEPT = 1 << 20
-_NO_VALUES = np.zeros((1, 1), np.int64)
-_NO_FILTERS = np.ones((1, 1), np.bool_)
-
-
-@dataclass(frozen=True)
-class Changes:
-    """Changes of one relation: a row of codes, an operation and a number of copies each.
-
-    Codes are in the base table's column order. `computed` and `passes` have a column per computed
-    value and per filter of the relation's leaves; they matter for changes that bring a row.
-    """
-
-    codes: Codes
-    ops: NDArray[np.int8]
-    counts: Codes
-    computed: Codes = field(default_factory=lambda: _NO_VALUES)
-    passes: NDArray[np.bool_] = field(default_factory=lambda: _NO_FILTERS)
-
-    def __len__(self) -> int:
-        return len(self.ops)
-
-    @property
-    def may_miss(self) -> bool:
-        """Whether its deletes are skipped where there is nothing to delete."""
-        return bool((self.ops >= f.MAY_DELETE).any())
-
-    def part(self, start: int, stop: int) -> Changes:
-        """Changes start … stop."""
-        return self.only(slice(start, stop))
-
-    def only(self, rows: slice | NDArray[np.int64] | NDArray[np.bool_]) -> Changes:
-        """Some of the changes, in the order given."""
-        computed = self.computed if self.computed is _NO_VALUES else self.computed[rows]
-        passes = self.passes if self.passes is _NO_FILTERS else self.passes[rows]
-        return Changes(self.codes[rows], self.ops[rows], self.counts[rows], computed, passes)
-
-    @staticmethod
-    def joined(several: Sequence[Changes]) -> Changes:
-        """Changes of one relation, one after the other."""
-        if len(several) == 1:
-            return several[0]
-        computed = _NO_VALUES
-        if several[0].computed is not _NO_VALUES:
-            computed = np.concatenate([c.computed for c in several])
-        passes = _NO_FILTERS
-        if several[0].passes is not _NO_FILTERS:
-            passes = np.concatenate([c.passes for c in several])
-        codes, ops = np.concatenate([c.codes for c in several]), np.concatenate([c.ops for c in several])
-        return Changes(codes, ops, np.concatenate([c.counts for c in several]), computed, passes)
-
-
-class BatchError(Exception):
-    """A batch that cannot be: `reason` of fields.py, the change at fault, and, of a sequence of
-    commits, how many hold."""
-
-    def __init__(self, relation: str, reason: int, change: int, applied: int | None = None) -> None:
-        super().__init__(f"{relation}: change {change}: reason {reason}")
-        self.relation = relation
-        self.reason = reason
-        self.change = change
-        self.applied = applied
 
 
 @dataclass
@@ -124,8 +76,9 @@ class _Work:
 
 
 class Engine:
-    def __init__(self, layout: Layout, arena: Arena | None = None) -> None:
+    def __init__(self, layout: Layout, meaning: Meaning, arena: Arena | None = None) -> None:
         self.layout = layout
+        self._meaning = meaning
         self.lists = layout.lists
         # Deletes that could miss and did, since the engine is there.
         self.skipped = 0
@@ -141,7 +94,15 @@ class Engine:
             name: Counter(table for leaf in b.leaves for table in layout.leaf_paths[leaf.node])
             for name, b in layout.bases.items()
         }
-        self.arena = arena or Arena(layout.tables.copy(), layout.nodes)
+        self._sinks: dict[str, Sink] = {n: Rows(n, len(d.relation.columns)) for n, d in layout.derived.items()}
+        self._outflows = outflows(layout, self._sinks, meaning)
+        # Relations whose changes go on to others: each commit has to be seen by itself.
+        self._feeding = {n for n, b in layout.bases.items() if any(leaf.query in self._outflows for leaf in b.leaves)}
+        self._leaves = {
+            name: [(n, leaf.node) for n, b in layout.bases.items() for leaf in b.leaves if leaf.query == name]
+            for name in layout.trees
+        }
+        self.arena = arena or Arena(layout.tables.copy(), layout.nodes.copy())
         self._reading = Reading(layout, self.arena)
         if arena is not None:
             return
@@ -149,6 +110,7 @@ class Engine:
             self.arena.reserve(table, 1)
         for tree in layout.trees.values():
             self._start_root(tree)
+        self._go_through({})
 
     def _reached(self, base_: BaseLayout) -> tuple[Codes, Codes]:
         """The leaves on a relation, and first and last node of the trees they are in."""
@@ -167,33 +129,81 @@ class Engine:
         """One commit: all changes or none. Raises BatchError with nothing changed."""
         if len(batch) == 1:
             ((relation, changes),) = batch.items()
-            if 0 < len(changes) <= CHUNK:
+            if 0 < len(changes) <= CHUNK and relation not in self._feeding:
                 self._run_commits(self.layout.bases[relation], changes, 0, np.array([len(changes)], np.int64))
                 return
-        resolved: list[_Resolved] = []
+        resolved: dict[str, _Resolved] = {}
         for relation, changes in batch.items():
             try:
-                resolved.append(self._resolve(self.layout.bases[relation], changes, self._room(len(resolved), changes)))
+                room = self._room(len(resolved), changes)
+                resolved[relation] = self._resolve(self.layout.bases[relation], changes, room)
             except BatchError:
-                for earlier in resolved:
+                for earlier in resolved.values():
                     self._revert(earlier)
                 raise
-        for r in resolved:
-            for leaf in r.base.leaves:
-                self._update_leaf(leaf.node, r)
+        self._go_through(resolved)
+
+    def _go_through(self, resolved: dict[str, _Resolved]) -> None:
+        """All steps, from what happened to relations that are written to."""
+        for step in self.layout.steps:
+            if isinstance(step, Derived):
+                self._derive(step, resolved)
+            else:
+                self._update_tree(step.name, resolved)
         a = self.arena
-        for tree in self.layout.trees.values():
-            done = update.propagate(
-                a.a64, a.a32, a.T, a.N, self.lists, tree.first, tree.stop, self._before, self._after
-            )
-            if done != f.OK:
-                raise OverflowedError
-        for r in resolved:
+        for r in resolved.values():
             for leaf in r.base.leaves:
                 update.release_leaf(
                     a.a64, a.a32, a.T, a.N, self.lists, leaf.node, r.base.table, r.touched, r.old, r.new, r.n
                 )
             base.forget(a.a64, a.T, r.base.table, r.touched, r.new, r.n)
+
+    def _update_tree(self, name: str, resolved: Mapping[str, _Resolved]) -> None:
+        """A tree takes over what happened below it, and passes on what that does to its result."""
+        leaves = [(node, resolved[relation]) for relation, node in self._leaves[name] if relation in resolved]
+        if not leaves:
+            return
+        a, tree, outflow = self.arena, self.layout.trees[name], self._outflows.get(name)
+        before = self.count(name)[0] if outflow else 0
+        for node, r in leaves:
+            self._update_leaf(node, r)
+        done = update.propagate(a.a64, a.a32, a.T, a.N, self.lists, tree.first, tree.stop, self._before, self._after)
+        if done != f.OK:
+            raise OverflowedError
+        if outflow:
+            for codes, copies in deltas(a, tree, before, self.count(name)[0], outflow.variables):
+                outflow.pass_on(codes, copies)
+
+    def _derive(self, derived: Derived, resolved: dict[str, _Resolved]) -> None:
+        """A derived relation changes as the trees before it said."""
+        name = derived.relation.name
+        layout = self.layout.bases[name]
+        rows, copies = self._sinks[name].finish()
+        if not len(copies):
+            return
+        try:
+            changes = changes_of(derived, layout, rows, copies, self._meaning)
+            resolved[name] = self._resolve(layout, changes, self._room(len(resolved), changes))
+        except (ScalarError, CodeError) as error:
+            raise DerivedError(f"{name}: {error}") from None
+        except BatchError as error:
+            assert error.reason == f.TOO_MANY, f"{error}: a derived relation lost a row that it does not have"
+            raise DerivedError(f"{name}: a row would have more than 2^63 - 1 copies") from None
+        self._check_budget(derived, resolved[name])
+
+    def _check_budget(self, derived: Derived, r: _Resolved) -> None:
+        """Rows that went do not count, and nothing is refused for having been larger than it may be."""
+        came, went = int((r.old[: r.n] == 0).sum()), int((r.new[: r.n] == 0).sum())
+        rows = int(self.arena.T[r.base.table, f.T_LIVE]) - went
+        if came <= went or (rows <= LEAST_BUDGET and derived.budget is None):
+            return
+        written = [b.table for name, b in self.layout.bases.items() if name not in self.layout.derived]
+        usual = max(LEAST_BUDGET, BUDGET_PER_ROW * int(self.arena.T[written, f.T_LIVE].sum()))
+        if rows > (usual if derived.budget is None else derived.budget):
+            raise DerivedError(
+                f"{derived.relation.name}: it would have {rows} rows, and may have "
+                f"{usual if derived.budget is None else derived.budget}\n  hint: set the query's max_view_rows"
+            )
 
     def apply_commits(self, relation: str, changes: Changes, ends: Codes) -> None:
         """Commits of one relation, in order: the k-th ends before change `ends[k]`.
@@ -204,7 +214,7 @@ class Engine:
         done = 0
         while done < len(ends):
             start = int(ends[done - 1]) if done else 0
-            many = int(np.searchsorted(ends, start + CHUNK, side="right")) - done
+            many = 0 if relation in self._feeding else int(np.searchsorted(ends, start + CHUNK, side="right")) - done
             try:
                 if many:
                     self._run_commits(layout, changes, start, ends[done : done + many])
@@ -356,3 +366,4 @@ class Engine:
     def _check(self) -> None:
         """Assert every invariant. O(data)."""
         check_engine(self.layout, self.arena)
+        check_derived(self.layout, self.arena, self._reading, self._meaning)

@@ -23,6 +23,7 @@ from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.kernels.table import rehash
 from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.live import Live
+from dynq_cli.engine.meaning import Meaning
 from dynq_cli.engine.memory import Memory
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -58,8 +59,8 @@ def parts_of(live: Live) -> dict[str, Part]:
 class RestoredEngine(Engine):
     """An engine that was restored: it knows how it has grown since."""
 
-    def __init__(self, layout: Layout, arena: Arena) -> None:
-        super().__init__(layout, arena)
+    def __init__(self, layout: Layout, meaning: Meaning, arena: Arena) -> None:
+        super().__init__(layout, meaning, arena)
         self._memory = arena.a64
         self._sizes = self._table_sizes()
 
@@ -82,10 +83,10 @@ def restore(live: Live, arrays: Arrays) -> RestoredEngine:
     tables = np.array(arrays[_TABLES], np.int64)
     if tables.shape != layout.tables.shape or (tables[:, _FIXED] != layout.tables[:, _FIXED]).any():
         raise ValueError("the tables are those of another layout")
-    arena = Arena(tables, layout.nodes, Memory.over(arrays[_MEMORY]))
+    arena = Arena(tables, layout.nodes.copy(), Memory.over(arrays[_MEMORY]))
     arena.top = int(arrays[_TOP][0])
     values = {name.removeprefix(_VALUES): a for name, a in arrays.items() if name.startswith(_VALUES)}
-    engine = RestoredEngine(layout, arena)
+    engine = RestoredEngine(layout, live.meaning, arena)
     live.engine = engine
     live.dictionaries = Dictionaries.from_arrays(values)
     return engine

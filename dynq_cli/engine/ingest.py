@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from dynq_cli.engine import kinds as k
+from dynq_cli.engine.changes import Changes
 from dynq_cli.engine.codes import NULL, Codes, decode, encode
 from dynq_cli.engine.dictionary import Dictionaries
-from dynq_cli.engine.engine import Changes
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels.fields import Bytes
+from dynq_cli.engine.kernels.fields import Bytes, Flags
 from dynq_cli.engine.layout import BaseLayout
 from dynq_cli.engine.lossless import CodeError, arrow_type
 from dynq_cli.query.normal_form import Scalar
@@ -143,14 +143,21 @@ def _with_computed(made: Changes, columns: Columns, base: BaseLayout, dictionari
             typed[c.name] = decode(made.codes[:, base.order.index(c.name)], c.type, dictionaries)
         else:
             typed[c.name] = columns[c.name].cast(arrow_type(c.type))
+    computed, passes = computed_of(pa.table(typed), base, dictionaries)
+    return Changes(made.codes, made.ops, made.counts, computed, passes)
+
+
+def computed_of(rows: pa.Table, base: BaseLayout, dictionaries: Dictionaries) -> tuple[Codes, Flags]:
+    """What the leaves of a relation compute from its rows, and whether their filters hold. Raises ScalarError."""
+    many = len(rows)
     conditions = [" AND ".join(f"({s.sql})" for s in several) for several in base.filters]
-    values = evaluate(pa.table(typed), [*(s.sql for s in base.computed), *conditions])
+    values = evaluate(rows, [*(s.sql for s in base.computed), *conditions])
     computed = _stacked([_computed(v, s, dictionaries) for v, s in zip(values, base.computed, strict=False)], many)
     held = [v.combine_chunks().fill_null(False) for v in values[len(base.computed) :]]
     passes = np.empty((many, max(1, len(held))), np.bool_)
     for i, column in enumerate(held):
         passes[:, i] = column.to_numpy(zero_copy_only=False)
-    return Changes(made.codes, made.ops, made.counts, computed, passes)
+    return computed, passes
 
 
 def _computed(values: pa.ChunkedArray, scalar: Scalar, dictionaries: Dictionaries) -> Codes:

@@ -5,11 +5,15 @@ themselves if it binds columns that tell them apart, else a table of its own; an
 table keyed by its variables; a child that is no guard has a table of groups, keyed by what it
 shares with its parent. Nodes stand children before parents, tree after tree.
 
-The layout is a function of the plans alone.
+A derived relation has a base table like any other. A tree that feeds one keeps beside each output row what the row
+was before a commit (`kernels.changed`).
+
+The layout is a function of the steps alone.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +21,7 @@ from numpy.typing import NDArray
 
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.plan.plan import Plan
+from dynq_cli.plan.program import Derived, Step
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.normal_form import Atom, Scalar
 from dynq_cli.query.scalar import quote
@@ -68,6 +73,8 @@ class TreeLayout:
 
 @dataclass
 class Layout:
+    """`bases` and `trees` are all there are, inner ones too, each after those it is made from; so are `steps`."""
+
     tables: NDArray[np.int64]
     nodes: NDArray[np.int64]
     lists: NDArray[np.int64]
@@ -75,6 +82,12 @@ class Layout:
     trees: dict[str, TreeLayout]
     variables: list[tuple[str, ...]]
     leaf_paths: dict[int, tuple[int, ...]]
+    steps: tuple[Step, ...]
+
+    @property
+    def derived(self) -> dict[str, Derived]:
+        """The relations that nobody writes to."""
+        return {step.relation.name: step for step in self.steps if isinstance(step, Derived)}
 
     @property
     def base_tables(self) -> frozenset[int]:
@@ -109,14 +122,16 @@ class _Fields:
         return self.words + (len(self.narrow) + 1) // 2
 
 
-def layout_of(relations: list[Relation], plans: dict[str, Plan]) -> Layout:
-    return _Builder(relations, plans).build()
+def layout_of(relations: Sequence[Relation], steps: Sequence[Step]) -> Layout:
+    """Relations that are written to, and what is kept of them, each step after those it is made from."""
+    return _Builder(relations, steps).build()
 
 
 class _Builder:
-    def __init__(self, relations: list[Relation], plans: dict[str, Plan]) -> None:
+    def __init__(self, relations: Sequence[Relation], steps: Sequence[Step]) -> None:
         self.relations = relations
-        self.plans = plans
+        self.steps = tuple(steps)
+        self.feeding = {feed.tree for step in steps if isinstance(step, Derived) for feed in step.feeds}
         self.tables: list[list[int]] = []
         self.nodes: list[list[int]] = []
         self.lists: list[int] = []
@@ -127,13 +142,13 @@ class _Builder:
 
     def build(self) -> Layout:
         for relation in self.relations:
-            names = tuple(c.name for c in relation.columns)
-            order = (*relation.key, *(n for n in names if n not in relation.key))
-            table = self._table(len(order), len(relation.key) or len(order))
-            self.tables[table][f.T_MULT] = self.fields[table].wide()
-            self.tables[table][f.T_KEYED] = int(bool(relation.key))
-            self.bases[relation.name] = BaseLayout(relation, table, order)
-        trees = {name: self._tree(name, plan) for name, plan in self.plans.items()}
+            self._base(relation)
+        trees = {}
+        for step in self.steps:
+            if isinstance(step, Derived):
+                self._base(step.relation)
+            else:
+                trees[step.name] = self._tree(step.name, step.plan)
         for row, fields in zip(self.tables, self.fields, strict=True):
             row[f.T_STRIDE] = fields.close()
         self._place_narrow()
@@ -145,7 +160,16 @@ class _Builder:
             trees,
             self.variables,
             {leaf.node: self._path(leaf.node) for base in self.bases.values() for leaf in base.leaves},
+            self.steps,
         )
+
+    def _base(self, relation: Relation) -> None:
+        names = tuple(c.name for c in relation.columns)
+        order = (*relation.key, *(n for n in names if n not in relation.key))
+        table = self._table(len(order), len(relation.key) or len(order))
+        self.tables[table][f.T_MULT] = self.fields[table].wide()
+        self.tables[table][f.T_KEYED] = int(bool(relation.key))
+        self.bases[relation.name] = BaseLayout(relation, table, order)
 
     def _table(self, arity: int, hashed: int) -> int:
         row = [-1] * f.T_FIELDS
@@ -176,6 +200,9 @@ class _Builder:
         columns = 1 if plan.query.semantics == "set" else 2
         root = self._node(name, plan, plan.tree, columns)
         levels, frontier, places = self._levels(plan, root)
+        if name in self.feeding:
+            for node in levels:
+                self._remember(node)
         return TreeLayout(plan, first, len(self.nodes), root, levels, frontier, places)
 
     def _node(self, name: str, plan: Plan, node: Node, columns: int) -> int:
@@ -258,6 +285,12 @@ class _Builder:
             self._narrow(table, row, f.N_NEXT)
             self._narrow(table, row, f.N_PREV)
             self._narrow(group, row, f.N_HEAD)
+
+    def _remember(self, node: int) -> None:
+        """Room in each row for what it was before a commit."""
+        row = self.nodes[node]
+        row[f.N_OLD] = self.fields[row[f.N_TABLE]].wide(2)
+        self._narrow(row[f.N_TABLE], row, f.N_CHANGED)
 
     def _position(self, node: int, variable: str) -> int:
         """Where a variable stands in the codes of the node's table."""

@@ -19,14 +19,16 @@ import pyarrow as pa
 from dynq_cli.engine.arrow_changes import changes_of
 from dynq_cli.engine.codes import Codes, arrow_type, decode, encode
 from dynq_cli.engine.dictionary import Dictionaries
-from dynq_cli.engine.engine import BLOCK, BatchError, Changes, Engine, OverflowedError
+from dynq_cli.engine.engine import BLOCK, BatchError, Changes, DerivedError, Engine, OverflowedError
 from dynq_cli.engine.ingest import RowError
 from dynq_cli.engine.layout import BaseLayout, Layout, layout_of
 from dynq_cli.engine.lossless import CodeError, lossless
+from dynq_cli.engine.meaning import Meaning
 from dynq_cli.engine.refused import why
 from dynq_cli.engine.supported import refusal_of
 from dynq_cli.errors import DynqError, RejectedError, UsageError
 from dynq_cli.plan.plan import AnyPlan, Plan
+from dynq_cli.plan.program import Derived, Program, Tree
 from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn
 from dynq_cli.query.scalar import ScalarError, evaluate
 from dynq_cli.spec.model import Spec
@@ -34,17 +36,14 @@ from dynq_cli.spec.types import INT64
 
 
 class Live:
-    def __init__(self, spec: Spec, plans: Mapping[str, AnyPlan]) -> None:
-        kept: dict[str, Plan] = {}
-        for name, plan in plans.items():
-            reason = refusal_of(plan)
-            if reason or not isinstance(plan, Plan):
-                raise RejectedError(f"query {name}: {reason}")
-            kept[name] = plan
+    def __init__(self, spec: Spec, plans: Mapping[str, AnyPlan | Program]) -> None:
         self.spec = spec
-        self.layout: Layout = layout_of(list(spec.relations), kept)
-        self.engine = Engine(self.layout)
+        self.queries = {name: _program(name, plan) for name, plan in plans.items()}
+        steps = [step for program in self.queries.values() for step in program.steps]
+        self.layout: Layout = layout_of(spec.relations, steps)
         self.dictionaries = Dictionaries()
+        self.meaning = Meaning(lambda: self.dictionaries)
+        self.engine = Engine(self.layout, self.meaning)
         self._unusable = ""
 
     def apply(self, tables: Mapping[str, pa.Table]) -> None:
@@ -112,10 +111,13 @@ class Live:
         except OverflowedError:
             self._unusable = "a count passed 127 bits; start again from the data"
             raise RejectedError(self._unusable) from None
+        except DerivedError as error:
+            self._unusable = str(error)
+            raise RejectedError(self._unusable) from None
 
     @property
     def is_usable(self) -> bool:
-        """False once a count has overflowed on the way through a tree."""
+        """False once a count, or a derived relation, did not fit on the way through the trees."""
         return not self._unusable
 
     def _usable(self) -> None:
@@ -124,8 +126,9 @@ class Live:
 
     def base(self, relation: str) -> BaseLayout:
         """Where a relation of the spec is kept. UsageError if there is none."""
-        if relation not in self.layout.bases:
-            raise UsageError(f"no relation {relation} in the spec; there is {', '.join(self.layout.bases)}")
+        if self.spec.relation(relation) is None:
+            known = ", ".join(r.name for r in self.spec.relations)
+            raise UsageError(f"no relation {relation} in the spec; there is {known}")
         return self.layout.bases[relation]
 
     def count(self, query: str) -> tuple[int, int]:
@@ -136,8 +139,8 @@ class Live:
     def form_of(self, name: str) -> ConjunctiveQuery:
         """A query's normal form. UsageError if there is no such query."""
         self._usable()
-        if name not in self.layout.trees:
-            raise UsageError(f"no query {name} in the spec; there is {', '.join(self.layout.trees)}")
+        if name not in self.queries:
+            raise UsageError(f"no query {name} in the spec; there is {', '.join(self.queries)}")
         return self.layout.trees[name].plan.query
 
     def schema(self, query: str) -> pa.Schema:
@@ -224,6 +227,18 @@ class Live:
     def _check(self) -> None:
         self.dictionaries._check()
         self.engine._check()
+
+
+def _program(name: str, plan: AnyPlan | Program) -> Program:
+    """The steps in which a query is kept. RejectedError if it cannot be."""
+    if isinstance(plan, Program):
+        if any(isinstance(step, Derived) and step.groups for step in plan.steps):
+            raise RejectedError(f"query {name}: GROUP BY and aggregates are explained but not kept yet")
+        return plan
+    reason = refusal_of(plan)
+    if reason or not isinstance(plan, Plan):
+        raise RejectedError(f"query {name}: {reason}")
+    return Program((Tree(name, plan),))
 
 
 @cache

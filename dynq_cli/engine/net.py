@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from dynq_cli.engine import kinds as k
 from dynq_cli.engine.codes import Codes, decode
+from dynq_cli.engine.consolidate import consolidated, in_order
 from dynq_cli.engine.engine import Changes, Engine
 from dynq_cli.engine.ingest import encode_rows, operations
 from dynq_cli.engine.kernels import base as kernels
@@ -73,24 +74,12 @@ def look_around(live: Live, batch: Mapping[str, Changes]) -> dict[str, Around]:
 
 def joined(several: Sequence[Net]) -> Net:
     """What several nets amount to together: every row once, none that stays as it was. O(rows log rows)."""
-    codes = np.concatenate([n.codes for n in several])
-    delta = np.concatenate([n.delta for n in several])
-    order, is_first = _sorted(codes)
-    sums = np.add.reduceat(delta[order], np.flatnonzero(is_first)) if len(order) else delta
-    kept = sums != 0
-    return Net(codes[order[is_first][kept]], sums[kept])
-
-
-def _sorted(codes: Codes) -> tuple[Codes, np.ndarray]:
-    """An order that puts equal rows beside each other, and which is the first of its like."""
-    order = np.lexsort(codes.T) if codes.shape[1] else np.arange(len(codes))
-    is_first = np.ones(len(codes), np.bool_)
-    is_first[1:] = (codes[order[1:]] != codes[order[:-1]]).any(axis=1)
-    return order, is_first
+    codes, delta = np.concatenate([n.codes for n in several]), np.concatenate([n.delta for n in several])
+    return Net(*consolidated(codes, delta))
 
 
 def _first_of_each(codes: Codes) -> Codes:
-    order, is_first = _sorted(codes)
+    order, is_first = in_order(codes)
     return np.sort(order[is_first])
 
 

@@ -61,7 +61,7 @@ def first_manifest(
 
 
 def counts_of(live: Live) -> dict[str, Counts]:
-    return {query: Counts(*live.count(query)) for query in live.layout.trees}
+    return {query: Counts(*live.count(query)) for query in live.queries}
 
 
 def commit_version(directory: Path, opened: Opened, coming: Manifest, entry: Entry) -> None:

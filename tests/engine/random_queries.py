@@ -15,6 +15,7 @@ from dynq_cli.engine.supported import refusal_of
 from dynq_cli.errors import SpecError
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.plan.plan import Plan
+from dynq_cli.plan.program import Program
 from dynq_cli.query.compile import compile_query
 from dynq_cli.spec.model import Column, Language, QuerySpec, Relation, Semantics, Spec, Text
 from dynq_cli.spec.types import Type, parse_type
@@ -53,7 +54,7 @@ DERIVED = {
 
 @dataclass(frozen=True)
 class Drawn:
-    """A query that the engine keeps, and the SELECT that says the same to DuckDB."""
+    """A query that the engine keeps, by its plan or in several steps, and the SELECT that says the same to DuckDB."""
 
     name: str
     language: Language
@@ -61,6 +62,7 @@ class Drawn:
     semantics: Semantics | None
     oracle: str
     plan: Plan = field(repr=False, compare=False)
+    program: Program | None = field(default=None, repr=False, compare=False)
     tags: frozenset[str] = frozenset()
 
 
@@ -276,7 +278,7 @@ def draw_query(chance: Random, spec: Spec, name: str, refused: Counter[str]) -> 
             continue
         tags |= shape.tags() | {plan.classification.name, plan.query.semantics}
         tags |= {"simple tree" if plan.tree.is_simple else "other tree"}
-        return Drawn(name, language, text, semantics, oracle, plan, frozenset(tags))
+        return Drawn(name, language, text, semantics, oracle, plan, None, frozenset(tags))
 
 
 def random_case(seed: int, queries: int = 8, batches: int = 7) -> Case:

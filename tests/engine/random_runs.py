@@ -164,7 +164,7 @@ def expect(query: Drawn, what: str, found: object, wanted: object) -> None:
 
 
 def make_live(case: Case) -> Live:
-    return Live(case.spec, {q.name: q.plan for q in case.queries})
+    return Live(case.spec, {q.name: q.program or q.plan for q in case.queries})
 
 
 def apply(live: Live, case: Case, batch: Batch, changes: list[Change]) -> None:

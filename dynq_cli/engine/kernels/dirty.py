@@ -4,6 +4,9 @@ Rows of the frontier are *dirty* if they are live on this side and have another 
 result row has changed only if a row of the frontier in it is dirty; `dirty_walk` gives those combinations and no
 others, each once.
 
+Within a commit (see `changed`) both sides are in one arena: the lists are those of the side that is read, and
+`value_of` gives the multiplicities of the side that nodes are put on.
+
 - `climb` marks the rows above dirty ones: a row is *dirty below* if a combination below it has a dirty row. Each
   group lists the rows in it that are.
 - `judge` finds the rows without a *clean* combination below them: one in which no row is dirty.
@@ -17,19 +20,26 @@ import numpy as np
 
 from dynq_cli.engine.kernels.cache import bare
 from dynq_cli.engine.kernels.fields import (
+    BEFORE,
+    LEAST,
+    N_CHANGED,
     N_CLAMP,
     N_DEGREE,
+    N_FIRST,
     N_GID,
     N_GROUP,
     N_GUARD,
     N_HEAD,
     N_LEAF_ROW,
     N_NEXT,
+    N_OLD,
+    N_SIDE,
     N_TABLE,
     N_VALUE,
     N_VGID,
     N_VHEAD,
     N_VNEXT,
+    NOW,
     T_MULT,
     T_REFS,
     T_USED,
@@ -39,6 +49,7 @@ from dynq_cli.engine.kernels.fields import (
     Words,
 )
 from dynq_cli.engine.kernels.table import record
+from dynq_cli.engine.kernels.wide import is_less
 
 # Marks of a row, and of a group.
 IS_DIRTY, NO_CLEAN = 1, 2
@@ -51,11 +62,26 @@ ANY, CLEAN, DIRTY = 0, 1, 2
 
 @bare
 def value_of(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int) -> tuple[Int, Int]:
-    """The multiplicity of a row of node v in two lanes; 0 for a row id that is not in use."""
-    t = N[v, N_TABLE]
+    """The multiplicity of a row of node v, on the side that the node is on, in two lanes; 0 for a row id that is not
+    in use."""
+    t, side = N[v, N_TABLE], N[v, N_SIDE]
     if row >= T[t, T_USED]:
         return np.int64(0), np.int64(0)
     at = record(T, t, row)
+    if side == NOW or a32[2 * at + N[v, N_CHANGED]] == 0:
+        return value_now(a64, a32, T, N, v, at)
+    lo, hi = a64[at + N[v, N_OLD]], a64[at + N[v, N_OLD] + 1]
+    if side == LEAST:
+        now_lo, now_hi = value_now(a64, a32, T, N, v, at)
+        if is_less(now_lo, now_hi, lo, hi):
+            return now_lo, now_hi
+    return lo, hi
+
+
+@bare
+def value_now(a64: Words, a32: Halves, T: Words, N: Words, v: Int, at: Int) -> tuple[Int, Int]:
+    """The multiplicity that the row of node v whose record is at `at` has now."""
+    t = N[v, N_TABLE]
     if N[v, N_DEGREE] > 0:
         return a64[at + N[v, N_VALUE]], a64[at + N[v, N_VALUE] + 1]
     many = a64[at + T[t, T_MULT]]
@@ -120,6 +146,33 @@ def start(
     for row in rows:
         if _is_live(a64, a32, T, N, L[level, L_NODE], row):
             _mark(a32, T, N, L, level, row, marks, links, heads)
+
+
+@bare
+def start_changed(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    L: Words,
+    level: Int,
+    marks: Bytes,
+    links: Halves,
+    heads: Halves,
+) -> None:
+    """Mark the rows of a level of the frontier that have fewer copies on the other side, of those that changed.
+
+    The level is on the side BEFORE or NOW.
+    """
+    v = L[level, L_NODE]
+    t, row, is_old = N[v, N_TABLE], N[v, N_FIRST], N[v, N_SIDE] == BEFORE
+    while row >= 0:
+        at = record(T, t, row)
+        was_lo, was_hi = a64[at + N[v, N_OLD]], a64[at + N[v, N_OLD] + 1]
+        lo, hi = value_now(a64, a32, T, N, v, at)
+        if is_less(lo, hi, was_lo, was_hi) if is_old else is_less(was_lo, was_hi, lo, hi):
+            _mark(a32, T, N, L, level, row, marks, links, heads)
+        row = np.int64(a32[2 * at + N[v, N_CHANGED]]) - 2
 
 
 @bare

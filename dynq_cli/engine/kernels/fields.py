@@ -75,8 +75,15 @@ Int = Any
     N_SOURCE,  # lists: per variable of a leaf the base column, or -(i + 1) for computed column i
     N_FILTER,  # which column of the batch's filters applies, or -1
     N_WATCH,  # where in the arena the rows whose payload changes are noted: how many, how many fit, row ids; or -1
+    N_OLD,  # wide, per row of an output node of a tree that feeds relations: two lanes, what its multiplicity was
+    N_CHANGED,  # narrow, per such row: 0, or the next row that changed + 2, where 1 is the last
+    N_FIRST,  # first of the rows that changed, or -1; the one field of a node that is data
+    N_SIDE,  # which multiplicity `dirty.value_of` gives for a row that changed
     N_FIELDS,
-) = range(28)
+) = range(32)
+
+# As it is now, as it was before the commit, or the smaller of both.
+NOW, BEFORE, LEAST = range(-1, 2)
 
 # The lower half of a slot: row + 1; the upper half is the row's tag.
 ROW_OF_SLOT = 0xFFFFFFFF

@@ -10,6 +10,7 @@ import numpy as np
 
 from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import (
+    N_CHANGED,
     N_CHILDREN,
     N_DEGREE,
     N_GID,
@@ -17,6 +18,7 @@ from dynq_cli.engine.kernels.fields import (
     N_GUARD,
     N_HEAD,
     N_KEY,
+    N_OLD,
     N_OUTPUT,
     N_PARENT,
     N_PROJECT,
@@ -111,6 +113,8 @@ def join_group(
     """Give a new row of v its group, making the rows above that it needs; `tag` is that of the group's key, or -1."""
     while True:
         at = record(T, N[v, N_TABLE], row)
+        if N[v, N_OLD] >= 0:
+            a32[2 * at + N[v, N_CHANGED]] = 0
         for j in range(N[v, N_KEY]):
             key[j] = a64[at + lists[N[v, N_PROJECT] + j]]
         if tag < 0:

@@ -7,11 +7,13 @@ self-joins need no special case. A value that stays the same touches nothing.
 
 Payload lanes come in pairs (lo, hi). Column 0 is the multiplicity and alone decides whether a row is
 live; column 1, where there is one, counts distinct results: 1 at a live frontier row, products of sums
-above it. The lists that enumeration walks hold live rows only.
+above it. The lists that enumeration walks hold live rows only; those of a tree that feeds relations stay as they
+were until what changed has been read (see `changed`).
 """
 
 import numpy as np
 
+from dynq_cli.engine.kernels.changed import remember
 from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import (
     N_CHILDREN,
@@ -25,6 +27,7 @@ from dynq_cli.engine.kernels.fields import (
     N_HEAD,
     N_LEAF_ROW,
     N_NEXT,
+    N_OLD,
     N_OUTPUT,
     N_PARENT,
     N_PREV,
@@ -70,7 +73,9 @@ def _move(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int, old: Wo
         lo, hi = replace(a64[place], a64[place + 1], old[i], old[i + 1], new[i], new[i + 1])
         a64[place], a64[place + 1] = lo, hi
         fits = fits and hi >= 0
-    if N[v, N_OUTPUT]:
+    if N[v, N_OLD] >= 0:
+        remember(a64, a32, T, N, v, row, old)
+    elif N[v, N_OUTPUT]:
         was, now = old[0] != 0 or old[1] != 0, new[0] != 0 or new[1] != 0
         if now and not was:
             link(a32, T, t, row, 2 * at + N[v, N_HEAD], N[v, N_NEXT], N[v, N_PREV])

@@ -42,3 +42,9 @@ def replace(lo: Int, hi: Int, old_lo: Int, old_hi: Int, new_lo: Int, new_hi: Int
     more = less + np.uint64(new_lo)
     hi = hi + new_hi + np.int64(more < less)
     return np.int64(more), hi
+
+
+@bare(inline="always")
+def is_less(alo: Int, ahi: Int, blo: Int, bhi: Int) -> Int:
+    """a < b."""
+    return ahi < bhi or (ahi == bhi and np.uint64(alo) < np.uint64(blo))

@@ -1,0 +1,74 @@
+"""What is done to one relation, in codes, and how the engine refuses it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynq_cli.engine.kernels import fields as f
+
+Codes = NDArray[np.int64]
+_NO_VALUES = np.zeros((1, 1), np.int64)
+_NO_FILTERS = np.ones((1, 1), np.bool_)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """Changes of one relation: a row of codes, an operation and a number of copies each.
+
+    Codes are in the base table's column order. `computed` and `passes` have a column per computed
+    value and per filter of the relation's leaves; they matter for changes that bring a row.
+    """
+
+    codes: Codes
+    ops: NDArray[np.int8]
+    counts: Codes
+    computed: Codes = field(default_factory=lambda: _NO_VALUES)
+    passes: NDArray[np.bool_] = field(default_factory=lambda: _NO_FILTERS)
+
+    def __len__(self) -> int:
+        return len(self.ops)
+
+    @property
+    def may_miss(self) -> bool:
+        """Whether its deletes are skipped where there is nothing to delete."""
+        return bool((self.ops >= f.MAY_DELETE).any())
+
+    def part(self, start: int, stop: int) -> Changes:
+        """Changes start … stop."""
+        return self.only(slice(start, stop))
+
+    def only(self, rows: slice | NDArray[np.int64] | NDArray[np.bool_]) -> Changes:
+        """Some of the changes, in the order given."""
+        computed = self.computed if self.computed is _NO_VALUES else self.computed[rows]
+        passes = self.passes if self.passes is _NO_FILTERS else self.passes[rows]
+        return Changes(self.codes[rows], self.ops[rows], self.counts[rows], computed, passes)
+
+    @staticmethod
+    def joined(several: Sequence[Changes]) -> Changes:
+        """Changes of one relation, one after the other."""
+        if len(several) == 1:
+            return several[0]
+        computed = _NO_VALUES
+        if several[0].computed is not _NO_VALUES:
+            computed = np.concatenate([c.computed for c in several])
+        passes = _NO_FILTERS
+        if several[0].passes is not _NO_FILTERS:
+            passes = np.concatenate([c.passes for c in several])
+        codes, ops = np.concatenate([c.codes for c in several]), np.concatenate([c.ops for c in several])
+        return Changes(codes, ops, np.concatenate([c.counts for c in several]), computed, passes)
+
+
+class BatchError(Exception):
+    """A batch that cannot be: `reason` of fields.py, the change at fault, and, of a sequence of
+    commits, how many hold."""
+
+    def __init__(self, relation: str, reason: int, change: int, applied: int | None = None) -> None:
+        super().__init__(f"{relation}: change {change}: reason {reason}")
+        self.relation = relation
+        self.reason = reason
+        self.change = change
+        self.applied = applied

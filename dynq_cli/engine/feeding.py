@@ -1,0 +1,121 @@
+"""From the results of trees to the changes of relations: what feeds pass on, and what it adds up to.
+
+Outflow    the feeds of one tree: blocks of its delta, each feed's rows to the relation it goes to
+Rows       the multiset of what the feeds of one relation brought in this commit
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from dynq_cli.engine.changes import Changes, Codes
+from dynq_cli.engine.consolidate import consolidated
+from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.layout import BaseLayout, Layout
+from dynq_cli.engine.meaning import Meaning
+from dynq_cli.engine.where import holds
+from dynq_cli.plan.plan import Plan
+from dynq_cli.plan.program import Derived, Feed
+
+# Rows that are kept as they come before they are added up.
+FEW = 1 << 20
+
+
+class DerivedError(Exception):
+    """A derived relation that cannot be what it has to be; the message says which, and why."""
+
+
+class Sink(Protocol):
+    """What turns the rows that feeds bring into changes of a derived relation."""
+
+    def take(self, codes: Codes, copies: Codes) -> None:
+        """Rows, a row of codes per column taken in, and how many copies of each came (> 0) or went."""
+
+    def finish(self) -> tuple[Codes, Codes]:
+        """What the commit amounts to: rows in the columns of the relation, and copies. Begins anew."""
+
+
+class Rows:
+    """The relation is the multiset of what comes in. At most `most` rows may change in a commit."""
+
+    def __init__(self, name: str, columns: int, most: int | None = None) -> None:
+        self._name = name
+        self._columns = columns
+        self.most = most
+        self._codes: list[Codes] = []
+        self._copies: list[Codes] = []
+        self._many, self._settled = 0, FEW
+
+    def take(self, codes: Codes, copies: Codes) -> None:
+        self._codes.append(codes.T)
+        self._copies.append(copies)
+        self._many += len(copies)
+        if self._many > 2 * self._settled:
+            rows, delta = self._added_up()
+            self._codes, self._copies, self._many = [rows], [delta], len(delta)
+            self._settled = max(FEW, len(delta))
+            if self.most is not None and self._settled > self.most:
+                raise DerivedError(f"{self._name}: one commit would change {self._settled} rows of it or more")
+
+    def finish(self) -> tuple[Codes, Codes]:
+        made = self._added_up()
+        self._codes, self._copies, self._many, self._settled = [], [], 0, FEW
+        return made
+
+    def _added_up(self) -> tuple[Codes, Codes]:
+        if not self._codes:
+            return np.empty((0, self._columns), np.int64), np.empty(0, np.int64)
+        return consolidated(np.concatenate(self._codes), np.concatenate(self._copies))
+
+
+class Outflow:
+    """All feeds of one tree; `variables` are those that they use."""
+
+    def __init__(self, plan: Plan, feeds: Sequence[tuple[Feed, Sink]], meaning: Meaning) -> None:
+        self._query = plan.query
+        self._feeds = feeds
+        self._meaning = meaning
+        used = [v for feed, _ in feeds for v in (*feed.columns, *(w for c in feed.where for w in (c.left, c.right)))]
+        self.variables = list(dict.fromkeys(used))
+
+    def pass_on(self, codes: Codes, copies: Codes) -> None:
+        """A block of rows, a row of codes per variable, and how many copies of each came or went."""
+        row = dict(zip(self.variables, codes, strict=True))
+        for feed, sink in self._feeds:
+            taken = np.stack([row[v] for v in feed.columns]) if feed.columns else codes[:0]
+            signed = copies if feed.sign > 0 else -copies
+            kept = None
+            for c in feed.where:
+                left, right = self._query.variable(c.left), self._query.variable(c.right)
+                true = holds(c, left, right, row[c.left], row[c.right], self._meaning)
+                kept = true if kept is None else kept & true
+            if kept is not None:
+                taken, signed = taken[:, kept], signed[kept]
+            if len(signed):
+                sink.take(taken, signed)
+
+
+def outflows(layout: Layout, sinks: Mapping[str, Sink], meaning: Meaning) -> dict[str, Outflow]:
+    """By tree that feeds relations, where its rows go."""
+    feeds: dict[str, list[tuple[Feed, Sink]]] = {}
+    for name, derived in layout.derived.items():
+        for feed in derived.feeds:
+            feeds.setdefault(feed.tree, []).append((feed, sinks[name]))
+    return {tree: Outflow(layout.trees[tree].plan, several, meaning) for tree, several in feeds.items()}
+
+
+def changes_of(derived: Derived, base: BaseLayout, rows: Codes, copies: Codes, meaning: Meaning) -> Changes:
+    """Rows that came and went as changes of the relation: those that came first, with what its leaves compute."""
+    columns = [c.name for c in derived.relation.columns]
+    came, went = np.flatnonzero(copies > 0), np.flatnonzero(copies < 0)
+    order = np.concatenate([came, went])
+    codes = np.ascontiguousarray(rows[order][:, [columns.index(name) for name in base.order]])
+    ops = np.full(len(order), f.DELETE, np.int8)
+    ops[: len(came)] = f.INSERT
+    made = Changes(codes, ops, np.abs(copies[order]))
+    if not len(came) or not (base.computed or base.filters):
+        return made
+    return Changes(codes, ops, made.counts, *meaning.computed(derived, base, codes[: len(came)]))

@@ -1,0 +1,55 @@
+"""What the engine has to ask about codes, whose meaning it does not know: expressions over rows, by their values.
+
+Rows of derived relations come into being inside the engine; what leaves compute from them and filter them by is
+evaluated here, as `ingest` does for rows that users bring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from dynq_cli.engine.changes import Codes
+from dynq_cli.engine.codes import decode
+from dynq_cli.engine.dictionary import Dictionaries
+from dynq_cli.engine.ingest import computed_of
+from dynq_cli.engine.kernels.fields import Flags
+from dynq_cli.engine.layout import BaseLayout
+from dynq_cli.engine.pairs import joined
+from dynq_cli.plan.program import Derived, high, low
+from dynq_cli.query.normal_form import Comparison, Scalar
+from dynq_cli.query.scalar import compare, evaluate, shift
+from dynq_cli.spec.types import Type
+
+
+class Meaning:
+    """Looks codes up in the dictionaries that `dictionaries` gives, which may be others after a restore."""
+
+    def __init__(self, dictionaries: Callable[[], Dictionaries]) -> None:
+        self._dictionaries = dictionaries
+
+    def computed(self, derived: Derived, base: BaseLayout, codes: Codes) -> tuple[Codes, Flags]:
+        """What leaves bind to expressions, and whether their filters hold, for rows in the base table's columns.
+
+        ScalarError, CodeError if an expression has no value.
+        """
+        values = self._dictionaries()
+        typed: dict[str, pa.Array] = {}
+        for column in derived.relation.columns:
+            typed[column.name] = decode(codes[:, base.order.index(column.name)], column.type, values)
+        for column in derived.columns:
+            if column.name not in typed:
+                upper, lower = (base.order.index(part(column.name)) for part in (high, low))
+                typed[column.name] = joined(codes[:, upper], codes[:, lower], column.type)
+        return computed_of(pa.table(typed), base, values)
+
+    def holds(self, c: Comparison, left: Type, right: Type, mine: Codes, theirs: Codes) -> Flags:
+        """Row by row, whether `left op right + offset` is true of the values."""
+        values = self._dictionaries()
+        table = pa.table({"l": decode(mine, left, values), "r": decode(theirs, right, values)})
+        shifted = shift(Scalar('"r"', right, True, ("r",)), c.offset)
+        (found,) = evaluate(table, [compare(Scalar('"l"', left, True, ("l",)), c.op, shifted).sql])
+        flags: Flags = np.asarray(found.combine_chunks().fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
+        return flags

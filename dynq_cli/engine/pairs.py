@@ -1,0 +1,64 @@
+"""Decimals of more than 18 digits as two codes each, which order like them: no dictionary, and numbers to count with.
+
+    digits = high · 3·2^62 + low + 3·2^61        high = ⌊digits / 3·2^62⌋
+
+`digits` are those of the decimal without its point. A power of two would be simpler, but two int64 of which the
+smallest is taken have no room for 38 digits then. Here both stay within ±7.3·10^18; both are NULL where the decimal is.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+
+from dynq_cli.engine.codes import NULL, Codes, arrow_type
+from dynq_cli.engine.dictionary import valid_rows, validity
+from dynq_cli.engine.lossless import fixed_width, lossless
+from dynq_cli.spec.types import Type
+
+BITS = 62
+SHIFT = 3 << 61
+_REST = np.uint64((1 << BITS) - 1)
+_WHOLE = np.uint64(BITS)
+
+
+def split(values: pa.Array | pa.ChunkedArray, kind: Type) -> tuple[Codes, Codes]:
+    """The high and the low codes of decimals. Raises CodeError for a value that the type does not hold. O(rows)."""
+    if isinstance(values, pa.ChunkedArray):
+        values = values.combine_chunks()
+    values = lossless(values, kind)
+    lanes = fixed_width(values, np.int64, lanes=2).reshape(-1, 2)
+    high, low = split_lanes(lanes[:, 0], lanes[:, 1])
+    valid = valid_rows(values)
+    if len(valid):
+        return np.where(valid, high, NULL), np.where(valid, low, NULL)
+    return high, low
+
+
+def joined(high: Codes, low: Codes, kind: Type) -> pa.Array:
+    """The decimals that two columns of codes stand for. O(rows)."""
+    valid = high != NULL
+    bitmap = validity(valid)
+    if bitmap is not None:
+        high, low = np.where(valid, high, 0), np.where(valid, low, -SHIFT)
+    content = np.stack(join_lanes(high, low), axis=1)
+    return pa.Array.from_buffers(arrow_type(kind), len(high), [bitmap, pa.py_buffer(content)])
+
+
+def split_lanes(lo: Codes, hi: Codes) -> tuple[Codes, Codes]:
+    """The pairs of 128-bit numbers given by their lower and upper 64 bits."""
+    # ⌊digits / 2^62⌋ = 4·hi + top, and a third of that is hi + (hi + top) / 3.
+    unsigned = lo.view(np.uint64)
+    top = hi + (unsigned >> _WHOLE).view(np.int64)
+    third = top // 3
+    rest = (top - 3 * third) << BITS
+    low = rest.view(np.uint64) + (unsigned & _REST) - np.uint64(SHIFT)
+    return hi + third, low.view(np.int64)
+
+
+def join_lanes(high: Codes, low: Codes) -> tuple[Codes, Codes]:
+    """The lower and upper 64 bits of the numbers that pairs stand for."""
+    unsigned = low.view(np.uint64) + np.uint64(SHIFT)
+    top = (unsigned >> _WHOLE).view(np.int64) - high
+    lo = ((top & 3) << BITS).view(np.uint64) | (unsigned & _REST)
+    return lo.view(np.int64), high + (top >> 2)
