@@ -19,7 +19,7 @@ from dynq_cli.engine.reading import Reading
 def check_derived(layout: Layout, arena: Arena, reading: Reading, meaning: Meaning) -> None:
     """Derived relations are what the trees before them amount to, and no change is left over."""
     for name, derived in layout.derived.items():
-        sink = Rows(name, len(derived.relation.columns))
+        sink = Rows(name, len(derived.relation.columns), lambda: 2**62)
         for feed in derived.feeds:
             outflow = Outflow(layout.trees[feed.tree].plan, [(feed, sink)], meaning)
             for codes, copies in reading.blocks(feed.tree, outflow.variables):

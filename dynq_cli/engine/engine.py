@@ -46,8 +46,7 @@ __all__ = ["BLOCK", "BatchError", "Changes", "DerivedError", "Engine", "Overflow
 CHUNK = 8192
 # Rows that a derived relation may have if the query does not say: as many, or so many times the rows of the base.
 LEAST_BUDGET, BUDGET_PER_ROW = 1_000_000, 20
-# How many times its budget may change in one commit: what feeds bring and take again is seen in between.
-MOST_ON_THE_WAY = 4
+TOO_MANY_COPIES, SET_HINT = "would have a row with more than 2^63 - 1 copies", "use `semantics: set`"
 # Room for a commit's rows of one relation that is kept for the next commit: at most 36 MB.
 MOST_KEPT = 1 << 20
 
@@ -119,7 +118,7 @@ class Engine:
     def _rows(self, derived: Derived) -> Rows:
         name, columns = derived.relation.name, len(derived.relation.columns)
         needs_values = bool(self.layout.bases[name].computed or self.layout.bases[name].filters)
-        return Rows(name, columns, lambda: MOST_ON_THE_WAY * self._budget(derived), needs_values)
+        return Rows(name, columns, lambda: self._budget(derived), needs_values)
 
     def _reached(self, base_: BaseLayout) -> tuple[Codes, Codes]:
         """The leaves on a relation, and first and last node of the trees they are in."""
@@ -177,8 +176,17 @@ class Engine:
         if done != f.OK:
             raise OverflowedError
         if outflow:
-            for codes, copies in self._deltas[name].blocks(before, self.count(name)[0]):
-                outflow.pass_on(codes, copies)
+            self._pass_on(name, before)
+
+    def _pass_on(self, tree: str, before: int) -> None:
+        """What came and went in a tree's result, which had so many rows before, goes to the relations it feeds."""
+        try:
+            for codes, copies in self._deltas[tree].blocks(before, self.count(tree)[0]):
+                self._outflows[tree].pass_on(codes, copies)
+        except OverflowedError:
+            raise DerivedError(tree, TOO_MANY_COPIES, SET_HINT) from None
+        except (ScalarError, CodeError) as error:
+            raise DerivedError(tree, f"cannot be compared: {error}") from None
 
     def _derive(self, derived: Derived, resolved: dict[str, _Resolved]) -> None:
         """A derived relation changes as the trees before it said."""
@@ -191,10 +199,10 @@ class Engine:
             changes = changes_of(derived, layout, rows, copies, self._meaning)
             resolved[name] = self._resolve(layout, changes, self._room(len(resolved), changes))
         except (ScalarError, CodeError) as error:
-            raise DerivedError(f"{name}: {error}") from None
+            raise DerivedError(name, f"cannot be evaluated: {error}") from None
         except BatchError as error:
             assert error.reason == f.TOO_MANY, f"{error}: a derived relation lost a row that it does not have"
-            raise DerivedError(f"{name}: a row would have more than 2^63 - 1 copies") from None
+            raise DerivedError(name, TOO_MANY_COPIES, SET_HINT) from None
         self._check_budget(derived, resolved[name])
 
     def _check_budget(self, derived: Derived, r: _Resolved) -> None:
@@ -204,10 +212,7 @@ class Engine:
             return
         came, went = int((r.old[: r.n] == 0).sum()), int((r.new[: r.n] == 0).sum())
         if came > went and rows - went > limit:
-            raise DerivedError(
-                f"{derived.relation.name}: it would have {rows - went} rows, and may have {limit}\n"
-                "  hint: `max_view_rows` of the query says how many it may have"
-            )
+            raise DerivedError.too_large(derived.relation.name, rows - went, limit)
 
     def _budget(self, derived: Derived) -> int:
         """How many rows a derived relation may have."""

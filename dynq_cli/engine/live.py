@@ -109,11 +109,18 @@ class Live:
                 ((relation, changes),) = batch.items()
                 self.engine.apply_commits(relation, changes, ends)
         except OverflowedError:
-            self._unusable = "a count passed 127 bits; start again from the data"
+            self._unusable = "a result would have more than 2^127 - 1 rows\n  hint: use `semantics: set`"
             raise RejectedError(self._unusable) from None
         except DerivedError as error:
-            self._unusable = str(error)
+            self._unusable = self._outgrown(error)
             raise RejectedError(self._unusable) from None
+
+    def _outgrown(self, error: DerivedError) -> str:
+        """Why a step of a query cannot be kept, in words that name the query."""
+        for query, program in self.queries.items():
+            if error.step in {step.name for step in program.steps}:
+                return f"query {query}: its view {error}" + (f"\n  hint: {error.hint}" if error.hint else "")
+        raise AssertionError(error.step)
 
     @property
     def is_usable(self) -> bool:
