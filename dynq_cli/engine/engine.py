@@ -30,7 +30,7 @@ from dynq_cli.engine.delta import Delta
 from dynq_cli.engine.feeding import DerivedError, Rows, Sink, changes_of, outflows
 from dynq_cli.engine.kernels import base, update
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels.commit import release, run_commits
+from dynq_cli.engine.kernels.commit import release, run_commits, update_tree
 from dynq_cli.engine.kernels.groups import start_row
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.kernels.table import find_or_insert
@@ -62,6 +62,24 @@ class _Resolved:
     old: Codes
     new: Codes
     n: int
+
+
+@dataclass(frozen=True)
+class _Leaves:
+    """The leaves of a tree on one relation, and the tables that they reach, each with how many reach it."""
+
+    nodes: Codes
+    reached: list[tuple[int, int]]
+
+
+def _leaves_of(layout: Layout, tree: str) -> dict[str, _Leaves]:
+    found = {}
+    for relation, base_ in layout.bases.items():
+        nodes = [leaf.node for leaf in base_.leaves if leaf.query == tree]
+        if nodes:
+            reached = Counter(table for node in nodes for table in layout.leaf_paths[node])
+            found[relation] = _Leaves(np.array(nodes, np.int64), list(reached.items()))
+    return found
 
 
 class _Work:
@@ -100,10 +118,7 @@ class Engine:
         self._outflows = outflows(layout, self._sinks, meaning)
         # Relations whose changes go on to others: each commit has to be seen by itself.
         self._feeding = {n for n, b in layout.bases.items() if any(leaf.query in self._outflows for leaf in b.leaves)}
-        self._leaves = {
-            name: [(n, leaf.node) for n, b in layout.bases.items() for leaf in b.leaves if leaf.query == name]
-            for name in layout.trees
-        }
+        self._leaves = {name: _leaves_of(layout, name) for name in layout.trees}
         self.arena = arena or Arena(layout.tables.copy(), layout.nodes.copy())
         self._deltas = {n: Delta(self.arena, layout.trees[n], o.variables) for n, o in self._outflows.items()}
         self._reading = Reading(layout, self.arena)
@@ -165,18 +180,53 @@ class Engine:
 
     def _update_tree(self, name: str, resolved: Mapping[str, _Resolved]) -> None:
         """A tree takes over what happened below it, and passes on what that does to its result."""
-        leaves = [(node, resolved[relation]) for relation, node in self._leaves[name] if relation in resolved]
-        if not leaves:
+        below = [relation for relation in self._leaves[name] if relation in resolved]
+        if not below:
             return
-        a, tree, outflow = self.arena, self.layout.trees[name], self._outflows.get(name)
-        before = self.count(name)[0] if outflow else 0
-        for node, r in leaves:
-            self._update_leaf(node, r)
-        done = update.propagate(a.a64, a.a32, a.T, a.N, self.lists, tree.first, tree.stop, self._before, self._after)
+        before = self.count(name)[0] if name in self._outflows else 0
+        if len(below) == 1 and resolved[below[0]].n <= CHUNK:
+            done = self._update_few(name, below[0], resolved[below[0]])
+        else:
+            for relation in below:
+                for node in self._leaves[name][relation].nodes:
+                    self._update_leaf(int(node), resolved[relation])
+            a, tree = self.arena, self.layout.trees[name]
+            done = update.propagate(
+                a.a64, a.a32, a.T, a.N, self.lists, tree.first, tree.stop, self._before, self._after
+            )
         if done != f.OK:
             raise OverflowedError
-        if outflow:
+        if name in self._outflows:
             self._pass_on(name, before)
+
+    def _update_few(self, name: str, relation: str, r: _Resolved) -> int:
+        """All leaves of a tree on one relation, and the tree, in one call."""
+        a, tree, leaves = self.arena, self.layout.trees[name], self._leaves[name][relation]
+        for table, times in leaves.reached:
+            a.reserve(table, r.n * times)
+        done: int = update_tree(
+            a.a64,
+            a.a32,
+            a.T,
+            a.N,
+            self.lists,
+            r.base.table,
+            leaves.nodes,
+            tree.first,
+            tree.stop,
+            r.touched,
+            r.first,
+            r.old,
+            r.new,
+            r.n,
+            r.changes.computed,
+            r.changes.passes,
+            self._key,
+            self._before,
+            self._after,
+            self._ahead,
+        )
+        return done
 
     def _pass_on(self, tree: str, before: int) -> None:
         """What came and went in a tree's result, which had so many rows before, goes to the relations it feeds."""
