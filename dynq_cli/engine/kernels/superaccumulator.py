@@ -143,9 +143,12 @@ def _rounded(work: Words, words: Int, base: Int) -> Int:
         return np.int64(0)
     highest = 64 * top + _highest_bit(np.uint64(work[top]))
     exponent = highest + 64 * base - 52
-    # Below the smallest normal number the bits of a double are the integer itself.
-    bits = work[0] if exponent <= 0 else (exponent << 52) + _mantissa(work, highest - 52)
-    bits = min(bits, np.int64(INFINITY))
+    bits = np.int64(INFINITY)
+    if exponent <= 0:
+        # Below the smallest normal number the bits of a double are the integer itself.
+        bits = work[0]
+    elif exponent < _SPECIAL:
+        bits = min((exponent << 52) + _mantissa(work, highest - 52), bits)
     return ~bits if negative else bits
 
 
