@@ -28,6 +28,7 @@ from dynq_cli.engine.check import check_engine
 from dynq_cli.engine.check_derived import check_derived
 from dynq_cli.engine.delta import deltas
 from dynq_cli.engine.feeding import DerivedError, Rows, Sink, changes_of, outflows
+from dynq_cli.engine.grouped import Grouped
 from dynq_cli.engine.kernels import base, update
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.commit import run_commits
@@ -94,7 +95,10 @@ class Engine:
             name: Counter(table for leaf in b.leaves for table in layout.leaf_paths[leaf.node])
             for name, b in layout.bases.items()
         }
+        self.arena = arena or Arena(layout.tables.copy(), layout.nodes.copy())
+        self._groups = {n: Grouped(self.arena, g, meaning.labels) for n, g in layout.groups.items()}
         self._sinks: dict[str, Sink] = {n: Rows(n, len(d.relation.columns)) for n, d in layout.derived.items()}
+        self._sinks |= self._groups
         self._outflows = outflows(layout, self._sinks, meaning)
         # Relations whose changes go on to others: each commit has to be seen by itself.
         self._feeding = {n for n, b in layout.bases.items() if any(leaf.query in self._outflows for leaf in b.leaves)}
@@ -102,7 +106,6 @@ class Engine:
             name: [(n, leaf.node) for n, b in layout.bases.items() for leaf in b.leaves if leaf.query == name]
             for name in layout.trees
         }
-        self.arena = arena or Arena(layout.tables.copy(), layout.nodes.copy())
         self._reading = Reading(layout, self.arena)
         if arena is not None:
             return
@@ -110,6 +113,8 @@ class Engine:
             self.arena.reserve(table, 1)
         for tree in layout.trees.values():
             self._start_root(tree)
+        for groups in self._groups.values():
+            groups.start()
         self._go_through({})
 
     def _reached(self, base_: BaseLayout) -> tuple[Codes, Codes]:
@@ -367,3 +372,5 @@ class Engine:
         """Assert every invariant. O(data)."""
         check_engine(self.layout, self.arena)
         check_derived(self.layout, self.arena, self._reading, self._meaning)
+        for groups in self._groups.values():
+            groups._check()

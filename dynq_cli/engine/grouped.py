@@ -8,7 +8,7 @@ value that MIN or MAX have not seen in its group; a touched group costs what its
 integers and decimals in 128 bits, those of doubles in as many as it takes, rounded when a row is read. So a group's
 row is a function of the rows taken in, whatever came and went on the way there.
 
-What does not fit is an error that leaves the arena unusable, as where a count overflows (`OverflowedError`).
+What does not fit is an error that leaves the arena unusable.
 """
 
 from __future__ import annotations
@@ -21,8 +21,9 @@ import numpy as np
 from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.check import record, rows_of
 from dynq_cli.engine.codes import Codes
-from dynq_cli.engine.counted_tree import CountedTree, reserve
-from dynq_cli.engine.group_layout import NONE, GroupLayout, Values
+from dynq_cli.engine.counted_tree import CountedTree, Sizes, reserve
+from dynq_cli.engine.feeding import DerivedError
+from dynq_cli.engine.group_layout import NONE, GroupLayout, Values, group_layout
 from dynq_cli.engine.kernels import aggregate_rows, aggregates
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.counted_blocks import TARGET
@@ -31,7 +32,7 @@ from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.kernels.superaccumulator import D_SPILL, D_WORDS, FULL, WINDOW
 from dynq_cli.engine.kernels.table import find_or_insert
 from dynq_cli.engine.measured import values_of
-from dynq_cli.engine.reading import OverflowedError
+from dynq_cli.plan.program import Groups
 from dynq_cli.spec.types import Type
 
 CHUNK = 8192
@@ -40,11 +41,11 @@ _NO_LABELS = np.zeros(1, np.int64)
 LabelsOf = Callable[[Type], Words]
 
 
-class AggregateOverflowedError(OverflowedError):
+class AggregateOverflowedError(DerivedError):
     """A sum that 38 digits do not hold, or a count that 63 bits do not."""
 
     def __init__(self, aggregate: str) -> None:
-        super().__init__(f"{aggregate} has more digits than its type holds")
+        super().__init__(f"{aggregate} would have more digits than its type holds")
         self.aggregate = aggregate
 
 
@@ -148,6 +149,13 @@ class Grouped:
             assert done == f.OK, "a group with less than no rows"
             yield rows[:, :n], copies[:n]
 
+    def finish(self) -> tuple[Codes, Codes]:
+        """All `changes` at once: rows, and -1 or 1 for each."""
+        blocks = list(self.changes())
+        if not blocks:
+            return np.empty((0, len(self.layout.groups.keys) + self.layout.width), np.int64), np.empty(0, np.int64)
+        return np.concatenate([rows.T for rows, _ in blocks]), np.concatenate([copies for _, copies in blocks])
+
     def _settle_values(self, v: Values) -> None:
         a, n = self.arena, CHUNK
         labels = _NO_LABELS if v.labels is None or v.tree == NONE else self._labels(v.labels)
@@ -229,3 +237,14 @@ class Grouped:
             tree._check(roots.values())
         for group, rows in members.items():
             assert set(tree.all_rows(roots[group])) == rows, "the tree has the values of its group"
+
+
+def by_itself(groups: Groups, labels: LabelsOf = _no_labels, sizes: Sizes | None = None) -> Grouped:
+    """Groups in an arena of their own, started."""
+    layout, tables = group_layout(groups, 0, sizes)
+    arena = Arena(np.array(tables, np.int64), np.zeros((0, f.N_FIELDS), np.int64))
+    for table in range(len(tables)):
+        arena.reserve(table, 1)
+    made = Grouped(arena, layout, labels)
+    made.start()
+    return made

@@ -6,7 +6,7 @@ table keyed by its variables; a child that is no guard has a table of groups, ke
 shares with its parent. Nodes stand children before parents, tree after tree.
 
 A derived relation has a base table like any other. A tree that feeds one keeps beside each output row what the row
-was before a commit (`kernels.changed`).
+was before a commit (`kernels.changed`). One with a row per group has the tables of `group_layout` beside it.
 
 The layout is a function of the steps alone.
 """
@@ -19,6 +19,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from dynq_cli.engine.group_layout import GroupLayout, group_layout
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.program import Derived, Step
@@ -83,6 +84,7 @@ class Layout:
     variables: list[tuple[str, ...]]
     leaf_paths: dict[int, tuple[int, ...]]
     steps: tuple[Step, ...]
+    groups: dict[str, GroupLayout]
 
     @property
     def derived(self) -> dict[str, Derived]:
@@ -152,6 +154,7 @@ class _Builder:
         for row, fields in zip(self.tables, self.fields, strict=True):
             row[f.T_STRIDE] = fields.close()
         self._place_narrow()
+        groups = self._groups()
         return Layout(
             np.array(self.tables, np.int64).reshape(-1, f.T_FIELDS),
             np.array(self.nodes, np.int64).reshape(-1, f.N_FIELDS),
@@ -161,7 +164,17 @@ class _Builder:
             self.variables,
             {leaf.node: self._path(leaf.node) for base in self.bases.values() for leaf in base.leaves},
             self.steps,
+            groups,
         )
+
+    def _groups(self) -> dict[str, GroupLayout]:
+        """The tables of derived relations that have a row per group stand behind all others."""
+        made = {}
+        for step in self.steps:
+            if isinstance(step, Derived) and step.groups:
+                made[step.relation.name], tables = group_layout(step.groups, len(self.tables))
+                self.tables += tables
+        return made
 
     def _base(self, relation: Relation) -> None:
         names = tuple(c.name for c in relation.columns)

@@ -28,7 +28,7 @@ from dynq_cli.engine.refused import why
 from dynq_cli.engine.supported import refusal_of
 from dynq_cli.errors import DynqError, RejectedError, UsageError
 from dynq_cli.plan.plan import AnyPlan, Plan
-from dynq_cli.plan.program import Derived, Program, Tree
+from dynq_cli.plan.program import Program, Tree
 from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn
 from dynq_cli.query.scalar import ScalarError, evaluate
 from dynq_cli.spec.model import Spec
@@ -232,8 +232,6 @@ class Live:
 def _program(name: str, plan: AnyPlan | Program) -> Program:
     """The steps in which a query is kept. RejectedError if it cannot be."""
     if isinstance(plan, Program):
-        if any(isinstance(step, Derived) and step.groups for step in plan.steps):
-            raise RejectedError(f"query {name}: GROUP BY and aggregates are explained but not kept yet")
         return plan
     reason = refusal_of(plan)
     if reason or not isinstance(plan, Plan):

@@ -17,15 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.check import check_arena, check_table
 from dynq_cli.engine.codes import Codes, arrow_type, decode, encode, float_codes
 from dynq_cli.engine.counted_tree import Sizes
 from dynq_cli.engine.dictionary import Dictionaries
-from dynq_cli.engine.group_layout import group_layout
-from dynq_cli.engine.grouped import AggregateOverflowedError, Grouped
+from dynq_cli.engine.grouped import AggregateOverflowedError, by_itself
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.labels import Labels
 from dynq_cli.engine.pairs import joined, split
 from dynq_cli.plan.program import Groups, Measure, high, low
 from dynq_cli.query.normal_form import Aggregate, AggregateFunction, Factor, Monomial, Scalar
@@ -124,25 +121,12 @@ class Fed:
 
     def __init__(self, case: Case, sizes: Sizes = SMALL) -> None:
         self.case = case
-        layout, tables = group_layout(case.groups, 1, sizes)
-        tables.insert(0, [-1] * f.T_FIELDS)
-        tables[0][f.T_STRIDE] = tables[0][f.T_CAPACITY] = tables[0][f.T_MASK] = 0
-        self.arena = Arena(np.array(tables, np.int64), np.zeros((0, f.N_FIELDS), np.int64))
         self.dictionaries = Dictionaries()
-        self.labels = {"string": Labels(), "binary": Labels()}
-        self.grouped = Grouped(self.arena, layout, self._labels)
-        for table in range(1, len(tables)):
-            if tables[table][f.T_MASK] >= 0:
-                self.arena.reserve(table, 1)
+        self.grouped = by_itself(case.groups, self.dictionaries.labels, sizes)
+        self.arena = self.grouped.arena
         self.rows: Counter[Row] = Counter()
         self.given: Counter[Row] = Counter()
-        self.grouped.start()
         self.settle()
-
-    def _labels(self, kind: Type) -> Codes:
-        labels = self.labels[kind.name]
-        labels.update(self.dictionaries.of(kind))
-        return labels.labels
 
     def codes(self, rows: Sequence[Row]) -> Codes:
         coded: list[Codes] = []
@@ -193,10 +177,11 @@ class Fed:
 
     def check(self) -> None:
         check_arena(self.arena)
-        for table in range(1, len(self.arena.T)):
+        for table in range(len(self.arena.T)):
             if self.arena.T[table, f.T_MASK] >= 0:
                 check_table(self.arena, table)
         self.grouped._check()
+        self.dictionaries._check()
         assert Counter(rows_of_codes(self.grouped.rows())) == self.given
 
 
