@@ -102,14 +102,15 @@ def shift(scalar: Scalar, offset: Decimal) -> Scalar:
     if kind.is_float:
         return Scalar(f"({scalar.sql} + {offset!s}::DOUBLE)", Type("float64"), scalar.nullable, scalar.columns)
     assert kind.is_numeric
-    fine = _decimal_of(offset)
+    fine = decimal_of(offset)
     exact = widen(kind, fine) or decimal(MAX_PRECISION, max(kind.scale, fine.scale))
     wide = decimal(min(exact.precision + 1, MAX_PRECISION), exact.scale)
     sql = f"CAST({scalar.sql} AS {wide.sql}) + CAST({offset:f} AS {wide.sql})"
     return Scalar(f"TRY(CAST({sql} AS {wide.sql}))", wide, True, scalar.columns)
 
 
-def _decimal_of(value: Decimal) -> Type:
+def decimal_of(value: Decimal) -> Type:
+    """The narrowest decimal that holds a number."""
     _, digits, exponent = value.as_tuple()
     scale = max(0, -int(exponent))
     return decimal(max(len(digits) + max(0, int(exponent)), scale, 1), scale)
