@@ -7,7 +7,7 @@ that evaluates them is closed off from the world (`duck`).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,9 @@ _TYPES = {
 }
 
 
+_STRING_OR_NAME = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
+
+
 class ScalarError(Exception):
     """DuckDB does not accept the expression; the message is one sentence."""
 
@@ -51,6 +54,16 @@ def quote(name: str) -> str:
     '"o_orderkey"'
     """
     return '"' + name.replace('"', '""') + '"'
+
+
+def renamed(sql: str, names: Mapping[str, str]) -> str:
+    """`sql` with its quoted names replaced.
+
+    >>> renamed('"t" > 1 AND "x" = \\'"t"\\'', {"t": "a0"})
+    '"a0" > 1 AND "x" = \\'"t"\\''
+    """
+    quoted = {quote(old): quote(new) for old, new in names.items()}
+    return _STRING_OR_NAME.sub(lambda found: quoted.get(found[0], found[0]), sql)
 
 
 def column_scalar(column: Column) -> Scalar:

@@ -2,7 +2,7 @@
 
     settled(q)   a free-connex equi-join with the result of q, over relations that the steps so far make
     stream(q)    a tree whose rows, those that pass `where`, are the bindings of q's head with their copies
-    rows(q)      a tree whose rows are those of q, with a variable per column
+    exactly(q)   as settled(q), for any q, with a variable per column
 
 What is not an equi-join goes first: views become relations, subqueries become relations of the values that pass, atoms
 that are compared or that form a cycle are joined. What remains is one tree, or, if its head has to be larger than the
@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.plan.lower.apart import joined, next_group
 from dynq_cli.plan.lower.compared import aligned
-from dynq_cli.plan.lower.forms import atom_over, columns_of, is_wide, part_of, with_one
+from dynq_cli.plan.lower.forms import atom_over, columns_of, part_of, with_one
 from dynq_cli.plan.lower.groups import groups_of
 from dynq_cli.plan.lower.outputs import exact
 from dynq_cli.plan.lower.subqueries import without_subqueries
@@ -42,21 +42,6 @@ class Stream:
 
     def feed(self, columns: Sequence[str]) -> Feed:
         return Feed(self.tree, tuple(columns), 1, self.where)
-
-
-@dataclass(frozen=True)
-class Rows:
-    """A tree whose rows are those of a query; `sources` has a variable per column, two of a pair in one name."""
-
-    tree: str
-    sources: tuple[str, ...]
-    types: tuple[Type, ...]
-
-    def feed(self) -> Feed:
-        columns: list[str] = []
-        for source, kind in zip(self.sources, self.types, strict=True):
-            columns += [high(source), low(source)] if is_wide(kind) else [source]
-        return Feed(self.tree, tuple(columns))
 
 
 class Lowering:
@@ -94,10 +79,15 @@ class Lowering:
 
         The relation is a multiset; `key` is what only the planner knows to tell its rows apart.
         """
-        made = Relation(self._fresh(), physical(columns, pairs))
+        made = Relation(self._fresh(), _physical(columns, pairs))
         self.steps.append(Derived(made, tuple(columns), tuple(feeds), groups, self.budget))
         self.spec = replace(self.spec, relations=(*self.spec.relations, replace(made, key=tuple(key))))
         return made
+
+    def derived(self, relation: str) -> Derived | None:
+        """The step that makes a relation; None if it is one of the spec's."""
+        made = (s for s in self.steps if isinstance(s, Derived))
+        return next((s for s in made if s.relation.name == relation), None)
 
     def outcome(self, query: Query) -> ConjunctiveQuery:
         """A free-connex equi-join with the rows and columns of any query."""
@@ -107,15 +97,20 @@ class Lowering:
             return groups_of(self, query, [c.type for c in query.columns], exactly=False)
         return self.settled(query)
 
-    def rows(self, query: Query, types: Sequence[Type]) -> Rows:
-        """A tree with the rows of any query, its columns as the types given, wide decimals as pairs."""
+    def exactly(self, query: Query, types: Sequence[Type]) -> ConjunctiveQuery:
+        """As `outcome`, each column a variable of the type given, or a pair if that is wide."""
         if isinstance(query, UnionQuery):
-            made = union_of(self, query, types)
-        elif query.grouped:
-            made = groups_of(self, query, types, exactly=True)
-        else:
-            made = self.settled(exact(query, types))
-        return Rows(self.tree(made), tuple(c.source for c in made.columns), tuple(types))
+            return union_of(self, query, types)
+        if query.grouped:
+            return groups_of(self, query, types, exactly=True)
+        return self.settled(exact(query, types))
+
+    def rows(self, made: ConjunctiveQuery) -> Feed:
+        """A tree with the rows of what `exactly` made, on their way into a relation with its columns."""
+        taken: list[str] = []
+        for c in made.columns:
+            taken += [high(c.source), low(c.source)] if c.kind == "pair" else [c.source]
+        return Feed(self.tree(made), tuple(taken))
 
     def settled(self, query: ConjunctiveQuery) -> ConjunctiveQuery:
         """A free-connex equi-join with the result of a query that has no aggregates."""
@@ -161,7 +156,7 @@ class Lowering:
         return f"{self.name}/{len(self.steps) + 1}"
 
 
-def physical(columns: Sequence[Column], pairs: Collection[str]) -> tuple[Column, ...]:
+def _physical(columns: Sequence[Column], pairs: Collection[str]) -> tuple[Column, ...]:
     """The columns as they are kept: two of each pair."""
     kept: list[Column] = []
     for c in columns:

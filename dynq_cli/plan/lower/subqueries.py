@@ -18,6 +18,7 @@ from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING
 
+from dynq_cli.plan.choose import weights_of
 from dynq_cli.plan.lower.forms import atom_over, columns_of, part_of, where_bound, with_one
 from dynq_cli.plan.program import Feed
 from dynq_cli.query import scalar as sql
@@ -48,6 +49,9 @@ class _Subquery:
         self.values = (atom.variables | frozenset().union(*(c.variables for c in self.compared))) & outside
 
     def replaced(self) -> ConjunctiveQuery:
+        if self.atom.mode == "semi" and self._is_keyed():
+            atoms = tuple(replace(a, mode="join") if a == self.atom else a for a in self.query.atoms)
+            return replace(self.query, atoms=atoms)
         if self.atom.mode == "semi" and not self.compared:
             return self._joined(*self._of_subquery())
         if not self.values:
@@ -60,6 +64,11 @@ class _Subquery:
             there = self.lowering.distinct(self._around())
             feeds = [replace(feeds[0], tree=there), replace(feeds[0], sign=-1)]
         return self._joined(columns, feeds)
+
+    def _is_keyed(self) -> bool:
+        """Whether at most one row of the subquery's relation can match, so that joining with it is the same."""
+        key = weights_of(self.query, self.lowering.spec).key(self.query.atoms.index(self.atom))
+        return key is not None and key <= self.values
 
     def _joined(self, columns: tuple[Column, ...], feeds: list[Feed]) -> ConjunctiveQuery:
         relation = self.lowering.relation(columns, feeds, key=[c.name for c in columns])

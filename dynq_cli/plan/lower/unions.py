@@ -22,7 +22,7 @@ def union_of(lowering: Lowering, query: UnionQuery, types: Sequence[Type] | None
     members: Sequence[Query] = query.members
     if not columns:
         columns, kinds, members = [Column("one", INT64)], [INT64], [_with_one(m) for m in members]
-    feeds = [lowering.rows(member, kinds).feed() for member in members]
+    feeds = [lowering.rows(lowering.exactly(member, kinds)) for member in members]
     pairs = [c.name for c in columns if is_wide(c.type)]
     atom = atom_over(lowering.relation(columns, feeds, pairs=pairs))
     shown = tuple(

@@ -7,11 +7,11 @@ is joined, compared or computed with, the atom makes one decimal of the two.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dynq_cli.plan.lower.forms import ONE, is_wide
-from dynq_cli.plan.program import high, low
+from dynq_cli.plan.program import Derived, high, low
 from dynq_cli.query.normal_form import (
     Atom,
     Binding,
@@ -23,7 +23,7 @@ from dynq_cli.query.normal_form import (
     Variable,
     View,
 )
-from dynq_cli.query.scalar import quote
+from dynq_cli.query.scalar import quote, renamed
 from dynq_cli.spec.model import Column
 from dynq_cli.spec.types import INT64
 
@@ -31,29 +31,73 @@ if TYPE_CHECKING:
     from dynq_cli.plan.lower.lowering import Lowering
 
 
+@dataclass(frozen=True)
+class _Kept:
+    """The relation that holds a view, what its columns are called there, and which of these are pairs."""
+
+    relation: str
+    names: Mapping[str, str]
+    pairs: frozenset[str] = frozenset()
+
+
 def without_views(lowering: Lowering, query: ConjunctiveQuery) -> ConjunctiveQuery:
     """The query over relations that hold the rows of its views."""
     if not query.views:
         return query
-    kept = {view.name: _relation(lowering, view) for view in query.views}
-    query = _with_pairs(query, {v.name: _pairs(v) for v in query.views})
-    atoms = tuple(replace(a, source=kept.get(a.source, a.source)) for a in query.atoms)
-    return replace(query, atoms=atoms, views=())
+    kept = {view.name: _kept(lowering, view) for view in query.views}
+    atoms = tuple(_over(a, kept[a.source]) if a.source in kept else a for a in query.atoms)
+    pairs = {k.relation: k.pairs for k in kept.values()}
+    return _with_pairs(replace(query, atoms=atoms, views=()), pairs)
 
 
-def _relation(lowering: Lowering, view: View) -> str:
-    types = [c.type for c in view.columns]
+def _kept(lowering: Lowering, view: View) -> _Kept:
     if not view.columns:
         # Whether it has rows is all there is to know.
         one = OutputColumn("one", INT64, False, "expression", ONE.sql)
-        made = lowering.rows(replace(view.query, columns=(one,)), [INT64])
-        return lowering.relation((Column("one", INT64),), [made.feed()]).name
-    feed = lowering.rows(view.query, types).feed()
-    return lowering.relation(view.columns, [feed], pairs=_pairs(view), key=_key(view.query)).name
+        made = lowering.exactly(replace(view.query, columns=(one,)), [INT64])
+        return _Kept(lowering.relation((Column("one", INT64),), [lowering.rows(made)]).name, {})
+    made = lowering.exactly(view.query, [c.type for c in view.columns])
+    there = _already(lowering, made)
+    if there is not None:
+        return there
+    pairs = frozenset(c.name for c in view.columns if is_wide(c.type))
+    relation = lowering.relation(view.columns, [lowering.rows(made)], pairs=pairs, key=_key(view.query))
+    return _Kept(relation.name, {c.name: c.name for c in view.columns}, pairs)
 
 
-def _pairs(view: View) -> frozenset[str]:
-    return frozenset(c.name for c in view.columns if is_wide(c.type))
+def _already(lowering: Lowering, made: ConjunctiveQuery) -> _Kept | None:
+    """The relation that holds the rows of a query as they are, if there is one."""
+    atom = made.atoms[0]
+    step = lowering.derived(atom.source)
+    plain = all(not b.part and b.scalar.sql in map(quote, b.scalar.columns) for b in atom.bindings)
+    if len(made.atoms) > 1 or step is None or atom.filters or not plain:
+        return None
+    columns = {b.variable: b.scalar.columns[0] for b in atom.bindings}
+    if made.semantics == "set" and not _is_distinct(lowering, step, frozenset(columns[v] for v in made.head)):
+        return None
+    names = {
+        c.name: columns[high(c.source)].removesuffix(".high") if c.kind == "pair" else columns[c.source]
+        for c in made.columns
+    }
+    return _Kept(atom.source, names, frozenset(names[c.name] for c in made.columns if c.kind == "pair"))
+
+
+def _is_distinct(lowering: Lowering, step: Derived, columns: frozenset[str]) -> bool:
+    """Whether no two rows of a relation agree on some columns."""
+    known = lowering.spec.relation(step.relation.name)
+    key = frozenset(known.key) if known is not None else frozenset()
+    return (bool(key) or step.groups is not None) and key <= columns
+
+
+def _over(atom: Atom, kept: _Kept) -> Atom:
+    """An atom over the relation that holds its view."""
+
+    def said(scalar: Scalar) -> Scalar:
+        columns = tuple(kept.names[c] for c in scalar.columns)
+        return replace(scalar, sql=renamed(scalar.sql, kept.names), columns=columns)
+
+    bindings = tuple(replace(b, scalar=said(b.scalar)) for b in atom.bindings)
+    return replace(atom, source=kept.relation, bindings=bindings, filters=tuple(map(said, atom.filters)))
 
 
 def _key(query: Query) -> tuple[str, ...]:
