@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +25,16 @@ from dynq_cli.engine.kernels import fields as f
 from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.program import Derived, Step
 from dynq_cli.plan.view_tree import Node
-from dynq_cli.query.normal_form import Atom, Scalar
+from dynq_cli.query.normal_form import Atom, Part, Scalar
 from dynq_cli.query.scalar import quote
 from dynq_cli.spec.model import Relation
+
+
+class Computed(NamedTuple):
+    """What a leaf binds to an expression: its value, or one part of a wide decimal."""
+
+    scalar: Scalar
+    part: Part
 
 
 @dataclass(frozen=True)
@@ -47,7 +55,7 @@ class BaseLayout:
     table: int
     order: tuple[str, ...]
     leaves: list[Leaf] = field(default_factory=list)
-    computed: list[Scalar] = field(default_factory=list)
+    computed: list[Computed] = field(default_factory=list)
     filters: list[tuple[Scalar, ...]] = field(default_factory=list)
 
 
@@ -245,16 +253,17 @@ class _Builder:
     def _leaf(self, query: str, atom: Atom, number: int, variables: tuple[str, ...]) -> None:
         base = self.bases[atom.source]
         row = self.nodes[number]
-        scalars = {b.variable: b.scalar for b in atom.bindings}
+        bound = {b.variable: Computed(b.scalar, b.part) for b in atom.bindings}
         position = {quote(c): i for i, c in enumerate(base.order)}
         sources = []
         for v in variables:
-            if scalars[v].sql in position:
-                sources.append(position[scalars[v].sql])
+            value = bound[v]
+            if not value.part and value.scalar.sql in position:
+                sources.append(position[value.scalar.sql])
             else:
-                if scalars[v] not in base.computed:
-                    base.computed.append(scalars[v])
-                sources.append(-base.computed.index(scalars[v]) - 1)
+                if value not in base.computed:
+                    base.computed.append(value)
+                sources.append(-base.computed.index(value) - 1)
         identifying = range(len(base.relation.key) or len(base.order))
         if atom.filters:
             if atom.filters not in base.filters:
