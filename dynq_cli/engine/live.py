@@ -270,7 +270,7 @@ def _program(name: str, plan: AnyPlan | Program, spec: Spec) -> Program:
     reason = refusal_of(plan)
     if reason:
         raise RejectedError(f"query {name}: {reason}")
-    return _program(name, program_of(plan.query, spec), spec)
+    return program_of(plan.query, spec)
 
 
 @cache
