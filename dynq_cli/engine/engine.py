@@ -26,12 +26,12 @@ from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.changes import BatchError, Changes, Codes
 from dynq_cli.engine.check import check_engine
 from dynq_cli.engine.check_derived import check_derived
-from dynq_cli.engine.delta import deltas
+from dynq_cli.engine.delta import Delta
 from dynq_cli.engine.feeding import DerivedError, Rows, Sink, changes_of, outflows
 from dynq_cli.engine.grouped import Grouped
 from dynq_cli.engine.kernels import base, update
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels.commit import run_commits
+from dynq_cli.engine.kernels.commit import release, run_commits
 from dynq_cli.engine.kernels.groups import start_row
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.kernels.table import find_or_insert
@@ -47,6 +47,8 @@ __all__ = ["BLOCK", "BatchError", "Changes", "DerivedError", "Engine", "Overflow
 CHUNK = 8192
 # Rows that a derived relation may have if the query does not say: as many, or so many times the rows of the base.
 LEAST_BUDGET, BUDGET_PER_ROW = 1_000_000, 20
+# How many times its budget may change in one commit: what feeds bring and take again is seen in between.
+MOST_ON_THE_WAY = 4
 # Room for a commit's rows of one relation that is kept for the next commit: at most 36 MB.
 MOST_KEPT = 1 << 20
 
@@ -95,9 +97,10 @@ class Engine:
             name: Counter(table for leaf in b.leaves for table in layout.leaf_paths[leaf.node])
             for name, b in layout.bases.items()
         }
+        self._written = [b.table for name, b in layout.bases.items() if name not in layout.derived]
         self.arena = arena or Arena(layout.tables.copy(), layout.nodes.copy())
         self._groups = {n: Grouped(self.arena, g, meaning.labels) for n, g in layout.groups.items()}
-        self._sinks: dict[str, Sink] = {n: Rows(n, len(d.relation.columns)) for n, d in layout.derived.items()}
+        self._sinks: dict[str, Sink] = {name: self._rows(derived) for name, derived in layout.derived.items()}
         self._sinks |= self._groups
         self._outflows = outflows(layout, self._sinks, meaning)
         # Relations whose changes go on to others: each commit has to be seen by itself.
@@ -106,6 +109,7 @@ class Engine:
             name: [(n, leaf.node) for n, b in layout.bases.items() for leaf in b.leaves if leaf.query == name]
             for name in layout.trees
         }
+        self._deltas = {n: Delta(self.arena, layout.trees[n], o.variables) for n, o in self._outflows.items()}
         self._reading = Reading(layout, self.arena)
         if arena is not None:
             return
@@ -116,6 +120,11 @@ class Engine:
         for groups in self._groups.values():
             groups.start()
         self._go_through({})
+
+    def _rows(self, derived: Derived) -> Rows:
+        name, columns = derived.relation.name, len(derived.relation.columns)
+        needs_values = bool(self.layout.bases[name].computed or self.layout.bases[name].filters)
+        return Rows(name, columns, lambda: MOST_ON_THE_WAY * self._budget(derived), needs_values)
 
     def _reached(self, base_: BaseLayout) -> tuple[Codes, Codes]:
         """The leaves on a relation, and first and last node of the trees they are in."""
@@ -156,12 +165,9 @@ class Engine:
             else:
                 self._update_tree(step.name, resolved)
         a = self.arena
-        for r in resolved.values():
-            for leaf in r.base.leaves:
-                update.release_leaf(
-                    a.a64, a.a32, a.T, a.N, self.lists, leaf.node, r.base.table, r.touched, r.old, r.new, r.n
-                )
-            base.forget(a.a64, a.T, r.base.table, r.touched, r.new, r.n)
+        for name, r in resolved.items():
+            leaves, _ = self._of_relation[name]
+            release(a.a64, a.a32, a.T, a.N, self.lists, r.base.table, leaves, r.touched, r.old, r.new, r.n)
 
     def _update_tree(self, name: str, resolved: Mapping[str, _Resolved]) -> None:
         """A tree takes over what happened below it, and passes on what that does to its result."""
@@ -176,7 +182,7 @@ class Engine:
         if done != f.OK:
             raise OverflowedError
         if outflow:
-            for codes, copies in deltas(a, tree, before, self.count(name)[0], outflow.variables):
+            for codes, copies in self._deltas[name].blocks(before, self.count(name)[0]):
                 outflow.pass_on(codes, copies)
 
     def _derive(self, derived: Derived, resolved: dict[str, _Resolved]) -> None:
@@ -197,18 +203,22 @@ class Engine:
         self._check_budget(derived, resolved[name])
 
     def _check_budget(self, derived: Derived, r: _Resolved) -> None:
-        """Rows that went do not count, and nothing is refused for having been larger than it may be."""
-        came, went = int((r.old[: r.n] == 0).sum()), int((r.new[: r.n] == 0).sum())
-        rows = int(self.arena.T[r.base.table, f.T_LIVE]) - went
-        if came <= went or (rows <= LEAST_BUDGET and derived.budget is None):
+        """Nothing is refused that became no larger, and rows that went do not count."""
+        rows, limit = int(self.arena.T[r.base.table, f.T_LIVE]), self._budget(derived)
+        if rows <= limit:
             return
-        written = [b.table for name, b in self.layout.bases.items() if name not in self.layout.derived]
-        usual = max(LEAST_BUDGET, BUDGET_PER_ROW * int(self.arena.T[written, f.T_LIVE].sum()))
-        if rows > (usual if derived.budget is None else derived.budget):
+        came, went = int((r.old[: r.n] == 0).sum()), int((r.new[: r.n] == 0).sum())
+        if came > went and rows - went > limit:
             raise DerivedError(
-                f"{derived.relation.name}: it would have {rows} rows, and may have "
-                f"{usual if derived.budget is None else derived.budget}\n  hint: set the query's max_view_rows"
+                f"{derived.relation.name}: it would have {rows - went} rows, and may have {limit}\n"
+                "  hint: `max_view_rows` of the query says how many it may have"
             )
+
+    def _budget(self, derived: Derived) -> int:
+        """How many rows a derived relation may have."""
+        if derived.budget is not None:
+            return derived.budget
+        return max(LEAST_BUDGET, BUDGET_PER_ROW * int(self.arena.T[self._written, f.T_LIVE].sum()))
 
     def apply_commits(self, relation: str, changes: Changes, ends: Codes) -> None:
         """Commits of one relation, in order: the k-th ends before change `ends[k]`.
@@ -285,6 +295,8 @@ class Engine:
     def _resolve(self, layout: BaseLayout, changes: Changes, work: _Work) -> _Resolved:
         a, t, many = self.arena, layout.table, len(changes)
         touched, first, last, delta, old, new = work.touched, work.first, work.last, work.delta, work.old, work.new
+        if many <= CHUNK:
+            return self._resolve_few(layout, changes, work)
         n = skipped = 0
         for start in range(0, many, CHUNK):
             stop = min(start + CHUNK, many)
@@ -315,6 +327,34 @@ class Engine:
             raise BatchError(layout.relation.name, reason, int(at))
         self.skipped += skipped + int(missed)
         return _Resolved(layout, changes, touched, first, old, new, n)
+
+    def _resolve_few(self, layout: BaseLayout, changes: Changes, w: _Work) -> _Resolved:
+        """`_resolve` in one call."""
+        a = self.arena
+        a.reserve(layout.table, len(changes))
+        reason, at, n, skipped = base.resolve(
+            a.a64,
+            a.a32,
+            a.T,
+            layout.table,
+            changes.codes,
+            changes.ops,
+            changes.counts,
+            0,
+            len(changes),
+            w.touched,
+            w.delta,
+            w.first,
+            w.last,
+            w.old,
+            w.new,
+            self._ahead,
+            changes.may_miss,
+        )
+        if reason != f.OK:
+            raise BatchError(layout.relation.name, reason, int(at))
+        self.skipped += int(skipped)
+        return _Resolved(layout, changes, w.touched, w.first, w.old, w.new, int(n))
 
     def _revert(self, r: _Resolved) -> None:
         """Take back a settled batch that no tree has seen."""
