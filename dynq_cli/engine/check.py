@@ -16,7 +16,8 @@ Payload = tuple[int, ...]
 def check_engine(layout: Layout, arena: Arena) -> None:
     check_arena(arena)
     for table in range(len(arena.T)):
-        check_table(arena, table)
+        if arena.T[table, f.T_MASK] >= 0:
+            check_table(arena, table)
     for base in layout.bases.values():
         mult = int(arena.T[base.table, f.T_MULT])
         for r in rows_of(arena, base.table):

@@ -9,7 +9,8 @@ import numpy as np
 from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.changes import Codes
 from dynq_cli.engine.check import record, rows_of
-from dynq_cli.engine.feeding import Outflow, Rows
+from dynq_cli.engine.feeding import Outflow, Rows, Sink
+from dynq_cli.engine.grouped import by_itself
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.meaning import Meaning
@@ -19,7 +20,9 @@ from dynq_cli.engine.reading import Reading
 def check_derived(layout: Layout, arena: Arena, reading: Reading, meaning: Meaning) -> None:
     """Derived relations are what the trees before them amount to, and no change is left over."""
     for name, derived in layout.derived.items():
-        sink = Rows(name, len(derived.relation.columns), lambda: 2**62)
+        sink: Sink = Rows(name, len(derived.relation.columns), lambda: 2**62)
+        if derived.groups:
+            sink = by_itself(derived.groups, meaning.labels)
         for feed in derived.feeds:
             outflow = Outflow(layout.trees[feed.tree].plan, [(feed, sink)], meaning)
             for codes, copies in reading.blocks(feed.tree, outflow.variables):

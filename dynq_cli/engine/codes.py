@@ -24,7 +24,18 @@ from dynq_cli.engine.kernels.codes import NULL, UNKNOWN
 from dynq_cli.engine.lossless import CodeError, arrow_type, fixed_width, lossless
 from dynq_cli.spec.types import Type
 
-__all__ = ["NULL", "UNKNOWN", "CodeError", "Codes", "arrow_type", "decode", "encode", "needs_labels"]
+__all__ = [
+    "NULL",
+    "UNKNOWN",
+    "CodeError",
+    "Codes",
+    "arrow_type",
+    "decode",
+    "encode",
+    "float_codes",
+    "floats",
+    "needs_labels",
+]
 
 Codes = npt.NDArray[np.int64]
 
@@ -66,7 +77,7 @@ def _encode(array: pa.Array, kind: Type, dictionaries: Dictionaries, intern: boo
         entries = _sortable(values) if _is_wide(kind) else values
         return dictionary.intern(entries) if intern else dictionary.lookup(entries)
     if kind.is_float:
-        codes = _encode_floats(values.cast(pa.float64()))
+        codes = float_codes(fixed_width(values.cast(pa.float64()), np.float64))
     elif kind.name == "decimal":
         codes = fixed_width(values, np.int64, lanes=2)[::2]
     elif kind.name in ("time", "timestamp"):
@@ -101,8 +112,7 @@ def decode(codes: Codes, kind: Type, dictionaries: Dictionaries, *, nullable: bo
     if kind.name == "bool":
         content = np.packbits(codes != 0, bitorder="little")
     elif kind.is_float:
-        bits = np.where(codes < 0, codes ^ _ALL_BUT_SIGN, codes)
-        content = bits.view(np.float64).astype(_DTYPES.get(kind.name, np.float64), copy=False)
+        content = floats(codes).astype(_DTYPES.get(kind.name, np.float64), copy=False)
     elif _is_wide(kind):
         content = _from_sortable(dictionaries, codes, kind)
     elif kind.name == "decimal":
@@ -116,10 +126,16 @@ def _is_wide(kind: Type) -> bool:
     return kind.name == "decimal" and kind.precision > _NARROW_DIGITS
 
 
-def _encode_floats(values: pa.Array) -> Codes:
+def floats(codes: Codes) -> npt.NDArray[np.float64]:
+    """The numbers that codes of floats stand for."""
+    return np.where(codes < 0, codes ^ _ALL_BUT_SIGN, codes).view(np.float64)
+
+
+def float_codes(numbers: npt.NDArray[np.float64]) -> Codes:
+    """The codes of numbers, in an array of their own."""
     # Adding zero turns -0.0 into 0.0 and leaves every other number alone; NaN may be of the kind that warns.
     with np.errstate(invalid="ignore"):
-        numbers = fixed_width(values, np.float64) + 0.0
+        numbers = numbers + 0.0
     bits = numbers.view(np.int64)
     ordered: Codes = np.where(bits < 0, bits ^ _ALL_BUT_SIGN, bits)
     ordered[np.isnan(numbers)] = _NAN

@@ -30,6 +30,7 @@ from dynq_cli.engine.kernels.intern import (
     intern_rows,
     look_up_rows,
 )
+from dynq_cli.engine.labels import Labels
 from dynq_cli.errors import RejectedError
 from dynq_cli.spec.types import Type
 
@@ -188,10 +189,20 @@ class Dictionaries:
         self.strings = Dictionary()
         self.binaries = Dictionary()
         self.decimals = Dictionary()
+        self._labels: dict[str, Labels] = {}
 
     def of(self, kind: Type) -> Dictionary:
         """The dictionary of strings, of binary values, or of decimals that are too wide for an int64."""
         return self._by_name()[kind.name]
+
+    def labels(self, kind: Type) -> Int64s:
+        """Labels of the ids of a type, in the order of its values; they hold until values are added.
+
+        The first call labels all values there are, O(N log N), later ones those that came since.
+        """
+        labels = self._labels.setdefault(kind.name, Labels())
+        labels.update(self.of(kind))
+        return labels.labels
 
     def counts(self) -> dict[str, int]:
         """How many values each has: what `since` and `truncate` take."""
@@ -214,6 +225,8 @@ class Dictionaries:
         """Forget what came after `counts`."""
         for name, dictionary in self._by_name().items():
             dictionary.truncate(counts[name])
+        for name, labels in self._labels.items():
+            labels.truncate(counts[name])
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays of all, named `string.data` and so on."""
@@ -237,6 +250,9 @@ class Dictionaries:
     def _check(self) -> None:
         for dictionary in self._by_name().values():
             dictionary._check()
+        for name, labels in self._labels.items():
+            if len(labels) == len(self._by_name()[name]):
+                labels._check(self._by_name()[name])
 
 
 _NO_FLAGS: Flags = np.empty(0, np.bool_)

@@ -26,8 +26,8 @@ from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.changes import BatchError, Changes, Codes
 from dynq_cli.engine.check import check_engine
 from dynq_cli.engine.check_derived import check_derived
-from dynq_cli.engine.delta import Delta
-from dynq_cli.engine.feeding import DerivedError, Rows, Sink, changes_of, outflows
+from dynq_cli.engine.deriving import Deriving
+from dynq_cli.engine.feeding import DerivedError
 from dynq_cli.engine.kernels import base, update
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.commit import release, run_commits, update_tree
@@ -35,18 +35,13 @@ from dynq_cli.engine.kernels.groups import start_row
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.kernels.table import find_or_insert
 from dynq_cli.engine.layout import BaseLayout, Layout, TreeLayout
-from dynq_cli.engine.lossless import CodeError
 from dynq_cli.engine.meaning import Meaning
 from dynq_cli.engine.reading import BLOCK, OverflowedError, Reading, record_of
 from dynq_cli.plan.program import Derived
-from dynq_cli.query.scalar import ScalarError
 
 __all__ = ["BLOCK", "BatchError", "Changes", "DerivedError", "Engine", "OverflowedError"]
 
 CHUNK = 8192
-# Rows that a derived relation may have if the query does not say: as many, or so many times the rows of the base.
-LEAST_BUDGET, BUDGET_PER_ROW = 1_000_000, 20
-TOO_MANY_COPIES, SET_HINT = "would have a row with more than 2^63 - 1 copies", "use `semantics: set`"
 # Room for a commit's rows of one relation that is kept for the next commit: at most 36 MB.
 MOST_KEPT = 1 << 20
 
@@ -113,14 +108,13 @@ class Engine:
             name: Counter(table for leaf in b.leaves for table in layout.leaf_paths[leaf.node])
             for name, b in layout.bases.items()
         }
-        self._written = [b.table for name, b in layout.bases.items() if name not in layout.derived]
-        self._sinks: dict[str, Sink] = {name: self._rows(derived) for name, derived in layout.derived.items()}
-        self._outflows = outflows(layout, self._sinks, meaning)
-        # Relations whose changes go on to others: each commit has to be seen by itself.
-        self._feeding = {n for n, b in layout.bases.items() if any(leaf.query in self._outflows for leaf in b.leaves)}
-        self._leaves = {name: _leaves_of(layout, name) for name in layout.trees}
         self.arena = arena or Arena(layout.tables.copy(), layout.nodes.copy())
-        self._deltas = {n: Delta(self.arena, layout.trees[n], o.variables) for n, o in self._outflows.items()}
+        self._deriving = Deriving(layout, self.arena, meaning)
+        # Relations whose changes go on to others: each commit has to be seen by itself.
+        self._feeding = {
+            n for n, b in layout.bases.items() if any(leaf.query in self._deriving.feeding for leaf in b.leaves)
+        }
+        self._leaves = {name: _leaves_of(layout, name) for name in layout.trees}
         self._reading = Reading(layout, self.arena)
         if arena is not None:
             return
@@ -128,12 +122,9 @@ class Engine:
             self.arena.reserve(table, 1)
         for tree in layout.trees.values():
             self._start_root(tree)
+        for groups in self._deriving.groups.values():
+            groups.start()
         self._go_through({})
-
-    def _rows(self, derived: Derived) -> Rows:
-        name, columns = derived.relation.name, len(derived.relation.columns)
-        needs_values = bool(self.layout.bases[name].computed or self.layout.bases[name].filters)
-        return Rows(name, columns, lambda: self._budget(derived), needs_values)
 
     def _reached(self, base_: BaseLayout) -> tuple[Codes, Codes]:
         """The leaves on a relation, and first and last node of the trees they are in."""
@@ -183,7 +174,8 @@ class Engine:
         below = [relation for relation in self._leaves[name] if relation in resolved]
         if not below:
             return
-        before = self.count(name)[0] if name in self._outflows else 0
+        feeds = name in self._deriving.feeding
+        before = self.count(name)[0] if feeds else 0
         if len(below) == 1 and resolved[below[0]].n <= CHUNK:
             done = self._update_few(name, below[0], resolved[below[0]])
         else:
@@ -196,8 +188,8 @@ class Engine:
             )
         if done != f.OK:
             raise OverflowedError
-        if name in self._outflows:
-            self._pass_on(name, before)
+        if feeds:
+            self._deriving.pass_on(name, before, self.count(name)[0])
 
     def _update_few(self, name: str, relation: str, r: _Resolved) -> int:
         """All leaves of a tree on one relation, and the tree, in one call."""
@@ -228,47 +220,19 @@ class Engine:
         )
         return done
 
-    def _pass_on(self, tree: str, before: int) -> None:
-        """What came and went in a tree's result, which had so many rows before, goes to the relations it feeds."""
-        try:
-            for codes, copies in self._deltas[tree].blocks(before, self.count(tree)[0]):
-                self._outflows[tree].pass_on(codes, copies)
-        except OverflowedError:
-            raise DerivedError(tree, TOO_MANY_COPIES, SET_HINT) from None
-        except (ScalarError, CodeError) as error:
-            raise DerivedError(tree, f"cannot be compared: {error}") from None
-
     def _derive(self, derived: Derived, resolved: dict[str, _Resolved]) -> None:
         """A derived relation changes as the trees before it said."""
-        name = derived.relation.name
-        layout = self.layout.bases[name]
-        rows, copies = self._sinks[name].finish()
-        if not len(copies):
+        changes = self._deriving.changes(derived)
+        if changes is None:
             return
         try:
-            changes = changes_of(derived, layout, rows, copies, self._meaning)
-            resolved[name] = self._resolve(layout, changes, self._room(len(resolved), changes))
-        except (ScalarError, CodeError) as error:
-            raise DerivedError(name, f"cannot be evaluated: {error}") from None
+            r = self._resolve(self.layout.bases[derived.name], changes, self._room(len(resolved), changes))
         except BatchError as error:
             assert error.reason == f.TOO_MANY, f"{error}: a derived relation lost a row that it does not have"
-            raise DerivedError(name, TOO_MANY_COPIES, SET_HINT) from None
-        self._check_budget(derived, resolved[name])
-
-    def _check_budget(self, derived: Derived, r: _Resolved) -> None:
-        """Nothing is refused that became no larger, and rows that went do not count."""
-        rows, limit = int(self.arena.T[r.base.table, f.T_LIVE]), self._budget(derived)
-        if rows <= limit:
-            return
-        came, went = int((r.old[: r.n] == 0).sum()), int((r.new[: r.n] == 0).sum())
-        if came > went and rows - went > limit:
-            raise DerivedError.too_large(derived.relation.name, rows - went, limit)
-
-    def _budget(self, derived: Derived) -> int:
-        """How many rows a derived relation may have."""
-        if derived.budget is not None:
-            return derived.budget
-        return max(LEAST_BUDGET, BUDGET_PER_ROW * int(self.arena.T[self._written, f.T_LIVE].sum()))
+            raise DerivedError.too_many_copies(derived.name) from None
+        resolved[derived.name] = r
+        came, went = (int(np.count_nonzero(many[: r.n] == 0)) for many in (r.old, r.new))
+        self._deriving.check_budget(derived, came, went)
 
     def apply_commits(self, relation: str, changes: Changes, ends: Codes) -> None:
         """Commits of one relation, in order: the k-th ends before change `ends[k]`.
@@ -462,3 +426,5 @@ class Engine:
         """Assert every invariant. O(data)."""
         check_engine(self.layout, self.arena)
         check_derived(self.layout, self.arena, self._reading, self._meaning)
+        for groups in self._deriving.groups.values():
+            groups._check()

@@ -107,7 +107,7 @@ def _packed(arena: Arena) -> Words:
         live = int(row[f.T_LIVE])
         rows = live + live // 4 + LEAST_ROWS
         row[f.T_CAPACITY] = capacity = max(int(row[f.T_USED]), rows)
-        if 3 * rows > 2 * (int(row[f.T_MASK]) + 1):
+        if row[f.T_MASK] >= 0 and 3 * rows > 2 * (int(row[f.T_MASK]) + 1):
             row[f.T_MASK] = (1 << (3 * rows // 2).bit_length()) - 1
         row[f.T_ROWS] = place
         row[f.T_SLOTS] = place = _aligned(place + capacity * int(row[f.T_STRIDE]))

@@ -18,9 +18,9 @@ from dynq_cli.engine.codes import NULL, Codes, decode, encode
 from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.fields import Bytes, Flags
-from dynq_cli.engine.layout import BaseLayout
+from dynq_cli.engine.layout import BaseLayout, Computed
 from dynq_cli.engine.lossless import CodeError, arrow_type
-from dynq_cli.query.normal_form import Scalar
+from dynq_cli.engine.pairs import split
 from dynq_cli.query.scalar import evaluate
 from dynq_cli.spec.model import Column
 
@@ -151,17 +151,24 @@ def computed_of(rows: pa.Table, base: BaseLayout, dictionaries: Dictionaries) ->
     """What the leaves of a relation compute from its rows, and whether their filters hold. Raises ScalarError."""
     many = len(rows)
     conditions = [" AND ".join(f"({s.sql})" for s in several) for several in base.filters]
-    values = evaluate(rows, [*(s.sql for s in base.computed), *conditions])
-    computed = _stacked([_computed(v, s, dictionaries) for v, s in zip(values, base.computed, strict=False)], many)
-    held = [v.combine_chunks().fill_null(False) for v in values[len(base.computed) :]]
+    scalars = list(dict.fromkeys(c.scalar for c in base.computed))
+    values = evaluate(rows, [*(s.sql for s in scalars), *conditions])
+    found = dict(zip(scalars, values, strict=False))
+    computed = _stacked([_computed(found[c.scalar], c, dictionaries) for c in base.computed], many)
+    held = [v.combine_chunks().fill_null(False) for v in values[len(scalars) :]]
     passes = np.empty((many, max(1, len(held))), np.bool_)
     for i, column in enumerate(held):
         passes[:, i] = column.to_numpy(zero_copy_only=False)
     return computed, passes
 
 
-def _computed(values: pa.ChunkedArray, scalar: Scalar, dictionaries: Dictionaries) -> Codes:
-    return encode(values.cast(arrow_type(scalar.type)), scalar.type, dictionaries)
+def _computed(values: pa.ChunkedArray, computed: Computed, dictionaries: Dictionaries) -> Codes:
+    kind = computed.scalar.type
+    typed = values.cast(arrow_type(kind))
+    if not computed.part:
+        return encode(typed, kind, dictionaries)
+    high, low = split(typed, kind)
+    return high if computed.part == "high" else low
 
 
 def _stacked(columns: Sequence[Codes], rows: int) -> Codes:

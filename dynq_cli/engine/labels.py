@@ -12,14 +12,16 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dynq_cli.engine.dictionary import Dictionary
 from dynq_cli.engine.kernels.intern import Int64s
 from dynq_cli.engine.kernels.labels import BLOCKS, COUNT, RELABELLED, Order, insert_sorted, is_less, sort_by_value
+
+if TYPE_CHECKING:
+    from dynq_cli.engine.dictionary import Dictionary
 
 STRIDE = 2**20
 BITS = 61

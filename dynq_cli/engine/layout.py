@@ -6,7 +6,7 @@ table keyed by its variables; a child that is no guard has a table of groups, ke
 shares with its parent. Nodes stand children before parents, tree after tree.
 
 A derived relation has a base table like any other. A tree that feeds one keeps beside each output row what the row
-was before a commit (`kernels.changed`).
+was before a commit (`kernels.changed`). One with a row per group has the tables of `group_layout` beside it.
 
 The layout is a function of the steps alone.
 """
@@ -15,17 +15,26 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dynq_cli.engine.group_layout import GroupLayout, group_layout
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.program import Derived, Step
 from dynq_cli.plan.view_tree import Node
-from dynq_cli.query.normal_form import Atom, Scalar
+from dynq_cli.query.normal_form import Atom, Part, Scalar
 from dynq_cli.query.scalar import quote
 from dynq_cli.spec.model import Relation
+
+
+class Computed(NamedTuple):
+    """What a leaf binds to an expression: its value, or one part of a wide decimal."""
+
+    scalar: Scalar
+    part: Part
 
 
 @dataclass(frozen=True)
@@ -46,7 +55,7 @@ class BaseLayout:
     table: int
     order: tuple[str, ...]
     leaves: list[Leaf] = field(default_factory=list)
-    computed: list[Scalar] = field(default_factory=list)
+    computed: list[Computed] = field(default_factory=list)
     filters: list[tuple[Scalar, ...]] = field(default_factory=list)
 
 
@@ -83,6 +92,7 @@ class Layout:
     variables: list[tuple[str, ...]]
     leaf_paths: dict[int, tuple[int, ...]]
     steps: tuple[Step, ...]
+    groups: dict[str, GroupLayout]
 
     @property
     def derived(self) -> dict[str, Derived]:
@@ -152,6 +162,7 @@ class _Builder:
         for row, fields in zip(self.tables, self.fields, strict=True):
             row[f.T_STRIDE] = fields.close()
         self._place_narrow()
+        groups = self._groups()
         return Layout(
             np.array(self.tables, np.int64).reshape(-1, f.T_FIELDS),
             np.array(self.nodes, np.int64).reshape(-1, f.N_FIELDS),
@@ -161,7 +172,17 @@ class _Builder:
             self.variables,
             {leaf.node: self._path(leaf.node) for base in self.bases.values() for leaf in base.leaves},
             self.steps,
+            groups,
         )
+
+    def _groups(self) -> dict[str, GroupLayout]:
+        """The tables of derived relations that have a row per group stand behind all others."""
+        made = {}
+        for step in self.steps:
+            if isinstance(step, Derived) and step.groups:
+                made[step.relation.name], tables = group_layout(step.groups, len(self.tables))
+                self.tables += tables
+        return made
 
     def _base(self, relation: Relation) -> None:
         names = tuple(c.name for c in relation.columns)
@@ -232,16 +253,17 @@ class _Builder:
     def _leaf(self, query: str, atom: Atom, number: int, variables: tuple[str, ...]) -> None:
         base = self.bases[atom.source]
         row = self.nodes[number]
-        scalars = {b.variable: b.scalar for b in atom.bindings}
+        bound = {b.variable: Computed(b.scalar, b.part) for b in atom.bindings}
         position = {quote(c): i for i, c in enumerate(base.order)}
         sources = []
         for v in variables:
-            if scalars[v].sql in position:
-                sources.append(position[scalars[v].sql])
+            value = bound[v]
+            if not value.part and value.scalar.sql in position:
+                sources.append(position[value.scalar.sql])
             else:
-                if scalars[v] not in base.computed:
-                    base.computed.append(scalars[v])
-                sources.append(-base.computed.index(scalars[v]) - 1)
+                if value not in base.computed:
+                    base.computed.append(value)
+                sources.append(-base.computed.index(value) - 1)
         identifying = range(len(base.relation.key) or len(base.order))
         if atom.filters:
             if atom.filters not in base.filters:

@@ -24,11 +24,13 @@ from dynq_cli.engine.ingest import RowError
 from dynq_cli.engine.layout import BaseLayout, Layout, layout_of
 from dynq_cli.engine.lossless import CodeError, lossless
 from dynq_cli.engine.meaning import Meaning
+from dynq_cli.engine.pairs import joined, split
 from dynq_cli.engine.refused import why
 from dynq_cli.engine.supported import refusal_of
 from dynq_cli.errors import DynqError, RejectedError, UsageError
-from dynq_cli.plan.plan import AnyPlan, Plan
-from dynq_cli.plan.program import Derived, Program, Tree
+from dynq_cli.plan.lower import program_of
+from dynq_cli.plan.plan import AnyPlan
+from dynq_cli.plan.program import Program, high, low
 from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn
 from dynq_cli.query.scalar import ScalarError, evaluate
 from dynq_cli.spec.model import Spec
@@ -38,7 +40,7 @@ from dynq_cli.spec.types import INT64
 class Live:
     def __init__(self, spec: Spec, plans: Mapping[str, AnyPlan | Program]) -> None:
         self.spec = spec
-        self.queries = {name: _program(name, plan) for name, plan in plans.items()}
+        self.queries = {name: _program(name, plan, spec) for name, plan in plans.items()}
         steps = [step for program in self.queries.values() for step in program.steps]
         self.layout: Layout = layout_of(spec.relations, steps)
         self.dictionaries = Dictionaries()
@@ -174,19 +176,25 @@ class Live:
 
     def variables(self, query: str) -> list[str]:
         """The variables that the columns of a result are made of, each once."""
-        return list(dict.fromkeys(c.source for c in self.form_of(query).columns if c.kind == "variable"))
+        found: dict[str, None] = {}
+        for c in self.form_of(query).columns:
+            found |= dict.fromkeys(_variables(c))
+        return list(found)
 
     def decoded(self, query: str, variables: list[str], codes: Codes, rows: int) -> list[pa.Array]:
         """The columns of a result, `_count` left out, from a row of codes per variable."""
-        q = self.form_of(query)
+        q, by_name = self.form_of(query), dict(zip(variables, codes, strict=True))
         return [
             pa.repeat(_constant(c), rows)
             if c.kind == "expression"
-            else self._decoded(q, c, codes[variables.index(c.source)])
+            else self._decoded(q, c, [by_name[v] for v in _variables(c)])
             for c in q.columns
         ]
 
-    def _decoded(self, q: ConjunctiveQuery, column: OutputColumn, codes: Codes) -> pa.Array:
+    def _decoded(self, q: ConjunctiveQuery, column: OutputColumn, several: Sequence[Codes]) -> pa.Array:
+        if column.kind == "pair":
+            return joined(several[0], several[1], column.type)
+        (codes,) = several
         variable = q.variable(column.source)
         kind = variable.type
         values = decode(codes, kind, self.dictionaries, nullable=variable.nullable)
@@ -195,8 +203,24 @@ class Live:
     def test(self, query: str, row: Mapping[str, Any]) -> int:
         """How often the result has the row given by its output columns; 0 or 1 for sets. O(1)."""
         codes = self.codes_of(query, row)
-        many = 0 if codes is None else self.engine.copies(query, codes)
+        if codes is None:
+            return 0
+        if not self.is_told_apart(query):
+            return self._met(query, codes)
+        many = self.engine.copies(query, codes)
         return min(many, 1) if self.form_of(query).semantics == "set" else many
+
+    def is_told_apart(self, query: str) -> bool:
+        """Whether the output columns fix a row; groups whose columns are not all selected may look the same."""
+        return set(self.form_of(query).head) <= set(self.variables(query))
+
+    def _met(self, query: str, codes: Mapping[str, int]) -> int:
+        """How many rows there are with some values. O(rows)."""
+        names, many = list(codes), 0
+        wanted = np.array([[codes[v]] for v in names], np.int64)
+        for block, copies in self.engine.blocks(query, names):
+            many += int(copies[(block == wanted).all(axis=0)].sum()) if names else int(copies.sum())
+        return many
 
     def codes_of(self, query: str, row: Mapping[str, Any]) -> dict[str, int] | None:
         """The codes, by head variable, of a row given by its output columns; None if no result can have it."""
@@ -212,22 +236,25 @@ class Live:
                 if _constant(c).as_py() != row[c.name]:
                     return None
                 continue
-            code = self._code(q, c, row[c.name])
-            if code is None or codes.setdefault(c.source, code) != code:
-                return None
+            for variable, code in zip(_variables(c), self._coded(q, c, row[c.name]), strict=True):
+                if code is None or codes.setdefault(variable, code) != code:
+                    return None
         return codes
 
-    def _code(self, q: ConjunctiveQuery, column: OutputColumn, value: Any) -> int | None:
-        """The code of a value of a column; None if the variable, whose type may be narrower, cannot be it."""
-        kind = q.variable(column.source).type
+    def _coded(self, q: ConjunctiveQuery, column: OutputColumn, value: Any) -> list[int | None]:
+        """The code of a value of a column, two of a pair; None if the variable, whose type may be narrower, cannot
+        be it."""
         try:
             typed = pa.array([value], arrow_type(column.type))
+            if column.kind == "pair":
+                return [int(codes[0]) for codes in split(typed, column.type)]
+            kind = q.variable(column.source).type
             if kind != column.type:
                 try:
                     typed = lossless(typed, kind)
                 except CodeError:
-                    return None
-            return int(encode(typed, kind, self.dictionaries, intern=False)[0])
+                    return [None]
+            return [int(encode(typed, kind, self.dictionaries, intern=False)[0])]
         except (pa.ArrowInvalid, pa.ArrowTypeError, CodeError, OverflowError) as error:
             raise RejectedError(f"column {column.name}: {value!r} is no {column.type}: {error}") from None
 
@@ -236,16 +263,21 @@ class Live:
         self.engine._check()
 
 
-def _program(name: str, plan: AnyPlan | Program) -> Program:
+def _variables(column: OutputColumn) -> tuple[str, ...]:
+    """The variables that a column of a result is made of."""
+    if column.kind == "expression":
+        return ()
+    return (high(column.source), low(column.source)) if column.kind == "pair" else (column.source,)
+
+
+def _program(name: str, plan: AnyPlan | Program, spec: Spec) -> Program:
     """The steps in which a query is kept. RejectedError if it cannot be."""
     if isinstance(plan, Program):
-        if any(isinstance(step, Derived) and step.groups for step in plan.steps):
-            raise RejectedError(f"query {name}: GROUP BY and aggregates are explained but not kept yet")
         return plan
     reason = refusal_of(plan)
-    if reason or not isinstance(plan, Plan):
+    if reason:
         raise RejectedError(f"query {name}: {reason}")
-    return Program((Tree(name, plan),))
+    return program_of(plan.query, spec)
 
 
 @cache

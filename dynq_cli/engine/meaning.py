@@ -15,7 +15,7 @@ from dynq_cli.engine.changes import Codes
 from dynq_cli.engine.codes import decode
 from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.ingest import computed_of
-from dynq_cli.engine.kernels.fields import Flags
+from dynq_cli.engine.kernels.fields import Flags, Words
 from dynq_cli.engine.layout import BaseLayout
 from dynq_cli.engine.pairs import joined
 from dynq_cli.plan.program import Derived, high, low
@@ -44,6 +44,10 @@ class Meaning:
                 upper, lower = (base.order.index(part(column.name)) for part in (high, low))
                 typed[column.name] = joined(codes[:, upper], codes[:, lower], column.type)
         return computed_of(pa.table(typed), base, values)
+
+    def labels(self, kind: Type) -> Words:
+        """The labels by which ids of a type are in the order of its values."""
+        return self._dictionaries().labels(kind)
 
     def holds(self, c: Comparison, left: Type, right: Type, mine: Codes, theirs: Codes) -> Flags:
         """Row by row, whether `left op right + offset` is true of the values."""

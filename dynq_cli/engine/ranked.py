@@ -98,6 +98,11 @@ class Ranked:
 
     def _find(self, row: Mapping[str, Any]) -> Found | None:
         codes = self._live.codes_of(self._query, row)
+        if not self._live.is_told_apart(self._query):
+            raise RejectedError(
+                f"rows of {self._query} do not tell its groups apart, so a row has no position of its own\n"
+                "  hint: select all columns of the GROUP BY"
+            )
         return None if codes is None else find(self._live.engine, self._query, codes)
 
     def _rows(self, positions: Iterable[int]) -> Iterator[pa.RecordBatch]:

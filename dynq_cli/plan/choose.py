@@ -53,7 +53,7 @@ class _Chooser:
         self.spec = spec
         self.graph = hypergraph_of(query)
         self.rank = {v.name: i for i, v in enumerate(query.variables)}
-        self.weights = _weights(query, spec)
+        self.weights = weights_of(query, spec)
         self.notes: list[str] = []
 
     def plan(self) -> Plan:
@@ -234,7 +234,7 @@ def _why_joined(query: ConjunctiveQuery, group: Sequence[int], node: Node, expon
     )
 
 
-def _weights(query: ConjunctiveQuery, spec: Spec) -> Weights:
+def weights_of(query: ConjunctiveQuery, spec: Spec) -> Weights:
     changes, keys = [], []
     derived: Mapping[str, Query] = {v.name: v.query for v in query.views}
     for atom in query.atoms:

@@ -1,4 +1,7 @@
-"""A plan in words and as JSON: class, witness, tree, costs, and what would make it cheaper."""
+"""A plan in words and as JSON: class, witness, tree, costs, and what would make it cheaper.
+
+Costs are those of what is kept: where that takes more than one tree, those of its steps (`kept`), not of the tree.
+"""
 
 from __future__ import annotations
 
@@ -8,11 +11,14 @@ from collections.abc import Iterator
 
 from dynq_cli.plan.draw import LEGEND, draw_text
 from dynq_cli.plan.fingerprint import fingerprint
+from dynq_cli.plan.kept import Kept, kept_of
+from dynq_cli.plan.lower import program_of
 from dynq_cli.plan.plan import AnyPlan, Guarantees, Plan, UnionPlan
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.classify import Classification
 from dynq_cli.query.normal_form import Aggregate, ConjunctiveQuery
 from dynq_cli.query.scalar import quote
+from dynq_cli.spec.model import Spec
 
 WIDTH = 110
 # A space at which no line is broken; no text has this character of a private area.
@@ -20,16 +26,35 @@ _JOINT = "\ue000"
 KEY = 12
 
 
-def explain_text(plan: AnyPlan) -> str:
+_NO_EPSILON = (
+    "by joining atoms: the count of this cycle could be kept in O(n^0.5) per change (IVM-epsilon), which is not built"
+)
+
+
+def _kept(plan: AnyPlan, spec: Spec) -> Kept:
+    return kept_of(program_of(plan.query, spec), spec)
+
+
+def _strategy(plan: AnyPlan) -> str:
+    """The strategy that is built."""
+    return "view-tree+join" if plan.strategy == "ivm-epsilon" else plan.strategy
+
+
+def _notes(plan: AnyPlan) -> tuple[str, ...]:
+    return (_NO_EPSILON,) if plan.strategy == "ivm-epsilon" else plan.notes
+
+
+def explain_text(plan: AnyPlan, spec: Spec) -> str:
     """Everything about one query, for people."""
-    return "\n".join(_lines(plan)) + "\n"
+    return "\n".join(_lines(plan, spec)) + "\n"
 
 
-def _lines(plan: AnyPlan) -> Iterator[str]:
-    yield f"{plan.name}: {plan.classification.name} ({plan.strategy})"
+def _lines(plan: AnyPlan, spec: Spec) -> Iterator[str]:
+    yield f"{plan.name}: {plan.classification.name} ({_strategy(plan)})"
     if isinstance(plan, UnionPlan):
-        yield from _union(plan)
+        yield from _union(plan, spec)
         return
+    kept = _kept(plan, spec)
     yield from _entry("query", str(plan.query))
     for text in _body(plan.query):
         yield from _entry("", text)
@@ -38,34 +63,44 @@ def _lines(plan: AnyPlan) -> Iterator[str]:
     for text in plan.query.simplifications:
         yield from _entry("simplified", text)
     yield from _classes(plan.classification)
-    for text in plan.notes:
+    for text in _notes(plan):
         yield from _entry("kept", text)
+    yield from _steps(kept)
     if plan.order:
         yield from _entry("order", ", ".join(map(str, plan.order)))
     if plan.refusal:
         yield from _entry("refused", plan.refusal)
-    yield from _tree("tree", plan, plan.tree)
+    yield from _tree(
+        "tree", plan, plan.tree, "of the query in one; it is kept in the steps above" if kept.steps else ""
+    )
     for d in plan.distinct:
         yield from _tree("tree", plan, d.tree, f"counts distinct {d.variable} for {d.aggregate}")
-    yield from _costs(plan.guarantees)
-    for i, u in enumerate(plan.updates):
+    yield from _costs(kept.guarantees)
+    for i, u in enumerate(kept.updates):
         yield from _entry("changes" if i == 0 else "", f"{u.atom}: {u.bound}, {u.meaning}")
     for i, text in enumerate(plan.advice):
         yield from _entry("cheaper" if i == 0 else "", text)
     for _, view in plan.views:
         yield ""
-        yield from (f"  {line}" if line else "" for line in _lines(view))
+        yield from (f"  {line}" if line else "" for line in _lines(view, spec))
 
 
-def _union(plan: UnionPlan) -> Iterator[str]:
+def _steps(kept: Kept) -> Iterator[str]:
+    for i, text in enumerate(kept.steps):
+        yield from _entry("steps" if i == 0 else "", text)
+
+
+def _union(plan: UnionPlan, spec: Spec) -> Iterator[str]:
+    kept = _kept(plan, spec)
     yield from _entry("query", str(plan.query))
     yield from _classes(plan.classification)
     if plan.refusal:
         yield from _entry("refused", plan.refusal)
-    yield from _costs(plan.guarantees)
+    yield from _steps(kept)
+    yield from _costs(kept.guarantees)
     for member in plan.members:
         yield ""
-        yield from (f"  {line}" if line else "" for line in _lines(member))
+        yield from (f"  {line}" if line else "" for line in _lines(member, spec))
 
 
 def _entry(key: str, text: str) -> Iterator[str]:
@@ -129,9 +164,10 @@ def _costs(guarantees: Guarantees) -> Iterator[str]:
         yield from _entry(name, f"{g.bound}: {g.meaning}")
 
 
-def explain_json(plan: AnyPlan) -> dict[str, object]:
+def explain_json(plan: AnyPlan, spec: Spec) -> dict[str, object]:
     """The same for programs."""
-    c = plan.classification
+    program = program_of(plan.query, spec)
+    c, kept = plan.classification, kept_of(program, spec)
     said: dict[str, object] = {
         "query": str(plan.query),
         "class": c.name,
@@ -139,11 +175,11 @@ def explain_json(plan: AnyPlan) -> dict[str, object]:
         "t_hierarchical": c.t_hierarchical,
         "free_connex": c.free_connex,
         "acyclic": c.acyclic,
-        "strategy": plan.strategy,
+        "strategy": _strategy(plan),
         "semantics": plan.query.semantics,
         "columns": [{"name": o.name, "type": str(o.type), "nullable": o.nullable} for o in plan.query.columns],
-        "guarantees": {name: g.bound for name, g in plan.guarantees.items()},
-        "meanings": {name: g.meaning for name, g in plan.guarantees.items()},
+        "guarantees": {name: g.bound for name, g in kept.guarantees.items()},
+        "meanings": {name: g.meaning for name, g in kept.guarantees.items()},
         "witness": c.witness,
         "witnesses": {
             "q_hierarchical": c.not_q_hierarchical,
@@ -151,13 +187,14 @@ def explain_json(plan: AnyPlan) -> dict[str, object]:
             "free_connex": c.not_free_connex or c.not_acyclic,
             "acyclic": c.not_acyclic,
         },
+        "steps": list(kept.steps),
         "refusal": plan.refusal,
-        "fingerprint": fingerprint(plan),
+        "fingerprint": fingerprint(plan, program),
     }
     if isinstance(plan, UnionPlan):
-        members = [explain_json(m) for m in plan.members]
+        members = [explain_json(m, spec) for m in plan.members]
         tree = {"vars": [], "children": [m["tree"] for m in members], "guards": [], "predicates": [], "output": True}
-        return said | {"tree": tree, "members": members, "count_by": plan.count_by, "notes": list(plan.notes)}
+        return said | {"tree": tree, "members": members, "notes": list(plan.notes)}
     return said | {
         "tree": _node_json(plan, plan.tree, None),
         "distinct_trees": [
@@ -167,11 +204,11 @@ def explain_json(plan: AnyPlan) -> dict[str, object]:
         "head": list(plan.head),
         "order": [str(o) for o in plan.order],
         "simple": plan.tree.is_simple,
-        "updates": [{"atom": u.atom, "bound": u.bound, "meaning": u.meaning} for u in plan.updates],
+        "updates": [{"atom": u.atom, "bound": u.bound, "meaning": u.meaning} for u in kept.updates],
         "simplifications": list(plan.query.simplifications),
-        "notes": list(plan.notes),
+        "notes": list(_notes(plan)),
         "advice": list(plan.advice),
-        "views": {name: explain_json(view) for name, view in plan.views},
+        "views": {name: explain_json(view, spec) for name, view in plan.views},
     }
 
 

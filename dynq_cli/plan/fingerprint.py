@@ -12,23 +12,31 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
+from dynq_cli.plan.codec import encode
 from dynq_cli.plan.plan import AnyPlan, Plan
+from dynq_cli.plan.program import Derived, Program, Step, high, low
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.normal_form import Aggregate, Atom, Comparison, OutputColumn, Scalar
-from dynq_cli.query.scalar import quote
+from dynq_cli.query.scalar import renamed
 
 FORMAT = 1
-_STRING_OR_NAME = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
 
 
-def fingerprint(plan: AnyPlan) -> str:
-    """A hex digest of 64 bits; the same for the same kept data."""
-    text = json.dumps([FORMAT, _kept(plan)], separators=(",", ":"), sort_keys=True)
+def fingerprint(plan: AnyPlan, program: Program | None = None) -> str:
+    """A hex digest of 64 bits; the same for the same kept data.
+
+    Of a program of several steps it covers the steps, names of the relations between them included.
+    """
+    kept = _kept(plan) if program is None or len(program.steps) == 1 else [_step(step) for step in program.steps]
+    text = json.dumps([FORMAT, kept], separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _step(step: Step) -> object:
+    return encode(Derived, step) if isinstance(step, Derived) else [step.name, _read(step.plan)]
 
 
 def _kept(plan: AnyPlan) -> object:
@@ -45,16 +53,6 @@ def _read(plan: AnyPlan) -> object:
         return [kept.all(), kept.columns()]
     types = [str(c.type) for c in plan.query.columns]
     return ["union", plan.query.semantics, plan.count_by, types, [_read(m) for m in plan.members]]
-
-
-def _renamed(sql: str, names: Mapping[str, str]) -> str:
-    """`sql` with its quoted names replaced.
-
-    >>> _renamed('"t" > 1 AND "x" = \\'"t"\\'', {"t": "a0"})
-    '"a0" > 1 AND "x" = \\'"t"\\''
-    """
-    quoted = {quote(old): quote(new) for old, new in names.items()}
-    return _STRING_OR_NAME.sub(lambda found: quoted.get(found[0], found[0]), sql)
 
 
 class _Kept:
@@ -84,7 +82,7 @@ class _Kept:
             "head": sorted(self.number[v] for v in q.head),
             "order": [[self.number[o.variable], o.descending] for o in self.plan.order],
             "aggregates": [self._aggregate(a) for a in q.aggregates],
-            "having": q.having and _renamed(q.having.sql, self._shown),
+            "having": q.having and renamed(q.having.sql, self._shown),
         }
 
     def columns(self) -> object:
@@ -97,7 +95,9 @@ class _Kept:
         return {v: f"v{self.number[v]}" for v in self.query.head} | aggregates
 
     def _column(self, c: OutputColumn) -> object:
-        source = _renamed(c.source, self._shown) if c.kind == "expression" else self._shown[c.source]
+        if c.kind == "pair":
+            return [c.kind, [self._shown[part(c.source)] for part in (high, low)], str(c.type)]
+        source = renamed(c.source, self._shown) if c.kind == "expression" else self._shown[c.source]
         return [c.kind, source, str(c.type)]
 
     def _node(self, node: Node) -> object:
@@ -111,7 +111,7 @@ class _Kept:
 
     def _atom(self, atom: Atom) -> object:
         source: object = _read(self.views[atom.source]) if atom.source in self.views else atom.source
-        bound = sorted([self.number[b.variable], *self._scalar(atom, b.scalar)] for b in atom.bindings)
+        bound = sorted([self.number[b.variable], *self._scalar(atom, b.scalar), b.part] for b in atom.bindings)
         aware = atom.null_aware and self.number[atom.null_aware]
         return [source, atom.mode, aware, bound, sorted(self._scalar(atom, f)[0] for f in atom.filters)]
 
@@ -119,7 +119,7 @@ class _Kept:
         """SQL and type; the columns of a view go by their position."""
         view = self.views.get(atom.source)
         columns: Iterable[OutputColumn] = () if view is None else view.query.columns
-        return _renamed(scalar.sql, {c.name: f"c{i}" for i, c in enumerate(columns)}), str(scalar.type)
+        return renamed(scalar.sql, {c.name: f"c{i}" for i, c in enumerate(columns)}), str(scalar.type)
 
     def _comparison(self, c: Comparison) -> object:
         return [self.number[c.left], c.op, self.number[c.right], str(c.offset.normalize())]

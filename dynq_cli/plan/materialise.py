@@ -50,11 +50,11 @@ class Merged:
 
 def merge(graph: Hypergraph, weights: Weights, rank: Mapping[str, int]) -> Merged:
     """The cheapest grouping of atoms that leaves an acyclic query: best first, every join adds to the cost."""
-    bounds = Closure((Edge(c.left, c.op, c.right, c.offset), None) for c in _joining(graph))
+    bounds = Closure((Edge(c.left, c.op, c.right, c.offset), None) for c in joining(graph))
     groups = _cheapest(graph, bounds, weights)
     merged = _grouped(graph, groups)
     leaves = tuple(_leaf_of(graph, bounds, merged, i, g, rank) for i, g in enumerate(groups))
-    return Merged(merged, groups, leaves, tuple(_group_exponent(graph, bounds, weights, g) for g in groups))
+    return Merged(merged, groups, leaves, tuple(group_exponent(graph, bounds, weights, g) for g in groups))
 
 
 def _cheapest(graph: Hypergraph, bounds: Closure, weights: Weights) -> tuple[Group, ...]:
@@ -77,11 +77,11 @@ def _cheapest(graph: Hypergraph, bounds: Closure, weights: Weights) -> tuple[Gro
 
 def _ranked(graph: Hypergraph, bounds: Closure, weights: Weights, groups: tuple[Group, ...]) -> _Ranked:
     """The largest join decides, then their sum, then their number."""
-    exponents = [_group_exponent(graph, bounds, weights, g) for g in groups]
+    exponents = [group_exponent(graph, bounds, weights, g) for g in groups]
     return (round(max(exponents), 6), round(sum(exponents) - len(exponents), 6), -len(groups), groups)
 
 
-def _joining(graph: Hypergraph) -> list[Comparison]:
+def joining(graph: Hypergraph) -> list[Comparison]:
     """Comparisons that every result row satisfies: what NOT EXISTS says of its own rows implies nothing outside."""
     joined = frozenset().union(*(e for i, e in enumerate(graph.edges) if not graph.is_tested(i)))
     return [c for c in graph.comparisons if c.op != "!=" and c.variables <= joined]
@@ -103,7 +103,7 @@ def _grouped(graph: Hypergraph, groups: Sequence[Group]) -> Hypergraph:
     )
 
 
-def _group_exponent(graph: Hypergraph, bounds: Closure, weights: Weights, group: Group) -> float:
+def group_exponent(graph: Hypergraph, bounds: Closure, weights: Weights, group: Group) -> float:
     """The best over the atom to start with, adding the cheapest next atom each time."""
     best = inf
     for first in group:
@@ -144,10 +144,10 @@ def _leaf_of(
     kept = here & (outside | compared | graph.free)
     children = tuple(leaf(i, sorted(graph.edges[i]), rank) for i in group)
     variables = tuple(sorted(kept, key=lambda v: rank[v]))
-    return Node(variables, children, kind="join", joined_by=tuple(_within(graph, bounds, group)))
+    return Node(variables, children, kind="join", joined_by=tuple(within(graph, bounds, group)))
 
 
-def _within(graph: Hypergraph, bounds: Closure, group: Group) -> Iterator[Comparison]:
+def within(graph: Hypergraph, bounds: Closure, group: Group) -> Iterator[Comparison]:
     """Comparisons between the atoms of a group: those stated, and those that follow from others."""
     here = frozenset().union(*(graph.edges[i] for i in group))
     stated = [c for c in graph.comparisons if c.variables <= here]

@@ -107,10 +107,10 @@ class Program:
 
 
 def high(name: str) -> str:
-    """The column of the upper part of a wide decimal: its digits without the point, divided by 2^62, rounded down."""
+    """The column of the upper part of a wide decimal: its digits without the point, divided by 3·2^62, rounded down."""
     return f"{name}.high"
 
 
 def low(name: str) -> str:
-    """The column of the rest, 0 … 2^62 - 1. Both are NULL where the decimal is; (high, low) orders like it."""
+    """The column of the rest, less 3·2^61. Both are NULL where the decimal is; (high, low) orders like it."""
     return f"{name}.low"

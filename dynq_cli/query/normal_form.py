@@ -32,7 +32,8 @@ AtomMode = Literal["join", "semi", "anti"]
 Temporal = Literal["", "date", "timestamp"]
 CompareOp = Literal["<", "<=", "!="]
 AggregateFunction = Literal["count", "sum", "avg", "min", "max", "count_distinct"]
-ColumnKind = Literal["variable", "aggregate", "expression"]
+ColumnKind = Literal["variable", "aggregate", "expression", "pair"]
+Part = Literal["", "high", "low"]
 
 
 @dataclass(frozen=True)
@@ -57,8 +58,11 @@ class Variable:
 
 @dataclass(frozen=True)
 class Binding:
+    """A variable and its scalar; of a decimal of more than 18 digits it may be one `part` of two, an int64."""
+
     variable: str
     scalar: Scalar
+    part: Part = ""
 
 
 @dataclass(frozen=True)
@@ -163,7 +167,10 @@ class Aggregate:
 
 @dataclass(frozen=True)
 class OutputColumn:
-    """A column of the result: a head variable, an aggregate, or a scalar over these by name."""
+    """A column of the result: a head variable, an aggregate, or a scalar over these by name.
+
+    A `pair` is a decimal of more than 18 digits whose two parts are head variables (plans have it, queries do not).
+    """
 
     name: str
     type: Type

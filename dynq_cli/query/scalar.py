@@ -7,7 +7,7 @@ that evaluates them is closed off from the world (`duck`).
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -40,6 +40,9 @@ _TYPES = {
 }
 
 
+_STRING_OR_NAME = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*\"""")
+
+
 class ScalarError(Exception):
     """DuckDB does not accept the expression; the message is one sentence."""
 
@@ -51,6 +54,16 @@ def quote(name: str) -> str:
     '"o_orderkey"'
     """
     return '"' + name.replace('"', '""') + '"'
+
+
+def renamed(sql: str, names: Mapping[str, str]) -> str:
+    """`sql` with its quoted names replaced.
+
+    >>> renamed('"t" > 1 AND "x" = \\'"t"\\'', {"t": "a0"})
+    '"a0" > 1 AND "x" = \\'"t"\\''
+    """
+    quoted = {quote(old): quote(new) for old, new in names.items()}
+    return _STRING_OR_NAME.sub(lambda found: quoted.get(found[0], found[0]), sql)
 
 
 def column_scalar(column: Column) -> Scalar:
@@ -102,14 +115,15 @@ def shift(scalar: Scalar, offset: Decimal) -> Scalar:
     if kind.is_float:
         return Scalar(f"({scalar.sql} + {offset!s}::DOUBLE)", Type("float64"), scalar.nullable, scalar.columns)
     assert kind.is_numeric
-    fine = _decimal_of(offset)
+    fine = decimal_of(offset)
     exact = widen(kind, fine) or decimal(MAX_PRECISION, max(kind.scale, fine.scale))
     wide = decimal(min(exact.precision + 1, MAX_PRECISION), exact.scale)
     sql = f"CAST({scalar.sql} AS {wide.sql}) + CAST({offset:f} AS {wide.sql})"
     return Scalar(f"TRY(CAST({sql} AS {wide.sql}))", wide, True, scalar.columns)
 
 
-def _decimal_of(value: Decimal) -> Type:
+def decimal_of(value: Decimal) -> Type:
+    """The narrowest decimal that holds a number."""
     _, digits, exponent = value.as_tuple()
     scale = max(0, -int(exponent))
     return decimal(max(len(digits) + max(0, int(exponent)), scale, 1), scale)

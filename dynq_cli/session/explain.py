@@ -33,6 +33,7 @@ from dynq_cli.spec.model import Spec
 class Explanation:
     """The plans of a spec, to be shown in one of four ways; `query` picks one of them."""
 
+    spec: Spec
     plans: dict[str, AnyPlan]
 
     def _chosen(self, query: str | None) -> list[AnyPlan]:
@@ -43,10 +44,10 @@ class Explanation:
         return [self.plans[query]]
 
     def text(self, query: str | None = None) -> str:
-        return "\n".join(explain_text(p) for p in self._chosen(query))
+        return "\n".join(explain_text(p, self.spec) for p in self._chosen(query))
 
     def json(self, query: str | None = None) -> dict[str, object]:
-        return {"queries": {p.name: explain_json(p) for p in self._chosen(query)}}
+        return {"queries": {p.name: explain_json(p, self.spec) for p in self._chosen(query)}}
 
     def mermaid(self, query: str | None = None) -> str:
         lines = ["flowchart TD"]
@@ -77,7 +78,7 @@ def _pictures(plans: list[AnyPlan]) -> Iterator[tuple[str, str, Plan, Node]]:
 
 
 def _planned(spec: Spec, queries: dict[str, Query]) -> Explanation:
-    return Explanation({name: plan_query(query, spec) for name, query in queries.items()})
+    return Explanation(spec, {name: plan_query(query, spec) for name, query in queries.items()})
 
 
 def explain_spec(path: str | os.PathLike[str]) -> Explanation:
@@ -91,7 +92,8 @@ def explain_state(path: str | os.PathLike[str]) -> Explanation:
     from dynq_cli.storage.plans import read_plans
 
     directory = Path(path)
-    return Explanation(dict(read_plans(directory, read_manifest(directory)).plans))
+    planned = read_plans(directory, read_manifest(directory))
+    return Explanation(planned.spec, dict(planned.plans))
 
 
 def explain_text_of(text: str, file: str = "spec") -> str:

@@ -1,0 +1,285 @@
+"""The tables of an aggregate query's groups, and what its accumulators add up: a function of the plan alone.
+
+    groups   keyed by the codes grouped by; its records hold rows, the row given, and accumulators
+    values   per column that MIN, MAX or COUNT(DISTINCT) look at: keyed by (group, value), with copies
+    spills   what sums of doubles have outside their windows, and NaN and infinities: (group, accumulator)
+    pools    blocks of the trees that have the values of each group in order, for MIN and MAX
+
+Measures that need the same accumulator share it: SUM(x) and AVG(x), MIN(y) and COUNT(DISTINCT y).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+import numpy as np
+
+from dynq_cli.engine.codes import needs_labels
+from dynq_cli.engine.counted_tree import OrderKey, Sizes, description, pools
+from dynq_cli.engine.kernels import aggregate_rows as r
+from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.kernels.counted_blocks import C_ORDER, O_FIELDS, UNIT
+from dynq_cli.engine.kernels.fields import Words
+from dynq_cli.engine.kernels.superaccumulator import S_KEY, SPILL_WORDS, WINDOW_WORDS
+from dynq_cli.plan.program import Groups, Measure, high, low
+from dynq_cli.query.normal_form import Aggregate
+from dynq_cli.spec.types import Type
+
+NONE = -1
+_NARROW_DIGITS = 18
+_WIDEST_VALUE = 2
+
+
+@dataclass(frozen=True)
+class Factor:
+    """A factor of a monomial: its columns among those taken in (two for a wide decimal), and its type."""
+
+    columns: tuple[int, ...]
+    type: Type
+
+
+@dataclass(frozen=True)
+class Term:
+    coefficient: Decimal
+    factors: tuple[Factor, ...]
+
+
+@dataclass(frozen=True)
+class Counts:
+    place: int
+    columns: Words
+
+
+@dataclass(frozen=True)
+class Exact:
+    """`polynomial` is as `kernels.aggregates` has it, in units of 10^-scale."""
+
+    place: int
+    columns: Words
+    polynomial: Words
+    name: str
+
+
+@dataclass(frozen=True)
+class Doubles:
+    place: int
+    number: int
+    terms: tuple[Term, ...]
+
+
+@dataclass(frozen=True)
+class Values:
+    """`labels` is the type whose labels order the values, or None; `tree` is -1 where no order is needed."""
+
+    place: int
+    table: int
+    columns: Words
+    tree: int = NONE
+    labels: Type | None = None
+
+
+@dataclass
+class GroupLayout:
+    """`rows` is the word of a group's record that counts its rows; the row given and accumulators follow."""
+
+    groups: Groups
+    table: int
+    rows: int
+    width: int
+    counts: list[Counts] = field(default_factory=list)
+    exact: list[Exact] = field(default_factory=list)
+    doubles: list[Doubles] = field(default_factory=list)
+    values: list[Values] = field(default_factory=list)
+    measures: list[list[int]] = field(default_factory=list)
+    trees: list[list[int]] = field(default_factory=list)
+    spills: int = NONE
+    first_pool: int = NONE
+
+    @property
+    def matrix(self) -> Words:
+        """The measures, as `kernels.aggregate_rows` has them."""
+        return np.array(self.measures, np.int64).reshape(-1, r.M_FIELDS)
+
+    @property
+    def forest(self) -> Words:
+        """The trees, as `kernels.counted_blocks` has them; one row at least."""
+        wide = C_ORDER + _WIDEST_VALUE * O_FIELDS
+        rows = [tree + [NONE] * (wide - len(tree)) for tree in self.trees]
+        return np.array(rows or [[NONE] * wide], np.int64)
+
+    @property
+    def roots(self) -> Words:
+        return np.array([2 * v.place + 2 for v in self.values], np.int64)
+
+
+def group_layout(groups: Groups, first_table: int, sizes: Sizes | None = None) -> tuple[GroupLayout, list[list[int]]]:
+    """The layout of groups whose tables begin at a number, and the rows of `T` for them."""
+    return _Builder(groups, first_table, sizes or Sizes()).build()
+
+
+def columns_of(groups: Groups) -> int:
+    """How many columns the relation of the groups has."""
+    return len(groups.keys) + sum(_width(m.aggregate.type) for m in groups.measures)
+
+
+def _width(kind: Type) -> int:
+    return 2 if kind.name == "decimal" and kind.precision > _NARROW_DIGITS else 1
+
+
+def _table(arity: int, words: int) -> list[int]:
+    """A row of `T` for records of so many words, and one more for the mark."""
+    row = [NONE] * f.T_FIELDS
+    row[f.T_ARITY] = row[f.T_HASHED] = arity
+    row[f.T_CAPACITY] = row[f.T_USED] = row[f.T_LIVE] = row[f.T_MASK] = 0
+    row[f.T_STRIDE], row[f.T_MARK] = words + 1, 2 * words
+    return row
+
+
+class _Builder:
+    def __init__(self, groups: Groups, first_table: int, sizes: Sizes) -> None:
+        self.groups = groups
+        self.sizes = sizes
+        self.first = first_table
+        self.names = [c.name for c in groups.inputs]
+        self.types = {c.name: c.type for c in groups.inputs}
+        width = columns_of(groups) - len(groups.keys)
+        # A free row keeps the next free one in its first word.
+        self.layout = GroupLayout(groups, first_table, max(1, len(groups.keys)), width)
+        self.words = self.layout.rows + 2 + width
+        self.tables: list[list[int]] = [[]]
+        self.shared: dict[object, int] = {}
+
+    def build(self) -> tuple[GroupLayout, list[list[int]]]:
+        assert tuple(self.names[: len(self.groups.keys)]) == self.groups.keys, "keys come first"
+        column = 0
+        for measure in self.groups.measures:
+            many = _width(measure.aggregate.type)
+            self.layout.measures.append([*self._measure(measure), column, many])
+            column += many
+        self.tables[0] = _table(len(self.groups.keys), self.words)
+        return self.layout, self.tables
+
+    def _take(self, words: int) -> int:
+        place = self.words
+        self.words += words
+        return place
+
+    def _new_table(self, row: list[int]) -> int:
+        self.tables.append(row)
+        return self.first + len(self.tables) - 1
+
+    def _at(self, name: str) -> tuple[int, ...]:
+        """The columns of a value among those taken in."""
+        if name in self.types:
+            return (self.names.index(name),)
+        return self.names.index(high(name)), self.names.index(low(name))
+
+    def _measure(self, measure: Measure) -> list[int]:
+        """The fields of a measure up to its digits."""
+        a = measure.aggregate
+        if a.function in ("min", "max", "count_distinct"):
+            return self._of_values(measure)
+        terms = self._terms(measure)
+        if a.function == "count":
+            return [r.COUNT, self._counts(terms), NONE, NONE, 0]
+        if a.type.is_float if a.function == "sum" else _any_float(terms):
+            kind = r.SUM_OF_DOUBLES if a.function == "sum" else r.AVG_OF_DOUBLES
+            place = self._doubles(terms)
+            return [kind, place, self.layout.spills, NONE, 0]
+        scale = max([_scale(t) for t in terms] + [a.type.scale])
+        place = self._exact(a, terms, scale)
+        return (
+            [r.SUM, place, NONE, NONE, scale - a.type.scale] if a.function == "sum" else [r.AVG, place, -1, -1, scale]
+        )
+
+    def _terms(self, measure: Measure) -> tuple[Term, ...]:
+        made = []
+        for monomial, names in zip(measure.aggregate.monomials, measure.factors, strict=True):
+            factors = tuple(
+                Factor(self._at(name), factor.scalar.type) for name, factor in zip(names, monomial.factors, strict=True)
+            )
+            made.append(Term(monomial.coefficient, factors))
+        return tuple(made)
+
+    def _counts(self, terms: tuple[Term, ...]) -> int:
+        columns = _needed(terms)
+        if not columns:
+            return self.layout.rows
+        if ("counts", columns) not in self.shared:
+            self.shared["counts", columns] = place = self._take(1)
+            self.layout.counts.append(Counts(place, np.array(columns, np.int64)))
+        return self.shared["counts", columns]
+
+    def _exact(self, a: Aggregate, terms: tuple[Term, ...], scale: int) -> int:
+        polynomial = _polynomial(terms, scale)
+        if ("exact", polynomial) not in self.shared:
+            self.shared["exact", polynomial] = place = self._take(3)
+            columns = np.array(_needed(terms), np.int64)
+            self.layout.exact.append(Exact(place, columns, np.array(polynomial, np.int64), a.name))
+        return self.shared["exact", polynomial]
+
+    def _doubles(self, terms: tuple[Term, ...]) -> int:
+        if self.layout.spills == NONE:
+            self.layout.spills = self._new_table(_table(S_KEY, SPILL_WORDS))
+        if terms not in self.shared:
+            self.shared[terms] = place = self._take(WINDOW_WORDS)
+            self.layout.doubles.append(Doubles(place, len(self.layout.doubles), terms))
+        return self.shared[terms]
+
+    def _of_values(self, measure: Measure) -> list[int]:
+        columns, function = self._at(measure.value), measure.aggregate.function
+        if ("values", columns) not in self.shared:
+            self.shared["values", columns] = len(self.layout.values)
+            self.layout.values.append(self._values(measure.value, columns))
+        values = self.layout.values[self.shared["values", columns]]
+        kind = {"min": r.LEAST, "max": r.GREATEST, "count_distinct": r.COUNT}[function]
+        return [kind, values.place, values.table, values.tree, 0]
+
+    def _values(self, name: str, columns: tuple[int, ...]) -> Values:
+        row = _table(1 + len(columns), 1 + len(columns) + 2)
+        row[f.T_MULT] = 1 + len(columns)
+        table, place = self._new_table(row), self._take(2)
+        kind = self.types.get(name)
+        labels = kind if kind is not None and needs_labels(kind) else None
+        tree = NONE
+        if any(m.value == name and m.aggregate.function in ("min", "max") for m in self.groups.measures):
+            if self.layout.first_pool == NONE:
+                self.layout.first_pool = self.first + len(self.tables)
+                self.tables += pools(self.sizes, 0)
+            order = [OrderKey(1 + j, labels=NONE if labels is None else 0) for j in range(len(columns))]
+            tree = len(self.layout.trees)
+            self.layout.trees.append(description(table, UNIT, 0, 0, self.layout.first_pool, order))
+        return Values(place, table, np.array(columns, np.int64), tree, labels)
+
+
+def _needed(terms: tuple[Term, ...]) -> tuple[int, ...]:
+    """The columns of which none may be NULL; of a pair one tells."""
+    return tuple(sorted({factor.columns[0] for term in terms for factor in term.factors}))
+
+
+def _any_float(terms: tuple[Term, ...]) -> bool:
+    return any(factor.type.is_float for term in terms for factor in term.factors)
+
+
+def _scale(term: Term) -> int:
+    exponent = term.coefficient.normalize().as_tuple().exponent
+    assert isinstance(exponent, int)
+    return max(0, -exponent) + sum(factor.type.scale for factor in term.factors)
+
+
+def _polynomial(terms: tuple[Term, ...], scale: int) -> tuple[int, ...]:
+    numbers = [len(terms)]
+    for term in terms:
+        units = scale - sum(factor.type.scale for factor in term.factors)
+        coefficient = int(term.coefficient.scaleb(units))
+        numbers += [_signed(coefficient), coefficient >> 64, len(term.factors)]
+        for factor in term.factors:
+            numbers += [factor.columns[0], factor.columns[1] if len(factor.columns) > 1 else NONE]
+    return tuple(numbers)
+
+
+def _signed(number: int) -> int:
+    """The lower 64 bits as an int64."""
+    lower = number & (2**64 - 1)
+    return lower - 2**64 if lower >= 2**63 else lower

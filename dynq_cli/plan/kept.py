@@ -1,0 +1,139 @@
+"""What keeping a program costs, and its steps in words.
+
+    update   what a change touches in every tree, and every row that comes or goes in a tree that feeds a relation
+    space    the base tables, and every relation between the trees
+
+A tree passes on one row per changed row where the variables of each atom, with what keys add to them, fix the head.
+If all trees that feed do so, the relations add nothing to the bound.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from dynq_cli.plan.bounds import total
+from dynq_cli.plan.choose import weights_of
+from dynq_cli.plan.plan import Guarantee, Guarantees, Plan, UpdateCost
+from dynq_cli.plan.program import Derived, Feed, Program, Tree
+from dynq_cli.query.normal_form import ConjunctiveQuery
+from dynq_cli.spec.model import Spec
+
+
+@dataclass(frozen=True)
+class Kept:
+    """`steps` in words, none if one tree is all there is."""
+
+    guarantees: Guarantees
+    updates: tuple[UpdateCost, ...]
+    steps: tuple[str, ...] = ()
+
+
+def kept_of(program: Program, spec: Spec) -> Kept:
+    """What a program promises, and how it does it."""
+    last = program.result
+    if len(program.steps) == 1:
+        return Kept(last.guarantees, last.updates)
+    return _Costs(program, spec).kept()
+
+
+class _Costs:
+    def __init__(self, program: Program, spec: Spec) -> None:
+        self.program = program
+        self.spec = spec
+        self.trees = {s.name: s.plan for s in program.steps if isinstance(s, Tree)}
+        self.derived = [s for s in program.steps if isinstance(s, Derived)]
+        # By relation: whether it has no more rows than the base tables together.
+        self.linear: dict[str, bool] = {r.name: True for r in spec.relations}
+        for step in self.derived:
+            self.linear[step.relation.name] = all(self._is_linear(step, feed) for feed in step.feeds)
+
+    def kept(self) -> Kept:
+        last = self.program.result.guarantees
+        return Kept(
+            Guarantees(self._update(), last.delay, last.count, last.jth, self._space()),
+            tuple(self._updates()),
+            tuple(self._steps()),
+        )
+
+    def _feeding(self) -> dict[str, Plan]:
+        return {f.tree: self.trees[f.tree] for d in self.derived for f in d.feeds}
+
+    def _update(self) -> Guarantee:
+        bounds = [plan.guarantees.update.bound for plan in self.trees.values()]
+        if any(m.aggregate.function in ("min", "max") for d in self.derived if d.groups for m in d.groups.measures):
+            bounds.append("O(log n)")
+        wide = [name for name, plan in self._feeding().items() if not all(self._passes_one(plan))]
+        if not wide:
+            meaning = "a change touches one row per level of each tree, and passes one on to the next"
+            if total(bounds) not in ("O(1)", "O(log n)"):
+                meaning = "that of the tree that costs most; a change passes one row on from tree to tree"
+            return Guarantee(total(bounds), meaning)
+        fed = f"Δ counts the rows that come or go in {' and '.join(wide)}"
+        filtered = [w for w in wide if any(f.where for d in self.derived for f in d.feeds if f.tree == w)]
+        if filtered:
+            fed += f", in {' and '.join(filtered)} before comparisons filter them"
+        return Guarantee(total([*bounds, "O(|Δ|)"]), f"{fed}: each of them updates a row of a relation")
+
+    def _passes_one(self, plan: Plan) -> Iterator[bool]:
+        """For each atom, whether one changed row changes at most one row of the result."""
+        query = plan.query
+        keys = weights_of(query, self.spec).keys
+        for atom in query.atoms:
+            fixed = atom.variables
+            for _ in query.atoms:
+                for other, key in zip(query.atoms, keys, strict=True):
+                    if key is not None and key <= fixed:
+                        fixed |= other.variables
+            yield fixed >= frozenset(query.head)
+
+    def _is_linear(self, step: Derived, feed: Feed) -> bool:
+        query = self.trees[feed.tree].query
+        held = frozenset(step.groups.keys if step.groups else feed.columns)
+        return not held or any(held <= a.variables and self.linear[a.source] for a in query.atoms)
+
+    def _space(self) -> Guarantee:
+        larger = [s.relation.name for s in self.derived if not self.linear[s.relation.name]]
+        bound = f"O({' + '.join(['n', *(f'|{name}|' for name in larger)])})"
+        names = " and ".join(s.relation.name for s in self.derived)
+        limit = ", within the budget of max_view_rows" if larger else ", no larger than the base tables"
+        return Guarantee(bound, f"the rows of {names} are stored{limit}")
+
+    def _updates(self) -> Iterator[UpdateCost]:
+        """What changes of the spec's relations touch in the trees that they reach first."""
+        for name, plan in self.trees.items():
+            passes = list(self._passes_one(plan))
+            feeds = name in self._feeding()
+            for atom, cost, one in zip(plan.query.atoms, plan.updates, passes, strict=True):
+                if self.spec.relation(atom.source) is None:
+                    continue
+                if one or not feeds:
+                    yield UpdateCost(f"{name}: {cost.atom}", cost.bound, cost.meaning)
+                else:
+                    bound = total([cost.bound, "O(|Δ|)"])
+                    yield UpdateCost(f"{name}: {cost.atom}", bound, f"{cost.meaning}, and Δ rows of {name} come or go")
+
+    def _steps(self) -> Iterator[str]:
+        for step in self.program.steps:
+            yield _derived(step) if isinstance(step, Derived) else f"tree {_brief(step.plan.query)}"
+
+
+def _brief(query: ConjunctiveQuery) -> str:
+    atoms = ", ".join(a.brief for a in query.atoms)
+    return f"{query.name} :- {atoms}"
+
+
+def _derived(step: Derived) -> str:
+    fed: dict[str, list[str]] = {}
+    for feed in step.feeds:
+        where = f" where {' and '.join(map(str, feed.where))}" if feed.where else ""
+        fed.setdefault("all" if feed.sign == 1 else "less", []).append(f"{feed.tree}{where}")
+    source = " and ".join(fed.get("all", []))
+    if "less" in fed:
+        source += f" without those of {' and '.join(fed['less'])}"
+    if step.groups is None:
+        return f"relation {step.relation.name}({', '.join(c.name for c in step.columns)}), the rows of {source}"
+    keys = ", ".join(step.groups.keys)
+    per = f"per {keys}" if keys else "over all"
+    made = ", ".join(f"{m.aggregate.name} = {m.aggregate.function}" for m in step.groups.measures)
+    return f"relation {step.relation.name}, {per}: {made}; from the rows of {source}"

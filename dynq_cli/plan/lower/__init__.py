@@ -1,0 +1,26 @@
+"""Any query as steps that plain view trees and relations between them keep.
+
+lowering     the steps in the making: a query settled into a free-connex equi-join, or streamed into a relation
+views        derived tables
+subqueries   EXISTS, IN and their negations
+apart        comparisons between atoms, and cycles
+compared     both sides of a comparison as one type
+groups       GROUP BY and aggregates
+outputs      output columns as variables
+unions       UNION and UNION ALL
+forms        queries made from parts of others
+"""
+
+from __future__ import annotations
+
+from dynq_cli.plan.lower.lowering import Lowering
+from dynq_cli.plan.program import Program
+from dynq_cli.query.normal_form import Query
+from dynq_cli.spec.model import Spec
+
+__all__ = ["program_of"]
+
+
+def program_of(query: Query, spec: Spec) -> Program:
+    """The steps in which a query is kept; the last is a tree with its name."""
+    return Lowering(query.name, spec, query.max_view_rows).program(query)

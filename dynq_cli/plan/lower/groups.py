@@ -1,0 +1,213 @@
+"""GROUP BY and aggregates: a tree of the bindings, groups over them, and a tree over the groups.
+
+The first tree's head has the group variables, a variable per factor of the sums, and what MIN, MAX and COUNT(DISTINCT)
+look at; copies of a binding are one row of it. Under set semantics it has all variables of the body besides, each
+binding once. HAVING is a filter of the last tree, and output expressions are computed there, once per changed group.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from dynq_cli.plan.lower.forms import (
+    as_type,
+    atom_over,
+    bind_value,
+    columns_of,
+    is_wide,
+    same_codes,
+    unique,
+    where_bound,
+    with_one,
+)
+from dynq_cli.plan.program import Feed, Groups, Measure, high, low
+from dynq_cli.query.normal_form import (
+    Aggregate,
+    Binding,
+    ConjunctiveQuery,
+    Factor,
+    OutputColumn,
+    Scalar,
+    Variable,
+)
+from dynq_cli.query.scalar import quote
+from dynq_cli.spec.model import Column, Relation
+from dynq_cli.spec.types import INT64, Type
+
+if TYPE_CHECKING:
+    from dynq_cli.plan.lower.lowering import Lowering
+
+
+def groups_of(lowering: Lowering, query: ConjunctiveQuery, types: Sequence[Type], *, exactly: bool) -> ConjunctiveQuery:
+    """A query with one row per group that HAVING lets pass; with `exactly` each column is a variable of its type."""
+    kept = _aggregated(lowering, query) if query.aggregates else _alone(lowering, query)
+    return _Shown(query, kept, exactly).query(types)
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """The relation of groups, and its columns with pairs as one."""
+
+    relation: Relation
+    columns: tuple[Column, ...]
+
+
+def _alone(lowering: Lowering, query: ConjunctiveQuery) -> _Kept:
+    """Groups without aggregates."""
+    body = _body(query, query.head, ())
+    if not body.head:
+        body, one = with_one(body)
+        body = replace(body, head=(one,))
+    columns = columns_of(body)
+    return _Kept(lowering.relation(columns, [Feed(lowering.distinct(body), body.head)], key=body.head), columns)
+
+
+def _aggregated(lowering: Lowering, query: ConjunctiveQuery) -> _Kept:
+    """The relation of groups with their aggregates."""
+    inputs = _Inputs(query)
+    measures = tuple(map(inputs.measure, query.aggregates))
+    body = inputs.body()
+    columns = columns_of(body)
+    stream = lowering.stream(body)
+    groups = Groups(columns, query.head, measures, query.one_row)
+    kept = [c for c in columns if c.name in query.head]
+    kept += [Column(a.name, a.type, a.nullable) for a in query.aggregates]
+    pairs = [a.name for a in query.aggregates if is_wide(a.type)]
+    taken = [c.name for c in columns]
+    relation = lowering.relation(kept, [stream.feed(taken)], pairs=pairs, groups=groups, key=query.head)
+    return _Kept(relation, tuple(kept))
+
+
+def _body(query: ConjunctiveQuery, head: Sequence[str], more: Sequence[str]) -> ConjunctiveQuery:
+    """The query without aggregates: the bindings of some variables."""
+    names = tuple(dict.fromkeys((*head, *more)))
+    return replace(
+        query,
+        head=names,
+        columns=tuple(
+            OutputColumn(v, query.variable(v).type, query.variable(v).nullable, "variable", v) for v in names
+        ),
+        grouped=False,
+        one_row=False,
+        aggregates=(),
+        having=None,
+        order=(),
+    )
+
+
+class _Inputs:
+    """The query with a variable for everything that an aggregate looks at."""
+
+    def __init__(self, query: ConjunctiveQuery) -> None:
+        self.query = query
+        self.joined = [
+            v.name for v in query.variables if any(v.name in a.variables for a in query.atoms if a.mode == "join")
+        ]
+        self.taken: dict[str, None] = {}
+
+    def body(self) -> ConjunctiveQuery:
+        """The bindings that are aggregated: under set semantics those of all variables of the body."""
+        distinct = self.joined if self.query.semantics == "set" else []
+        return _body(self.query, self.query.head, [*distinct, *self.taken])
+
+    def measure(self, a: Aggregate) -> Measure:
+        if a.variable is not None:
+            return Measure(a, value=self._value(a, a.variable))
+        if a.function == "count":
+            return Measure(a, tuple(tuple(self._present(m.factors)) for m in a.monomials))
+        return Measure(a, tuple(tuple(self._bound(f.atom, f.scalar) for f in m.factors) for m in a.monomials))
+
+    def _value(self, a: Aggregate, variable: str) -> str:
+        known = self.query.variable(variable)
+        kind = known.type if a.function == "count_distinct" else a.type
+        if not is_wide(kind) and same_codes(known.type, kind):
+            self.taken[variable] = None
+            return variable
+        atom, binding = where_bound(self.query, variable)
+        return self._bound(atom, as_type(binding.scalar, kind))
+
+    def _present(self, factors: Sequence[Factor]) -> list[str]:
+        """Of factors that may be NULL, whether they are: 1 or NULL."""
+        found = []
+        for f in factors:
+            if f.scalar.nullable:
+                text = f"CASE WHEN ({f.scalar.sql}) IS NOT NULL THEN 1 END"
+                found.append(self._bound(f.atom, Scalar(text, INT64, True, f.scalar.columns)))
+        return found
+
+    def _bound(self, atom: int, scalar: Scalar) -> str:
+        wish = scalar.columns[0] if len(scalar.columns) == 1 else "value"
+        self.query, name = bind_value(self.query, atom, wish, scalar)
+        self.taken |= dict.fromkeys((high(name), low(name)) if is_wide(scalar.type) else (name,))
+        return name
+
+
+class _Shown:
+    """The output columns of a grouped query, read off the relation of its groups."""
+
+    def __init__(self, asked: ConjunctiveQuery, kept: _Kept, exactly: bool) -> None:
+        self.asked = asked
+        self.columns = {c.name: c for c in kept.columns}
+        self.exactly = exactly
+        self.whole = atom_over(kept.relation)
+        self.bindings = {b.variable: b for b in self.whole.bindings if b.variable in asked.head}
+
+    def query(self, types: Sequence[Type]) -> ConjunctiveQuery:
+        columns = tuple(self._column(c, kind) for c, kind in zip(self.asked.columns, types, strict=True))
+        # Rows have to hold something; the first column is as good as any.
+        bindings = tuple(self.bindings.values()) or self.whole.bindings[:1]
+        filters = () if self.asked.having is None else (self.asked.having,)
+        variables = tuple(Variable(b.variable, INT64 if b.part else b.scalar.type, b.scalar.nullable) for b in bindings)
+        return ConjunctiveQuery(
+            name=self.asked.name,
+            atoms=(replace(self.whole, bindings=bindings, filters=filters),),
+            comparisons=(),
+            variables=variables,
+            head=tuple(v.name for v in variables),
+            columns=columns,
+            semantics="set",
+            order=() if self.exactly else self.asked.order,
+        )
+
+    def _column(self, column: OutputColumn, kind: Type) -> OutputColumn:
+        if column.kind != "expression":
+            if column.kind == "variable" and not self.exactly:
+                return column
+            known = self.columns[column.source]
+            return self._bound(column, Scalar(quote(known.name), known.type, known.nullable, (known.name,)), kind)
+        names = tuple(n for n in self.columns if quote(n) in column.source)
+        if not names and not self.exactly:
+            return column
+        return self._bound(column, Scalar(column.source, column.type, column.nullable, names), kind)
+
+    def _bound(self, column: OutputColumn, scalar: Scalar, kind: Type) -> OutputColumn:
+        """The column as a variable for a scalar over the groups, or as a pair of them."""
+        source = self._pair(column, scalar, kind) if is_wide(kind) else self._variable(column, scalar, kind)
+        return OutputColumn(column.name, kind, column.nullable, "pair" if is_wide(kind) else "variable", source)
+
+    def _variable(self, column: OutputColumn, scalar: Scalar, kind: Type) -> str:
+        kept = next((b for b in self.whole.bindings if b.scalar.sql == scalar.sql), None)
+        if kept is not None and same_codes(kept.scalar.type, kind):
+            self.bindings[kept.variable] = kept
+            return kept.variable
+        name = self._fresh(column.name)
+        self.bindings[name] = Binding(name, as_type(scalar, kind))
+        return name
+
+    def _pair(self, column: OutputColumn, scalar: Scalar, kind: Type) -> str:
+        held = {b.variable: b for b in self.whole.bindings}
+        known = scalar.columns[0] if scalar.columns else ""
+        if scalar.sql == quote(known) and scalar.type == kind and high(known) in held:
+            self.bindings |= {part: held[part] for part in (high(known), low(known))}
+            return known
+        name = self._fresh(column.name)
+        whole = as_type(scalar, kind)
+        self.bindings[high(name)] = Binding(high(name), whole, "high")
+        self.bindings[low(name)] = Binding(low(name), whole, "low")
+        return name
+
+    def _fresh(self, wish: str) -> str:
+        taken = {*self.columns, *self.bindings}
+        return unique(wish, taken | {v.rpartition(".")[0] for v in taken})

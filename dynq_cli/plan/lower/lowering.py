@@ -1,0 +1,167 @@
+"""The steps of a program in the making.
+
+    settled(q)   a free-connex equi-join with the result of q, over relations that the steps so far make
+    stream(q)    a tree whose rows, those that pass `where`, are the bindings of q's head with their copies
+    exactly(q)   as settled(q), for any q, with a variable per column
+
+What is not an equi-join goes first: views become relations, subqueries become relations of the values that pass, atoms
+that are compared or that form a cycle are joined. What remains is one tree, or, if its head has to be larger than the
+query's, a tree that feeds a table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from dynq_cli.plan.choose import plan_query
+from dynq_cli.plan.lower.apart import joined, next_group
+from dynq_cli.plan.lower.compared import aligned
+from dynq_cli.plan.lower.forms import atom_over, columns_of, part_of, with_one
+from dynq_cli.plan.lower.groups import groups_of
+from dynq_cli.plan.lower.outputs import exact
+from dynq_cli.plan.lower.subqueries import without_subqueries
+from dynq_cli.plan.lower.unions import union_of
+from dynq_cli.plan.lower.views import without_views
+from dynq_cli.plan.plan import Plan
+from dynq_cli.plan.program import Derived, Feed, Groups, Program, Step, Tree, high, low
+from dynq_cli.query.core import core
+from dynq_cli.query.hypergraph import hypergraph_of
+from dynq_cli.query.normal_form import Comparison, ConjunctiveQuery, Query, UnionQuery
+from dynq_cli.query.reduction import is_free_connex
+from dynq_cli.spec.model import Column, Relation, Spec
+from dynq_cli.spec.types import INT64, Type
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Rows of a tree on their way into a relation."""
+
+    tree: str
+    where: tuple[Comparison, ...] = ()
+
+    def feed(self, columns: Sequence[str]) -> Feed:
+        return Feed(self.tree, tuple(columns), 1, self.where)
+
+
+class Lowering:
+    """The steps so far, and the spec with the relations that they make."""
+
+    def __init__(self, name: str, spec: Spec, budget: int | None) -> None:
+        self.name = name
+        self.spec = spec
+        self.budget = budget
+        self.steps: list[Step] = []
+
+    def program(self, query: Query) -> Program:
+        """The steps that keep a query; the last is a tree with its name."""
+        self.tree(self.outcome(query), self.name)
+        return Program(tuple(self.steps))
+
+    def tree(self, query: ConjunctiveQuery, name: str = "") -> str:
+        """A step that keeps a free-connex equi-join."""
+        made = name or self._fresh()
+        plan = plan_query(replace(query, name=made), self.spec)
+        assert isinstance(plan, Plan) and plan.strategy == "view-tree" and not plan.query.comparisons, plan
+        self.steps.append(Tree(made, plan))
+        return made
+
+    def relation(
+        self,
+        columns: Sequence[Column],
+        feeds: Sequence[Feed],
+        *,
+        pairs: Collection[str] = (),
+        groups: Groups | None = None,
+        key: Sequence[str] = (),
+    ) -> Relation:
+        """A step that holds what feeds give, or its groups; each column of `pairs` is two.
+
+        The relation is a multiset; `key` is what only the planner knows to tell its rows apart.
+        """
+        made = Relation(self._fresh(), _physical(columns, pairs))
+        self.steps.append(Derived(made, tuple(columns), tuple(feeds), groups, self.budget))
+        self.spec = replace(self.spec, relations=(*self.spec.relations, replace(made, key=tuple(key))))
+        return made
+
+    def derived(self, relation: str) -> Derived | None:
+        """The step that makes a relation; None if it is one of the spec's."""
+        made = (s for s in self.steps if isinstance(s, Derived))
+        return next((s for s in made if s.relation.name == relation), None)
+
+    def outcome(self, query: Query) -> ConjunctiveQuery:
+        """A free-connex equi-join with the rows and columns of any query."""
+        if isinstance(query, UnionQuery):
+            return union_of(self, query)
+        if query.grouped:
+            return groups_of(self, query, [c.type for c in query.columns], exactly=False)
+        return self.settled(query)
+
+    def exactly(self, query: Query, types: Sequence[Type]) -> ConjunctiveQuery:
+        """As `outcome`, each column a variable of the type given, or a pair if that is wide."""
+        if isinstance(query, UnionQuery):
+            return union_of(self, query, types)
+        if query.grouped:
+            return groups_of(self, query, types, exactly=True)
+        return self.settled(exact(query, types))
+
+    def rows(self, made: ConjunctiveQuery) -> Feed:
+        """A tree with the rows of what `exactly` made, on their way into a relation with its columns."""
+        taken: list[str] = []
+        for c in made.columns:
+            taken += [high(c.source), low(c.source)] if c.kind == "pair" else [c.source]
+        return Feed(self.tree(made), tuple(taken))
+
+    def settled(self, query: ConjunctiveQuery) -> ConjunctiveQuery:
+        """A free-connex equi-join with the result of a query that has no aggregates."""
+        plain = self._apart(self._plain(query))
+        if not plain.comparisons and is_free_connex(hypergraph_of(plain)):
+            return plain
+        held, head = plain, plain.head
+        if not head:
+            held, one = with_one(plain)
+            head = (one,)
+        inner = replace(held, head=head)
+        table = self.relation(columns_of(inner), [self.stream(inner).feed(head)])
+        variables = tuple(v for v in held.variables if v.name in head)
+        return replace(plain, atoms=(atom_over(table),), comparisons=(), variables=variables)
+
+    def stream(self, query: ConjunctiveQuery) -> Stream:
+        """A tree with the bindings of the head of a query that has no aggregates, and what is left to filter by."""
+        query = aligned(self._apart(self._plain(query)))
+        compared = frozenset().union(*(c.variables for c in query.comparisons))
+        inner = part_of(query, query.atoms, compared.union(query.head))
+        if not is_free_connex(hypergraph_of(inner)):
+            plan = plan_query(inner, self.spec)
+            assert isinstance(plan, Plan)
+            inner = part_of(query, query.atoms, plan.head)
+        return Stream(self.tree(inner), query.comparisons)
+
+    def distinct(self, query: ConjunctiveQuery) -> str:
+        """A tree with every binding of the head once."""
+        return self.tree(self.settled(replace(query, semantics="set")))
+
+    def _plain(self, query: ConjunctiveQuery) -> ConjunctiveQuery:
+        return without_subqueries(self, without_views(self, core(query)))
+
+    def _apart(self, query: ConjunctiveQuery) -> ConjunctiveQuery:
+        """Atoms joined until one equi-join is left, acyclic, and comparisons that its rows can be filtered by."""
+        while True:
+            group = next_group(query, self.spec)
+            if group is None:
+                return query
+            query = joined(self, query, group)
+
+    def _fresh(self) -> str:
+        return f"{self.name}/{len(self.steps) + 1}"
+
+
+def _physical(columns: Sequence[Column], pairs: Collection[str]) -> tuple[Column, ...]:
+    """The columns as they are kept: two of each pair."""
+    kept: list[Column] = []
+    for c in columns:
+        if c.name in pairs:
+            kept += [Column(high(c.name), INT64, c.nullable), Column(low(c.name), INT64, c.nullable)]
+        else:
+            kept.append(c)
+    return tuple(kept)

@@ -1,0 +1,163 @@
+"""EXISTS and NOT EXISTS, IN and NOT IN: a relation of the values that pass, joined in place of the atom.
+
+    semi    the distinct values that the subquery has, or, where it compares, those of the query that find a row
+    anti    the distinct values of the query, minus those that find a row
+
+The values are those that the subquery looks at: the variables it shares with the query around, and those it compares
+with. Each stands in its relation once, so joining with it multiplies by 1 or by 0. NULL is a value like others here:
+a row with a NULL that NOT EXISTS lets pass finds that NULL in the relation.
+
+NOT IN with a side that may be NULL matches in three cases: the two are equal, the value outside is NULL, the one
+inside is. A value is matched if it is in one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import combinations
+from typing import TYPE_CHECKING
+
+from dynq_cli.plan.choose import weights_of
+from dynq_cli.plan.lower.forms import atom_over, columns_of, part_of, where_bound, with_one
+from dynq_cli.plan.program import Feed
+from dynq_cli.query import scalar as sql
+from dynq_cli.query.normal_form import Atom, ConjunctiveQuery, Scalar
+from dynq_cli.spec.model import Column
+from dynq_cli.spec.types import BOOL
+
+if TYPE_CHECKING:
+    from dynq_cli.plan.lower.lowering import Lowering
+
+
+def without_subqueries(lowering: Lowering, query: ConjunctiveQuery) -> ConjunctiveQuery:
+    """The query with every semi and anti atom replaced by a join."""
+    for atom in query.atoms:
+        if atom.mode != "join":
+            query = _Subquery(lowering, query, atom).replaced()
+    return query
+
+
+class _Subquery:
+    def __init__(self, lowering: Lowering, query: ConjunctiveQuery, atom: Atom) -> None:
+        self.lowering = lowering
+        self.query = query
+        self.atom = atom
+        outside = frozenset().union(*(a.variables for a in query.atoms if a.mode == "join"))
+        own = atom.variables - outside
+        self.compared = tuple(c for c in query.comparisons if c.variables & own)
+        self.values = (atom.variables | frozenset().union(*(c.variables for c in self.compared))) & outside
+
+    def replaced(self) -> ConjunctiveQuery:
+        if self.atom.mode == "semi" and self._is_keyed():
+            atoms = tuple(replace(a, mode="join") if a == self.atom else a for a in self.query.atoms)
+            return replace(self.query, atoms=atoms)
+        if self.atom.mode == "semi" and not self.compared:
+            return self._joined(*self._of_subquery())
+        if not self.values:
+            self.query, one = with_one(self.query)
+            self.values = frozenset({one})
+        matched = self._matched()
+        columns = columns_of(self._around())
+        feeds = [Feed(matched, tuple(c.name for c in columns))]
+        if self.atom.mode == "anti":
+            there = self.lowering.distinct(self._around())
+            feeds = [replace(feeds[0], tree=there), replace(feeds[0], sign=-1)]
+        return self._joined(columns, feeds)
+
+    def _is_keyed(self) -> bool:
+        """Whether at most one row of the subquery's relation can match, so that joining with it is the same."""
+        key = weights_of(self.query, self.lowering.spec).key(self.query.atoms.index(self.atom))
+        return key is not None and key <= self.values
+
+    def _joined(self, columns: tuple[Column, ...], feeds: list[Feed]) -> ConjunctiveQuery:
+        relation = self.lowering.relation(columns, feeds, key=[c.name for c in columns])
+        query = self.query
+        atoms = tuple(atom_over(relation) if a == self.atom else a for a in query.atoms)
+        comparisons = tuple(c for c in query.comparisons if c not in self.compared)
+        bound = frozenset().union(*(a.variables for a in atoms))
+        variables = tuple(v for v in query.variables if v.name in bound)
+        return replace(query, atoms=atoms, comparisons=comparisons, variables=variables)
+
+    def _of_subquery(self) -> tuple[tuple[Column, ...], list[Feed]]:
+        """The values that the subquery has, whatever the query around has."""
+        inner = part_of(self.query, [self.atom], self.values, semantics="set")
+        if not inner.head:
+            inner, one = with_one(inner)
+            inner = replace(inner, head=(one,))
+            self.query = replace(self.query, variables=(*self.query.variables, inner.variable(one)))
+        return columns_of(inner), [Feed(self.lowering.distinct(inner), inner.head)]
+
+    def _around(self) -> ConjunctiveQuery:
+        """The values that the query around has."""
+        return part_of(self.query, self._holders(), self.values, semantics="set")
+
+    def _matched(self) -> str:
+        """A tree with the values of the query around that find a row in the subquery."""
+        cases = [self._case(outer, inner) for outer, inner in self._cases()]
+        if len(cases) == 1:
+            return self.lowering.distinct(cases[0])
+        feeds = [self.lowering.stream(case).feed(case.head) for case in cases]
+        union = self.lowering.relation(columns_of(cases[0]), feeds)
+        around = part_of(self.query, [atom_over(union)], self.values, semantics="set")
+        return self.lowering.distinct(around)
+
+    def _case(self, outer: list[Atom], inner: Atom) -> ConjunctiveQuery:
+        """Rows outside that find one inside; a value that is compared finds none where it is NULL."""
+        compared = frozenset().union(*(c.variables for c in self.compared))
+        for variable in sorted(compared & self.values):
+            outer = [_without_null(a, variable) for a in outer]
+        return part_of(self.query, [*outer, inner], self.values, self.compared, semantics="set")
+
+    def _cases(self) -> Iterator[tuple[list[Atom], Atom]]:
+        holders, aware = self._holders(), self.atom.null_aware
+        if aware is None or aware not in self.values:
+            yield holders, self.atom
+            return
+        inside = self.atom.binding(aware)
+        _, outside = where_bound(self.query, aware)
+        assert inside is not None
+        open_ = replace(self.atom, bindings=tuple(b for b in self.atom.bindings if b is not inside))
+        yield holders, _filtered(self.atom, sql.not_null(inside.scalar))
+        if outside.scalar.nullable:
+            yield [_with_null(a, aware) for a in holders], open_
+        if inside.scalar.nullable:
+            yield holders, _filtered(open_, _is_null(inside.scalar))
+
+    def _holders(self) -> list[Atom]:
+        """The fewest atoms of the query around that have the values."""
+        joins = [a for a in self.query.atoms if a.mode == "join"]
+        for size in range(1, len(joins) + 1):
+            for some in combinations(joins, size):
+                if self.values <= frozenset().union(*(a.variables for a in some)):
+                    return _connected(joins, list(some))
+        raise AssertionError(f"{self.atom} looks at what the query does not have")
+
+
+def _connected(atoms: list[Atom], some: list[Atom]) -> list[Atom]:
+    """Some atoms and, if they are not joined with each other, all of the query's: no product takes their place."""
+    reached = set(some[0].variables)
+    for _ in some:
+        for a in some:
+            if a.variables & reached:
+                reached |= a.variables
+    return some if all(not a.variables or a.variables & reached for a in some) else atoms
+
+
+def _filtered(atom: Atom, condition: Scalar) -> Atom:
+    return replace(atom, filters=tuple(dict.fromkeys((*atom.filters, condition))))
+
+
+def _with_null(atom: Atom, variable: str) -> Atom:
+    """Only the rows of the atom where a variable is NULL, if it has that variable."""
+    binding = atom.binding(variable)
+    return atom if binding is None else _filtered(atom, _is_null(binding.scalar))
+
+
+def _without_null(atom: Atom, variable: str) -> Atom:
+    binding = atom.binding(variable)
+    return _filtered(atom, sql.not_null(binding.scalar)) if binding and binding.scalar.nullable else atom
+
+
+def _is_null(scalar: Scalar) -> Scalar:
+    return Scalar(f"{scalar.sql} IS NULL", BOOL, False, scalar.columns)

@@ -1,0 +1,49 @@
+"""Unions: every member feeds one relation; UNION reads it as a set, UNION ALL with its copies."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from dynq_cli.plan.lower.forms import ONE, atom_over, is_wide
+from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn, Query, UnionQuery, Variable
+from dynq_cli.spec.model import Column
+from dynq_cli.spec.types import INT64, Type
+
+if TYPE_CHECKING:
+    from dynq_cli.plan.lower.lowering import Lowering
+
+
+def union_of(lowering: Lowering, query: UnionQuery, types: Sequence[Type] | None = None) -> ConjunctiveQuery:
+    """The union as one atom over the relation that its members feed; columns as the types given, else as its own."""
+    kinds = [c.type for c in query.columns] if types is None else list(types)
+    columns = [Column(c.name, kind, c.nullable) for c, kind in zip(query.columns, kinds, strict=True)]
+    members: Sequence[Query] = query.members
+    if not columns:
+        columns, kinds, members = [Column("one", INT64)], [INT64], [_with_one(m) for m in members]
+    feeds = [lowering.rows(lowering.exactly(member, kinds)) for member in members]
+    pairs = [c.name for c in columns if is_wide(c.type)]
+    atom = atom_over(lowering.relation(columns, feeds, pairs=pairs))
+    shown = tuple(
+        OutputColumn(c.name, c.type, c.nullable, "pair" if c.name in pairs else "variable", c.name)
+        for c in columns[: len(query.columns)]
+    )
+    return ConjunctiveQuery(
+        name=query.name,
+        atoms=(atom,),
+        comparisons=(),
+        variables=tuple(Variable(b.variable, b.scalar.type, b.scalar.nullable) for b in atom.bindings),
+        head=tuple(b.variable for b in atom.bindings) if query.columns else (),
+        columns=shown,
+        semantics=query.semantics,
+        order=query.order,
+    )
+
+
+def _with_one(query: Query) -> Query:
+    """A Boolean query with one column that is 1."""
+    one = OutputColumn("one", INT64, False, "expression", ONE.sql)
+    if isinstance(query, UnionQuery):
+        return replace(query, members=tuple(map(_with_one, query.members)), columns=(one,))
+    return replace(query, columns=(one,))

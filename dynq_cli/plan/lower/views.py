@@ -1,0 +1,170 @@
+"""Derived tables: each is a relation with the columns of its query, which atoms name as their source.
+
+A wide decimal of a view is a pair. Where the query only carries it into its result, the pair goes along; where it
+is joined, compared or computed with, the atom makes one decimal of the two.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from dynq_cli.plan.lower.forms import ONE, is_wide
+from dynq_cli.plan.program import Derived, high, low
+from dynq_cli.query.normal_form import (
+    Atom,
+    Binding,
+    ConjunctiveQuery,
+    OutputColumn,
+    Query,
+    Scalar,
+    UnionQuery,
+    Variable,
+    View,
+)
+from dynq_cli.query.scalar import quote, renamed
+from dynq_cli.spec.model import Column
+from dynq_cli.spec.types import INT64
+
+if TYPE_CHECKING:
+    from dynq_cli.plan.lower.lowering import Lowering
+
+
+@dataclass(frozen=True)
+class _Kept:
+    """The relation that holds a view, what its columns are called there, and which of these are pairs."""
+
+    relation: str
+    names: Mapping[str, str]
+    pairs: frozenset[str] = frozenset()
+
+
+def without_views(lowering: Lowering, query: ConjunctiveQuery) -> ConjunctiveQuery:
+    """The query over relations that hold the rows of its views."""
+    if not query.views:
+        return query
+    kept = {view.name: _kept(lowering, view) for view in query.views}
+    atoms = tuple(_over(a, kept[a.source]) if a.source in kept else a for a in query.atoms)
+    pairs = {k.relation: k.pairs for k in kept.values()}
+    return _with_pairs(replace(query, atoms=atoms, views=()), pairs)
+
+
+def _kept(lowering: Lowering, view: View) -> _Kept:
+    if not view.columns:
+        # Whether it has rows is all there is to know.
+        one = OutputColumn("one", INT64, False, "expression", ONE.sql)
+        made = lowering.exactly(replace(view.query, columns=(one,)), [INT64])
+        return _Kept(lowering.relation((Column("one", INT64),), [lowering.rows(made)]).name, {})
+    made = lowering.exactly(view.query, [c.type for c in view.columns])
+    there = _already(lowering, made)
+    if there is not None:
+        return there
+    pairs = frozenset(c.name for c in view.columns if is_wide(c.type))
+    relation = lowering.relation(view.columns, [lowering.rows(made)], pairs=pairs, key=_key(view.query))
+    return _Kept(relation.name, {c.name: c.name for c in view.columns}, pairs)
+
+
+def _already(lowering: Lowering, made: ConjunctiveQuery) -> _Kept | None:
+    """The relation that holds the rows of a query as they are, if there is one."""
+    atom = made.atoms[0]
+    step = lowering.derived(atom.source)
+    plain = all(not b.part and b.scalar.sql in map(quote, b.scalar.columns) for b in atom.bindings)
+    if len(made.atoms) > 1 or step is None or atom.filters or not plain:
+        return None
+    columns = {b.variable: b.scalar.columns[0] for b in atom.bindings}
+    if made.semantics == "set" and not _is_distinct(lowering, step, frozenset(columns[v] for v in made.head)):
+        return None
+    names = {
+        c.name: columns[high(c.source)].removesuffix(".high") if c.kind == "pair" else columns[c.source]
+        for c in made.columns
+    }
+    return _Kept(atom.source, names, frozenset(names[c.name] for c in made.columns if c.kind == "pair"))
+
+
+def _is_distinct(lowering: Lowering, step: Derived, columns: frozenset[str]) -> bool:
+    """Whether no two rows of a relation agree on some columns."""
+    known = lowering.spec.relation(step.relation.name)
+    key = frozenset(known.key) if known is not None else frozenset()
+    return (bool(key) or step.groups is not None) and key <= columns
+
+
+def _over(atom: Atom, kept: _Kept) -> Atom:
+    """An atom over the relation that holds its view."""
+
+    def said(scalar: Scalar) -> Scalar:
+        columns = tuple(kept.names[c] for c in scalar.columns)
+        return replace(scalar, sql=renamed(scalar.sql, kept.names), columns=columns)
+
+    bindings = tuple(replace(b, scalar=said(b.scalar)) for b in atom.bindings)
+    return replace(atom, source=kept.relation, bindings=bindings, filters=tuple(map(said, atom.filters)))
+
+
+def _key(query: Query) -> tuple[str, ...]:
+    """The columns that tell the rows of a view apart, or () if nothing is known."""
+    if isinstance(query, UnionQuery) or not query.grouped:
+        return tuple(c.name for c in query.columns) if query.semantics == "set" else ()
+    shown = {c.source: c.name for c in query.columns if c.kind == "variable"}
+    return tuple(shown[v] for v in query.head) if set(query.head) <= set(shown) else ()
+
+
+def _with_pairs(query: ConjunctiveQuery, pairs: Mapping[str, frozenset[str]]) -> ConjunctiveQuery:
+    atoms = tuple(_part_by_part(a, pairs.get(a.source, frozenset())) for a in query.atoms)
+    query = replace(query, atoms=atoms)
+    for i, atom in enumerate(query.atoms):
+        for b in atom.bindings:
+            held = b.scalar.sql in {quote(name) for name in pairs.get(atom.source, ())}
+            if held and not b.part and _is_carried(query, b.variable):
+                query = _carried(query, i, b)
+    return query
+
+
+def _part_by_part(atom: Atom, pairs: frozenset[str]) -> Atom:
+    """Parts of a column that is a pair are columns themselves."""
+    by_sql = {quote(name): name for name in pairs}
+    bindings = []
+    for b in atom.bindings:
+        if b.part and b.scalar.sql in by_sql:
+            name = by_sql[b.scalar.sql]
+            b = Binding(b.variable, _column(high(name) if b.part == "high" else low(name), b.scalar.nullable))
+        bindings.append(b)
+    return replace(atom, bindings=tuple(bindings))
+
+
+def _column(name: str, nullable: bool) -> Scalar:
+    return Scalar(quote(name), INT64, nullable, (name,))
+
+
+def _is_carried(query: ConjunctiveQuery, variable: str) -> bool:
+    """Whether a variable only goes into the result, as it is."""
+    holders = [a for a in query.atoms if variable in a.variables]
+    compared = any(variable in c.variables for c in query.comparisons)
+    ordered = any(o.variable == variable for o in query.order)
+    shown = [c.type == query.variable(variable).type for c in query.columns if c.source == variable]
+    return len(holders) == 1 and holders[0].mode == "join" and not compared and not ordered and all(shown)
+
+
+def _carried(query: ConjunctiveQuery, index: int, binding: Binding) -> ConjunctiveQuery:
+    """Two variables in place of a wide one."""
+    name, known = binding.variable, query.variable(binding.variable)
+    column = binding.scalar.columns[0]
+    parts = (high(name), low(name))
+    atom = query.atoms[index]
+    bindings = [b for b in atom.bindings if b is not binding]
+    bindings += [
+        Binding(v, _column(c, known.nullable)) for v, c in zip(parts, (high(column), low(column)), strict=True)
+    ]
+    atoms = (*query.atoms[:index], replace(atom, bindings=tuple(bindings)), *query.atoms[index + 1 :])
+    head = [v for h in query.head for v in (parts if h == name else (h,))]
+    return replace(
+        query,
+        atoms=atoms,
+        variables=(
+            *(v for v in query.variables if v is not known),
+            *(Variable(p, INT64, known.nullable) for p in parts),
+        ),
+        head=tuple(head),
+        columns=tuple(
+            replace(c, kind="pair") if c.source == name and c.kind == "variable" else c for c in query.columns
+        ),
+    )

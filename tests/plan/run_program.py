@@ -1,0 +1,197 @@
+"""What a program amounts to, step by step: trees by DuckDB, relations and groups in a few lines of Python.
+
+It knows nothing of deltas, codes and arenas. A wide decimal's pair is (its digits, 0) here.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from decimal import Decimal
+from typing import Any
+
+import duckdb
+
+from dynq_cli.plan.program import Derived, Groups, Measure, Program, Tree, high, low
+from dynq_cli.query.normal_form import Atom, Comparison, ConjunctiveQuery
+from dynq_cli.query.scalar import quote
+
+Row = tuple[Any, ...]
+
+
+def run(program: Program, connection: duckdb.DuckDBPyConnection) -> Counter[Row]:
+    """The rows of the query's result with their copies, from the tables of a database, which it leaves as it was."""
+    cursor = connection.cursor()
+    cursor.execute("BEGIN")
+    try:
+        results: dict[str, tuple[tuple[str, ...], Counter[Row]]] = {}
+        for step in program.steps:
+            if isinstance(step, Tree):
+                query = step.plan.query
+                results[step.name] = query.head, _result(cursor, query)
+            else:
+                _store(cursor, step, _rows(step, results))
+        return _shown(cursor, program.result.query, results[program.result.name][1])
+    finally:
+        cursor.execute("ROLLBACK")
+
+
+def _result(cursor: duckdb.DuckDBPyConnection, query: ConjunctiveQuery) -> Counter[Row]:
+    assert not query.comparisons and not query.views and not query.grouped
+    assert all(a.mode == "join" for a in query.atoms)
+    tables = ", ".join(f"({_subselect(a)}) AS a{i}" for i, a in enumerate(query.atoms))
+    first: dict[str, str] = {}
+    same = []
+    for i, atom in enumerate(query.atoms):
+        for b in atom.bindings:
+            here = f"a{i}.{quote(b.variable)}"
+            if first.setdefault(b.variable, here) != here:
+                same.append(f"{first[b.variable]} IS NOT DISTINCT FROM {here}")
+    head = ", ".join(f"{first[v]}" for v in query.head)
+    where = " AND ".join(same) or "TRUE"
+    if not head:
+        (many,) = cursor.execute(f"SELECT count(*) FROM {tables} WHERE {where}").fetchone() or (0,)
+        found = Counter({(): many} if many else {})
+    else:
+        rows = cursor.execute(f"SELECT {head}, count(*) FROM {tables} WHERE {where} GROUP BY {head}").fetchall()
+        found = Counter({tuple(map(_one, row[:-1])): row[-1] for row in rows})
+    return Counter(dict.fromkeys(found, 1)) if query.semantics == "set" else found
+
+
+def _one(value: Any) -> Any:
+    return "NaN" if isinstance(value, float) and math.isnan(value) else value
+
+
+def _subselect(atom: Atom) -> str:
+    columns = []
+    for b in atom.bindings:
+        text = f"CAST({b.scalar.sql} AS {b.scalar.type.sql})"
+        if b.part:
+            digits = f"CAST(replace(CAST({text} AS VARCHAR), '.', '') AS BIGINT)"
+            text = digits if b.part == "high" else f"{digits} * 0"
+        columns.append(f"{text} AS {quote(b.variable)}")
+    where = " AND ".join(f"({f.sql})" for f in atom.filters) or "TRUE"
+    return f"SELECT {', '.join(columns) or '1 AS one'} FROM {quote(atom.source)} WHERE {where}"
+
+
+def _rows(step: Derived, results: dict[str, tuple[tuple[str, ...], Counter[Row]]]) -> Counter[Row]:
+    taken: Counter[Row] = Counter()
+    for feed in step.feeds:
+        names, rows = results[feed.tree]
+        for row, copies in rows.items():
+            values = dict(zip(names, row, strict=True))
+            if all(_holds(c, values) for c in feed.where):
+                taken[tuple(values[c] for c in feed.columns)] += feed.sign * copies
+    assert min(taken.values(), default=0) >= 0, "fewer than none"
+    return +taken if step.groups is None else _grouped(step.groups, +taken)
+
+
+def _holds(c: Comparison, values: dict[str, Any]) -> bool:
+    from datetime import date, timedelta
+
+    left, right = values[c.left], values[c.right]
+    assert left is not None and right is not None
+    if c.offset:
+        if isinstance(right, date):
+            right += timedelta(days=int(c.offset)) if c.temporal == "date" else timedelta(microseconds=int(c.offset))
+        else:
+            right += float(c.offset) if isinstance(right, float) else c.offset
+    return bool({"<": left < right, "<=": left <= right, "!=": left != right}[c.op])
+
+
+def _grouped(groups: Groups, taken: Counter[Row]) -> Counter[Row]:
+    names = [c.name for c in groups.inputs]
+    found: dict[Row, list[tuple[dict[str, Any], int]]] = {}
+    if groups.one_row:
+        found[()] = []
+    for row, copies in taken.items():
+        values = dict(zip(names, row, strict=True))
+        found.setdefault(tuple(values[k] for k in groups.keys), []).append((values, copies))
+    return Counter((*key, *(v for m in groups.measures for v in _measured(m, rows))) for key, rows in found.items())
+
+
+def _number(values: dict[str, Any], name: str, scale: int) -> Any:
+    return values[name] if name in values else _decimal(values[high(name)], scale)
+
+
+def _decimal(digits: int | None, scale: int) -> Decimal | None:
+    return None if digits is None else Decimal(digits).scaleb(-scale)
+
+
+def _measured(measure: Measure, rows: Sequence[tuple[dict[str, Any], int]]) -> Iterable[Any]:
+    a = measure.aggregate
+    value: Any
+    if a.function == "count":
+        value = sum(n for values, n in rows if all(values[f] is not None for fs in measure.factors for f in fs))
+    elif measure.value:
+        several = {_number(values, measure.value, a.type.scale) for values, _ in rows} - {None}
+        value = len(several) if a.function == "count_distinct" else None
+        if several and a.function != "count_distinct":
+            value = min(several) if a.function == "min" else max(several)
+    else:
+        value = _total(measure, rows)
+    if a.type.name == "decimal" and a.type.precision > 18:
+        return [None, None] if value is None else [int(Decimal(value).scaleb(a.type.scale)), 0]
+    return [value]
+
+
+def _total(measure: Measure, rows: Sequence[tuple[dict[str, Any], int]]) -> Any:
+    a, total, many = measure.aggregate, Decimal(0), 0
+    floats = 0.0
+    for values, copies in rows:
+        terms = []
+        for monomial, names in zip(a.monomials, measure.factors, strict=True):
+            factors = [_number(values, n, f.scalar.type.scale) for n, f in zip(names, monomial.factors, strict=True)]
+            terms.append(None if None in factors else math.prod(factors, start=_fit(monomial.coefficient, factors)))
+        if None in terms:
+            continue
+        many += copies
+        for t in terms:
+            if isinstance(t, float):
+                floats += t * copies
+            else:
+                total += Decimal(t) * copies
+    if not many:
+        return None
+    whole: Any = float(total) + floats if a.type.is_float else total
+    return whole / many if a.function == "avg" else whole
+
+
+def _fit(coefficient: Decimal, factors: Sequence[Any]) -> Any:
+    return float(coefficient) if any(isinstance(f, float) for f in factors) else coefficient
+
+
+def _store(cursor: duckdb.DuckDBPyConnection, step: Derived, rows: Counter[Row]) -> None:
+    kept = [c.name for c in step.relation.columns]
+    pairs = [c for c in step.columns if c.name not in kept]
+    columns = ", ".join(f"{quote(c.name)} {c.type.sql}" for c in (*step.relation.columns, *pairs))
+    cursor.execute(f"CREATE TABLE {quote(step.relation.name)} ({columns})")
+    full = []
+    for row, copies in rows.items():
+        assert len(row) == len(kept), step
+        values = dict(zip(kept, row, strict=True))
+        for c in step.relation.columns:
+            assert values[c.name] is not None or c.nullable, f"{c} is NULL"
+        more = [_decimal(values[high(c.name)], c.type.scale) for c in pairs]
+        assert all((values[high(c.name)] is None) == (values[low(c.name)] is None) for c in pairs)
+        full += [[float("nan") if v == "NaN" and isinstance(v, str) else v for v in (*row, *more)]] * copies
+    if full:
+        marks = ", ".join("?" * (len(kept) + len(pairs)))
+        cursor.executemany(f"INSERT INTO {quote(step.relation.name)} VALUES ({marks})", full)
+
+
+def _shown(cursor: duckdb.DuckDBPyConnection, query: ConjunctiveQuery, rows: Counter[Row]) -> Counter[Row]:
+    found: Counter[Row] = Counter()
+    for row, copies in rows.items():
+        values = dict(zip(query.head, row, strict=True))
+        shown = []
+        for c in query.columns:
+            if c.kind == "expression":
+                shown.append((cursor.execute(f"SELECT {c.source}").fetchone() or ())[0])
+            elif c.kind == "pair":
+                shown.append(_decimal(values[high(c.source)], c.type.scale))
+            else:
+                shown.append(values[c.source])
+        found[tuple(shown)] += copies
+    return found
