@@ -38,11 +38,14 @@ class Arena:
         self.a32 = self.a64.view(np.int32)
 
     def reserve(self, table: int, rows: int) -> None:
-        """Room for that many rows more. O(table) when it grows, to twice its size; amortised O(1) a row."""
+        """Room for that many rows more. O(table) when it grows, to twice its size; amortised O(1) a row.
+
+        Tables of blocks have no slots and get none.
+        """
         needed = int(self.T[table, f.T_LIVE]) + rows
         if needed > self.T[table, f.T_CAPACITY]:
-            self._grow_records(table, max(needed, GROWTH * int(self.T[table, f.T_CAPACITY]), LEAST_ROWS))
-        if 3 * needed > 2 * int(self.T[table, f.T_MASK] + 1):
+            self.grow_records(table, max(needed, GROWTH * int(self.T[table, f.T_CAPACITY]), LEAST_ROWS))
+        if self.T[table, f.T_MASK] >= 0 and 3 * needed > 2 * int(self.T[table, f.T_MASK] + 1):
             self._grow_slots(table, 1 << (3 * needed // 2).bit_length())
 
     def watch(self, node: int, room: int) -> None:
@@ -60,7 +63,8 @@ class Arena:
             return None
         return np.unique(self.a64[place + 2 : place + 2 + many])
 
-    def _grow_records(self, table: int, capacity: int) -> None:
+    def grow_records(self, table: int, capacity: int) -> None:
+        """Room for so many rows in all. O(table)."""
         row = self.T[table]
         stride, old = int(row[f.T_STRIDE]), int(row[f.T_CAPACITY])
         place = self._allocate(capacity * stride)

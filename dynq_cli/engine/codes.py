@@ -24,7 +24,7 @@ from dynq_cli.engine.kernels.codes import NULL, UNKNOWN
 from dynq_cli.engine.lossless import CodeError, arrow_type, fixed_width, lossless
 from dynq_cli.spec.types import Type
 
-__all__ = ["NULL", "UNKNOWN", "CodeError", "Codes", "arrow_type", "decode", "encode", "needs_labels"]
+__all__ = ["NULL", "UNKNOWN", "CodeError", "Codes", "arrow_type", "decode", "encode", "floor", "needs_labels"]
 
 Codes = npt.NDArray[np.int64]
 
@@ -57,6 +57,16 @@ def encode(array: pa.Array | pa.ChunkedArray, kind: Type, dictionaries: Dictiona
     codes = np.require(codes, requirements=["C", "A"]).view()
     codes.flags.writeable = False
     return codes
+
+
+def floor(value: pa.Array, kind: Type, dictionaries: Dictionaries) -> int:
+    """The id of the greatest value that is not greater than the one in the array, of a type whose ids are labelled.
+
+    -1 if all are greater. O(log N).
+    """
+    (entry,) = (_sortable(value) if _is_wide(kind) else value).to_pylist()
+    content = entry.encode() if isinstance(entry, str) else entry
+    return dictionaries.label().of(kind.name).floor(dictionaries.of(kind), content)
 
 
 def _encode(array: pa.Array, kind: Type, dictionaries: Dictionaries, intern: bool) -> Codes:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.check import check_engine
+from dynq_cli.engine.counted_trees import CountedTrees
 from dynq_cli.engine.kernels import base, update
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.commit import run_commits
@@ -142,6 +143,7 @@ class Engine:
             for name, b in layout.bases.items()
         }
         self.arena = arena or Arena(layout.tables.copy(), layout.nodes)
+        self.ordered = CountedTrees(layout, self.arena)
         self._reading = Reading(layout, self.arena)
         if arena is not None:
             return
@@ -181,19 +183,38 @@ class Engine:
         for r in resolved:
             for leaf in r.base.leaves:
                 self._update_leaf(leaf.node, r)
-        a = self.arena
         for tree in self.layout.trees.values():
-            done = update.propagate(
-                a.a64, a.a32, a.T, a.N, self.lists, tree.first, tree.stop, self._before, self._after
-            )
-            if done != f.OK:
-                raise OverflowedError
+            self._propagate(tree.first, tree.stop)
         for r in resolved:
-            for leaf in r.base.leaves:
-                update.release_leaf(
-                    a.a64, a.a32, a.T, a.N, self.lists, leaf.node, r.base.table, r.touched, r.old, r.new, r.n
-                )
-            base.forget(a.a64, a.T, r.base.table, r.touched, r.new, r.n)
+            self._release(r.base, r.touched, r.old, r.new, r.n)
+
+    def _propagate(self, first: int, stop: int) -> None:
+        a = self.arena
+        while True:
+            done = update.propagate(
+                a.a64,
+                a.a32,
+                a.T,
+                a.N,
+                self.lists,
+                first,
+                stop,
+                self._before,
+                self._after,
+                self.ordered.trees,
+            )
+            if done == f.OK:
+                return
+            if done == f.OVERFLOW:
+                raise OverflowedError
+            self.ordered.make_room()
+
+    def _release(self, layout: BaseLayout, touched: NDArray[np.int32], old: Codes, new: Codes, n: int) -> None:
+        """What a batch took away leaves the trees and the base table."""
+        a = self.arena
+        for leaf in layout.leaves:
+            update.release_leaf(a.a64, a.a32, a.T, a.N, self.lists, leaf.node, layout.table, touched, old, new, n)
+        base.forget(a.a64, a.T, layout.table, touched, new, n)
 
     def apply_commits(self, relation: str, changes: Changes, ends: Codes) -> None:
         """Commits of one relation, in order: the k-th ends before change `ends[k]`.
@@ -217,10 +238,19 @@ class Engine:
             done += many
 
     def _run_commits(self, layout: BaseLayout, changes: Changes, start: int, ends: Codes) -> None:
+        done = 0
+        while done < len(ends):
+            done += self._run_some(layout, changes, start, ends[done:], done)
+            start = int(ends[done - 1])
+
+    def _run_some(self, layout: BaseLayout, changes: Changes, start: int, ends: Codes, before: int) -> int:
+        """The first of some commits, all of them unless counted trees need room on the way; how many. Raises BatchError
+        with the number that hold, those before counted."""
         a, w, many = self.arena, self._work[0], int(ends[-1]) - start
         a.reserve(layout.table, many)
         for table, leaves_above in self._paths[layout.relation.name].items():
             a.reserve(table, many * leaves_above)
+        self.ordered.reserve(layout.relation.name, many)
         leaves, trees = self._of_relation[layout.relation.name]
         reason, at, applied, skipped = run_commits(
             a.a64,
@@ -249,12 +279,20 @@ class Engine:
             self._after,
             self._ahead,
             changes.may_miss,
+            self.ordered.trees,
         )
         self.skipped += int(skipped)
         if reason == f.OVERFLOW:
             raise OverflowedError
+        if reason == f.NO_ROOM:
+            self.ordered.make_room()
+            for k in range(0, len(trees), 2):
+                self._propagate(int(trees[k]), int(trees[k + 1]))
+            self._release(layout, w.touched, w.old, w.new, int(at))
+            return int(applied) + 1
         if reason != f.OK:
-            raise BatchError(layout.relation.name, reason, int(at), int(applied))
+            raise BatchError(layout.relation.name, reason, int(at), before + int(applied))
+        return len(ends)
 
     def _room(self, place: int, changes: Changes) -> _Work:
         """Where the changes of a commit's relation number `place` are resolved."""
@@ -314,6 +352,7 @@ class Engine:
             stop = min(start + CHUNK, r.n)
             for table in self.layout.leaf_paths[node]:
                 a.reserve(table, stop - start)
+            self.ordered.reserve(r.base.relation.name, stop - start)
             done = update.update_leaf(
                 a.a64,
                 a.a32,
@@ -334,6 +373,7 @@ class Engine:
                 self._before,
                 self._after,
                 self._ahead,
+                self.ordered.trees,
             )
             if done != f.OK:
                 raise OverflowedError
@@ -355,4 +395,4 @@ class Engine:
 
     def _check(self) -> None:
         """Assert every invariant. O(data)."""
-        check_engine(self.layout, self.arena)
+        check_engine(self.layout, self.arena, self.ordered)

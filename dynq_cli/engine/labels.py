@@ -12,14 +12,16 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from dynq_cli.engine.dictionary import Dictionary
 from dynq_cli.engine.kernels.intern import Int64s
 from dynq_cli.engine.kernels.labels import BLOCKS, COUNT, RELABELLED, Order, insert_sorted, is_less, sort_by_value
+
+if TYPE_CHECKING:
+    from dynq_cli.engine.dictionary import Dictionary
 
 STRIDE = 2**20
 BITS = 61
@@ -48,6 +50,15 @@ class Labels:
     def labels(self) -> Int64s:
         """The label of each id; growth replaces the array, so it holds until the next `update`."""
         return self._order.labels[: len(self)]
+
+    @property
+    def memory(self) -> Int64s:
+        """The array of all labels with the room behind them."""
+        return self._order.labels
+
+    def move_to(self, memory: Int64s) -> None:
+        """Keep the labels in a copy of `memory` from now on."""
+        self._order = self._order._replace(labels=memory)
 
     @property
     def relabelled(self) -> int:

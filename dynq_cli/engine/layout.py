@@ -5,6 +5,10 @@ themselves if it binds columns that tell them apart, else a table of its own; an
 table keyed by its variables; a child that is no guard has a table of groups, keyed by what it
 shares with its parent. Nodes stand children before parents, tree after tree.
 
+Where a plan has an order, the levels of the enumeration stand in it, and the groups of each level that adds variables
+are counted trees over these variables: `ordered` describes them, as `kernels.counted_blocks` wants it. All share the
+same pools of blocks, the last tables.
+
 The layout is a function of the plans alone.
 """
 
@@ -15,12 +19,19 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from dynq_cli.engine.codes import needs_labels
+from dynq_cli.engine.counted_tree import OrderKey, Sizes, description, pools
 from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.kernels.counted_blocks import C_ORDER, C_POOLS, COUNT, LANES, O_FIELDS, O_LABELS, UNIT
 from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.normal_form import Atom, Scalar
 from dynq_cli.query.scalar import quote
 from dynq_cli.spec.model import Relation
+
+# Positions are counted in the first column of the payload alone.
+_WIDTH = 2
+BLOCKS = Sizes()
 
 
 @dataclass(frozen=True)
@@ -66,6 +77,15 @@ class TreeLayout:
     places: dict[str, Place]
 
 
+@dataclass(frozen=True)
+class Labelled:
+    """A key of an ordered tree that is an id: where in `ordered` the start of its labels stands, and whose id."""
+
+    tree: int
+    place: int
+    dictionary: str
+
+
 @dataclass
 class Layout:
     tables: NDArray[np.int64]
@@ -75,6 +95,8 @@ class Layout:
     trees: dict[str, TreeLayout]
     variables: list[tuple[str, ...]]
     leaf_paths: dict[int, tuple[int, ...]]
+    ordered: NDArray[np.int64]
+    labelled: tuple[Labelled, ...]
 
     @property
     def base_tables(self) -> frozenset[int]:
@@ -84,6 +106,24 @@ class Layout:
     def widest(self) -> int:
         """The longest key there is."""
         return max([len(b.order) for b in self.bases.values()] + [len(v) for v in self.variables] + [1])
+
+    @property
+    def first_pool(self) -> int:
+        """The first of the tables that hold the blocks of counted trees; there are none without an order."""
+        return int(self.ordered[0, C_POOLS])
+
+    @property
+    def ordered_dictionaries(self) -> frozenset[str]:
+        """The dictionaries whose ids are keys of counted trees."""
+        return frozenset(key.dictionary for key in self.labelled)
+
+    def ordered_above(self, leaf: int) -> int:
+        """How many nodes from a leaf to its root have ordered groups."""
+        many, node = 0, leaf
+        while node >= 0:
+            many += int(self.nodes[node, f.N_TREE] >= 0)
+            node = int(self.nodes[node, f.N_PARENT])
+        return many
 
     def position(self, node: int, variable: str) -> int:
         """Where a variable of a node stands in the codes of its table."""
@@ -124,6 +164,8 @@ class _Builder:
         self.bases: dict[str, BaseLayout] = {}
         self.variables: list[tuple[str, ...]] = []
         self.leaf_tables: dict[int, int] = {}
+        self.ordered: list[list[int]] = []
+        self.labelled: list[Labelled] = []
 
     def build(self) -> Layout:
         for relation in self.relations:
@@ -137,6 +179,7 @@ class _Builder:
         for row, fields in zip(self.tables, self.fields, strict=True):
             row[f.T_STRIDE] = fields.close()
         self._place_narrow()
+        ordered = self._ordered_trees()
         return Layout(
             np.array(self.tables, np.int64).reshape(-1, f.T_FIELDS),
             np.array(self.nodes, np.int64).reshape(-1, f.N_FIELDS),
@@ -145,7 +188,20 @@ class _Builder:
             trees,
             self.variables,
             {leaf.node: self._path(leaf.node) for base in self.bases.values() for leaf in base.leaves},
+            ordered,
+            tuple(self.labelled),
         )
+
+    def _ordered_trees(self) -> NDArray[np.int64]:
+        """The descriptions of all counted trees, whose blocks lie in tables behind all others."""
+        if not self.ordered:
+            return np.zeros((0, C_ORDER), np.int64)
+        first, longest = len(self.tables), max(map(len, self.ordered))
+        self.tables += pools(BLOCKS, _WIDTH)
+        for row in self.ordered:
+            row[C_POOLS] = first
+            row += [-1] * (longest - len(row))
+        return np.array(self.ordered, np.int64)
 
     def _table(self, arity: int, hashed: int) -> int:
         row = [-1] * f.T_FIELDS
@@ -200,6 +256,8 @@ class _Builder:
             self._narrow(table, self.tables[table], f.T_REFS)
         for child, below_it in zip(children, node.children, strict=True):
             self._edge(number, node, child, below_it)
+            if plan.order and below_it.output:
+                self._in_order(plan, node, child)
         return number
 
     def _leaf(self, query: str, atom: Atom, number: int, variables: tuple[str, ...]) -> None:
@@ -259,6 +317,28 @@ class _Builder:
             self._narrow(table, row, f.N_PREV)
             self._narrow(group, row, f.N_HEAD)
 
+    def _in_order(self, plan: Plan, above: Node, child: int) -> None:
+        """Keep the groups of a child in the order of the variables it adds; one that adds none has a row at most."""
+        row, added = self.nodes[child], set(self.variables[child]) - above.vars
+        keys: list[OrderKey] = []
+        for o in plan.order:
+            if o.variable in added:
+                kind = plan.query.variable(o.variable).type
+                if needs_labels(kind):
+                    place = C_ORDER + len(keys) * O_FIELDS + O_LABELS
+                    self.labelled.append(Labelled(len(self.ordered), place, kind.name))
+                # NULL is the smallest value, whichever way the order goes.
+                keys.append(OrderKey(self._position(child, o.variable), o.descending, not o.descending))
+        if not keys:
+            return
+        table, payload = row[f.N_TABLE], UNIT if row[f.N_CLAMP] else LANES if row[f.N_DEGREE] else COUNT
+        if payload == COUNT:
+            # The multiplicities of a batch are known before the first of its rows comes into a tree.
+            row[f.N_VALUE] = self.fields[table].wide()
+        row[f.N_TREE] = len(self.ordered)
+        self._narrow(row[f.N_GROUP], row, f.N_ROOT)
+        self.ordered.append(description(table, payload, row[f.N_VALUE], _WIDTH, -1, keys))
+
     def _position(self, node: int, variable: str) -> int:
         """Where a variable stands in the codes of the node's table."""
         at = self.variables[node].index(variable)
@@ -267,10 +347,10 @@ class _Builder:
         return at
 
     def _levels(self, plan: Plan, root: int) -> tuple[tuple[int, ...], tuple[bool, ...], dict[str, Place]]:
-        """The output set below the root in preorder, and where each head variable is read first.
+        """The output set below the root, parents first, and where each head variable is read first.
 
-        Of siblings those without new variables come first: their one row need not be found again for every
-        row of the others.
+        In preorder, and of siblings those without new variables first: their one row need not be found again for
+        every row of the others. With an order, the levels stand where their last variable stands in it.
         """
         levels: list[int] = []
         todo = [root]
@@ -283,6 +363,10 @@ class _Builder:
             siblings = [c for c in children if self.nodes[c][f.N_OUTPUT]]
             siblings.sort(key=lambda c, n=n: not set(self.variables[c]) <= set(self.variables[n]))  # type: ignore[misc]
             todo += reversed(siblings)
+        if plan.order:
+            rank = {o.variable: i for i, o in enumerate(plan.order)}
+            # The sort is stable, and a parent has no later variable than its child.
+            levels.sort(key=lambda n: max((rank[v] for v in self.variables[n]), default=-1))
         places: dict[str, Place] = {}
         for i, n in enumerate(levels):
             for v in self.variables[n]:

@@ -17,9 +17,10 @@ import numpy as np
 import pyarrow as pa
 
 from dynq_cli.engine.arrow_changes import changes_of
-from dynq_cli.engine.codes import Codes, arrow_type, decode, encode
+from dynq_cli.engine.codes import UNKNOWN, Codes, arrow_type, decode, encode, floor, needs_labels
 from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.engine import BLOCK, BatchError, Changes, Engine, OverflowedError
+from dynq_cli.engine.in_order import Bound
 from dynq_cli.engine.ingest import RowError
 from dynq_cli.engine.layout import BaseLayout, Layout, layout_of
 from dynq_cli.engine.lossless import CodeError, lossless
@@ -44,7 +45,7 @@ class Live:
         self.spec = spec
         self.layout: Layout = layout_of(list(spec.relations), kept)
         self.engine = Engine(self.layout)
-        self.dictionaries = Dictionaries()
+        self.dictionaries = Dictionaries(self.layout.ordered_dictionaries)
         self._unusable = ""
 
     def apply(self, tables: Mapping[str, pa.Table]) -> None:
@@ -103,6 +104,7 @@ class Live:
     def attempt(self, batch: Mapping[str, Changes], ends: Codes | None = None) -> None:
         """As `take`, but raises the engine's BatchError where a change is refused."""
         self._usable()
+        self.label()
         try:
             if ends is None:
                 self.engine.apply(batch)
@@ -112,6 +114,12 @@ class Live:
         except OverflowedError:
             self._unusable = "a count passed 127 bits; start again from the data"
             raise RejectedError(self._unusable) from None
+
+    def label(self) -> None:
+        """Let the engine know the order of all ids. O(1) where there are no new ones."""
+        if self.layout.labelled:
+            labels = self.dictionaries.label()
+            self.engine.ordered.label(labels.array, labels.starts)
 
     @property
     def is_usable(self) -> bool:
@@ -191,9 +199,7 @@ class Live:
     def codes_of(self, query: str, row: Mapping[str, Any]) -> dict[str, int] | None:
         """The codes, by head variable, of a row given by its output columns; None if no result can have it."""
         q = self.form_of(query)
-        unknown = [name for name in row if name not in {c.name for c in q.columns}]
-        missing = [c.name for c in q.columns if c.name not in row]
-        if unknown or missing:
+        if len(self._named(q, query, row)) < len(q.columns):
             named = ", ".join(c.name for c in q.columns) or "none"
             raise UsageError(f"a row of {query} has the columns {named}, not {', '.join(row) or 'none'}")
         codes: dict[str, int] = {}
@@ -206,6 +212,43 @@ class Live:
             if code is None or codes.setdefault(c.source, code) != code:
                 return None
         return codes
+
+    def bounds_of(self, query: str, row: Mapping[str, Any]) -> list[Bound]:
+        """The values of the first variables of a query's order, given by output columns; of all if the row is whole.
+
+        UsageError if the columns are others; RejectedError if no row could have the values.
+        """
+        q, order = self.form_of(query), self.layout.trees[query].plan.order
+        found: dict[str, Bound] = {}
+        for c in self._named(q, query, row):
+            if c.kind == "expression":
+                if _constant(c).as_py() != row[c.name]:
+                    raise RejectedError(f"column {c.name}: {row[c.name]!r} is not its only value, {_constant(c)}")
+            elif found.setdefault(c.source, self._bound(q, c, row[c.name])) != self._bound(q, c, row[c.name]):
+                raise RejectedError(f"column {c.name}: {row[c.name]!r} is not the value of a column that equals it")
+        missing = [o.variable for o in order[: len(found)] if o.variable not in found]
+        if missing or not found:
+            shown = {c.source: c.name for c in reversed(q.columns)}
+            names = ", ".join(shown[o.variable] for o in order)
+            raise UsageError(f"a place in the order of {query} needs the first of the columns {names}")
+        return [found[o.variable] for o in order[: len(found)]]
+
+    def _bound(self, q: ConjunctiveQuery, column: OutputColumn, value: Any) -> Bound:
+        code = self._code(q, column, value)
+        kind = q.variable(column.source).type
+        if code is None:
+            raise RejectedError(f"column {column.name}: {value!r} is no {kind}, which the column is compared as")
+        if code != UNKNOWN or not needs_labels(kind):
+            return Bound(code)
+        values = lossless(pa.array([value], arrow_type(column.type)), kind)
+        return Bound(floor(values, kind, self.dictionaries), is_known=False)
+
+    def _named(self, q: ConjunctiveQuery, query: str, row: Mapping[str, Any]) -> list[OutputColumn]:
+        """The columns that a row has. UsageError if it has one that the result does not have."""
+        if any(name not in {c.name for c in q.columns} for name in row):
+            named = ", ".join(c.name for c in q.columns) or "none"
+            raise UsageError(f"a row of {query} has the columns {named}, not {', '.join(row) or 'none'}")
+        return [c for c in q.columns if c.name in row]
 
     def _code(self, q: ConjunctiveQuery, column: OutputColumn, value: Any) -> int | None:
         """The code of a value of a column; None if the variable, whose type may be narrower, cannot be it."""

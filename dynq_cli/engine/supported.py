@@ -22,8 +22,6 @@ def _of_conjunctive(plan: Plan) -> str:
         return "GROUP BY and aggregates are explained but not kept yet"
     if query.comparisons:
         return f"{query.comparisons[0]} compares different atoms: inequality joins are explained but not kept yet"
-    if plan.order:
-        return "order_by is explained but not kept yet"
     if plan.strategy != "view-tree":
         return f"the query is {plan.classification.name} and needs {plan.strategy}, which is explained but not kept yet"
     return ""
