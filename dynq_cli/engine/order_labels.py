@@ -25,6 +25,8 @@ class OrderLabels:
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._labels = {name: Labels() for name in sorted(set(names))}
+        self.array: Words = np.zeros(1, np.int64)
+        self.starts: dict[str, int] = {}
         self._join()
 
     def of(self, name: str) -> Labels:
@@ -61,7 +63,7 @@ class OrderLabels:
         """Put labels side by side again if some have moved; amortised O(1) per label, since they move as they grow."""
         several = [labels.memory for labels in self._labels.values()]
         if len(several) <= 1:
-            self.array: Words = several[0] if several else np.zeros(1, np.int64)
+            self.array = several[0] if several else self.array
             self.starts = dict.fromkeys(self._labels, 0)
         elif not all(memory.base is self.array for memory in several):
             self.array = np.concatenate(several)
