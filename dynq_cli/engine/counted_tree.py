@@ -96,7 +96,7 @@ def reserve(arena: Arena, first_pool: int, operations: int, rows: int) -> None:
             needed = min(int(row[f.T_LIVE]) + operations, most[size])
         capacity = int(row[f.T_CAPACITY])
         if needed > capacity:
-            arena._grow_records(first_pool + size, max(needed, GROWTH * capacity))
+            arena.grow_records(first_pool + size, max(needed, GROWTH * capacity))
 
 
 class CountedTree:
@@ -220,23 +220,29 @@ class CountedTree:
 
     def _check(self, roots: Iterable[int]) -> None:
         """Assert every invariant, if these are all groups of all trees on the same pools. O(n)."""
-        used: list[int] = []
-        for root_at in roots:
-            used += _Checked(self).group(self._root(root_at))
-        assert len(used) == len(set(used)), "a block is in two places"
-        for size in range(b.POOLS):
-            pool = self.arena.T[self.first_pool + size]
-            live = {(-2 - code) >> 3 for code in used if (-2 - code) & 7 == size}
-            free = set(self._free(size))
-            assert len(live) == pool[f.T_LIVE] and not live & free, f"blocks of size {size} in use"
-            assert len(live) + len(free) == pool[f.T_USED] <= pool[f.T_CAPACITY], f"blocks of size {size}"
+        check_pools(self.arena, self.first_pool, self.check_groups(roots))
 
-    def _free(self, size: int) -> Iterator[int]:
-        pool = self.arena.T[self.first_pool + size]
-        number = int(pool[f.T_FREE])
-        while number >= 0:
-            yield number
-            number = int(self.arena.a64[pool[f.T_ROWS] + number * pool[f.T_STRIDE]])
+    def check_groups(self, roots: Iterable[int]) -> list[int]:
+        """Assert every invariant of some groups; the codes of their blocks."""
+        return [code for root_at in roots for code in _Checked(self).group(self._root(root_at))]
+
+
+def check_pools(arena: Arena, first_pool: int, used: list[int]) -> None:
+    """Assert that the blocks in use are these, each once, and that all others are free."""
+    assert len(used) == len(set(used)), "a block is in two places"
+    for size in range(b.POOLS):
+        pool = arena.T[first_pool + size]
+        live = {(-2 - code) >> 3 for code in used if (-2 - code) & 7 == size}
+        free = set(_free_blocks(arena, pool))
+        assert len(live) == pool[f.T_LIVE] and not live & free, f"blocks of size {size} in use"
+        assert len(live) + len(free) == pool[f.T_USED] <= pool[f.T_CAPACITY], f"blocks of size {size}"
+
+
+def _free_blocks(arena: Arena, pool: Words) -> Iterator[int]:
+    number = int(pool[f.T_FREE])
+    while number >= 0:
+        yield number
+        number = int(arena.a64[pool[f.T_ROWS] + number * pool[f.T_STRIDE]])
 
 
 class _Checked:

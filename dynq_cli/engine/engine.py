@@ -26,6 +26,7 @@ from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.changes import BatchError, Changes, Codes
 from dynq_cli.engine.check import check_engine
 from dynq_cli.engine.check_derived import check_derived
+from dynq_cli.engine.counted_trees import CountedTrees
 from dynq_cli.engine.delta import deltas
 from dynq_cli.engine.feeding import DerivedError, Rows, Sink, changes_of, outflows
 from dynq_cli.engine.grouped import Grouped
@@ -96,6 +97,7 @@ class Engine:
             for name, b in layout.bases.items()
         }
         self.arena = arena or Arena(layout.tables.copy(), layout.nodes.copy())
+        self.ordered = CountedTrees(layout, self.arena)
         self._groups = {n: Grouped(self.arena, g, meaning.labels) for n, g in layout.groups.items()}
         self._sinks: dict[str, Sink] = {n: Rows(n, len(d.relation.columns)) for n, d in layout.derived.items()}
         self._sinks |= self._groups
@@ -155,13 +157,36 @@ class Engine:
                 self._derive(step, resolved)
             else:
                 self._update_tree(step.name, resolved)
-        a = self.arena
         for r in resolved.values():
-            for leaf in r.base.leaves:
-                update.release_leaf(
-                    a.a64, a.a32, a.T, a.N, self.lists, leaf.node, r.base.table, r.touched, r.old, r.new, r.n
-                )
-            base.forget(a.a64, a.T, r.base.table, r.touched, r.new, r.n)
+            self._release(r.base, r.touched, r.old, r.new, r.n)
+
+    def _propagate(self, first: int, stop: int) -> None:
+        a = self.arena
+        while True:
+            done = update.propagate(
+                a.a64,
+                a.a32,
+                a.T,
+                a.N,
+                self.lists,
+                first,
+                stop,
+                self._before,
+                self._after,
+                self.ordered.trees,
+            )
+            if done == f.OK:
+                return
+            if done == f.OVERFLOW:
+                raise OverflowedError
+            self.ordered.make_room()
+
+    def _release(self, layout: BaseLayout, touched: NDArray[np.int32], old: Codes, new: Codes, n: int) -> None:
+        """What a batch took away leaves the trees and the base table."""
+        a = self.arena
+        for leaf in layout.leaves:
+            update.release_leaf(a.a64, a.a32, a.T, a.N, self.lists, leaf.node, layout.table, touched, old, new, n)
+        base.forget(a.a64, a.T, layout.table, touched, new, n)
 
     def _update_tree(self, name: str, resolved: Mapping[str, _Resolved]) -> None:
         """A tree takes over what happened below it, and passes on what that does to its result."""
@@ -172,9 +197,7 @@ class Engine:
         before = self.count(name)[0] if outflow else 0
         for node, r in leaves:
             self._update_leaf(node, r)
-        done = update.propagate(a.a64, a.a32, a.T, a.N, self.lists, tree.first, tree.stop, self._before, self._after)
-        if done != f.OK:
-            raise OverflowedError
+        self._propagate(tree.first, tree.stop)
         if outflow:
             for codes, copies in deltas(a, tree, before, self.count(name)[0], outflow.variables):
                 outflow.pass_on(codes, copies)
@@ -188,6 +211,7 @@ class Engine:
             return
         try:
             changes = changes_of(derived, layout, rows, copies, self._meaning)
+            self._label()
             resolved[name] = self._resolve(layout, changes, self._room(len(resolved), changes))
         except (ScalarError, CodeError) as error:
             raise DerivedError(f"{name}: {error}") from None
@@ -195,6 +219,12 @@ class Engine:
             assert error.reason == f.TOO_MANY, f"{error}: a derived relation lost a row that it does not have"
             raise DerivedError(f"{name}: a row would have more than 2^63 - 1 copies") from None
         self._check_budget(derived, resolved[name])
+
+    def _label(self) -> None:
+        """Let the trees know the order of ids that expressions over derived relations may have added."""
+        if self.layout.labelled:
+            labels = self._meaning.order_labels()
+            self.ordered.label(labels.array, labels.starts)
 
     def _check_budget(self, derived: Derived, r: _Resolved) -> None:
         """Rows that went do not count, and nothing is refused for having been larger than it may be."""
@@ -232,10 +262,19 @@ class Engine:
             done += many
 
     def _run_commits(self, layout: BaseLayout, changes: Changes, start: int, ends: Codes) -> None:
+        done = 0
+        while done < len(ends):
+            done += self._run_some(layout, changes, start, ends[done:], done)
+            start = int(ends[done - 1])
+
+    def _run_some(self, layout: BaseLayout, changes: Changes, start: int, ends: Codes, before: int) -> int:
+        """The first of some commits, all of them unless counted trees need room on the way; how many. Raises BatchError
+        with the number that hold, those before counted."""
         a, w, many = self.arena, self._work[0], int(ends[-1]) - start
         a.reserve(layout.table, many)
         for table, leaves_above in self._paths[layout.relation.name].items():
             a.reserve(table, many * leaves_above)
+        self.ordered.reserve(layout.relation.name, many)
         leaves, trees = self._of_relation[layout.relation.name]
         reason, at, applied, skipped = run_commits(
             a.a64,
@@ -264,12 +303,20 @@ class Engine:
             self._after,
             self._ahead,
             changes.may_miss,
+            self.ordered.trees,
         )
         self.skipped += int(skipped)
         if reason == f.OVERFLOW:
             raise OverflowedError
+        if reason == f.NO_ROOM:
+            self.ordered.make_room()
+            for k in range(0, len(trees), 2):
+                self._propagate(int(trees[k]), int(trees[k + 1]))
+            self._release(layout, w.touched, w.old, w.new, int(at))
+            return int(applied) + 1
         if reason != f.OK:
-            raise BatchError(layout.relation.name, reason, int(at), int(applied))
+            raise BatchError(layout.relation.name, reason, int(at), before + int(applied))
+        return len(ends)
 
     def _room(self, place: int, changes: Changes) -> _Work:
         """Where the changes of a commit's relation number `place` are resolved."""
@@ -329,6 +376,7 @@ class Engine:
             stop = min(start + CHUNK, r.n)
             for table in self.layout.leaf_paths[node]:
                 a.reserve(table, stop - start)
+            self.ordered.reserve(r.base.relation.name, stop - start)
             done = update.update_leaf(
                 a.a64,
                 a.a32,
@@ -349,6 +397,7 @@ class Engine:
                 self._before,
                 self._after,
                 self._ahead,
+                self.ordered.trees,
             )
             if done != f.OK:
                 raise OverflowedError
@@ -370,7 +419,7 @@ class Engine:
 
     def _check(self) -> None:
         """Assert every invariant. O(data)."""
-        check_engine(self.layout, self.arena)
+        check_engine(self.layout, self.arena, self.ordered)
         check_derived(self.layout, self.arena, self._reading, self._meaning)
         for groups in self._groups.values():
             groups._check()

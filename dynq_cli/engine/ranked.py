@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from dynq_cli.engine.engine import BLOCK
 from dynq_cli.engine.live import Live
-from dynq_cli.engine.positions import Found, Selection, find
+from dynq_cli.engine.positions import Found, Selection, find, place
 from dynq_cli.errors import RejectedError
 
 
@@ -56,11 +56,18 @@ class Ranked:
         return self._rows(range(offset + 1, min(offset + limit, self.count) + 1))
 
     def after(self, row: Mapping[str, Any], limit: int) -> Iterator[pa.RecordBatch]:
-        """The rows behind the last copy of a row. RejectedError if the result does not have it."""
+        """The rows behind the last copy of a row. RejectedError if the result does not have it and has no order.
+
+        In an order, the rows that are greater, whether the result has the row or not; if only the first columns of the
+        order are given, those that are greater in these.
+        """
         return self.page(self._found_for_page(row).last, limit)
 
     def before(self, row: Mapping[str, Any], limit: int) -> Iterator[pa.RecordBatch]:
-        """The rows up to the last copy of a row, that one included, the last `limit` of them."""
+        """The rows up to the last copy of a row, that one included, the last `limit` of them.
+
+        In an order, the largest rows that are not greater; see `after`.
+        """
         last = self._found_for_page(row).last
         return self._rows(range(max(last - limit, 0) + 1, last + 1))
 
@@ -88,6 +95,8 @@ class Ranked:
         return f"the result of {self._query} has {self.count:,} row{'s' if self.count != 1 else ''}"
 
     def _found_for_page(self, row: Mapping[str, Any]) -> Found:
+        if self._live.layout.trees[self._query].plan.order:
+            return place(self._live.engine, self._query, self._live.bounds_of(self._query, row))
         found = self._find(row)
         if found is None:
             raise RejectedError(

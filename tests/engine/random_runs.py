@@ -126,6 +126,14 @@ def enumerated(live: Live, query: Drawn, block: int = 65536) -> list[tuple[Row, 
     return found
 
 
+def compare_order(found: list[tuple[Row, int]], stored: Stored, query: Drawn) -> None:
+    """Rows stand in the order of DuckDB's ORDER BY, NULL being the smallest value."""
+    keys = [f"{i + 1} {'DESC NULLS LAST' if desc else 'ASC NULLS FIRST'}" for i, desc in query.order]
+    rows = stored.connection.execute(f"SELECT * FROM ({query.oracle}) ORDER BY {', '.join(keys)}").fetchall()
+    in_order = list(dict.fromkeys(tuple(map(plain, row)) for row in rows))
+    expect(query, "order", [row for row, _ in found], in_order)
+
+
 def compare(live: Live, stored: Stored, query: Drawn, chance: Random) -> None:
     rows, distinct = live.count(query.name)
     if distinct > MOST_ROWS:
@@ -135,6 +143,8 @@ def compare(live: Live, stored: Stored, query: Drawn, chance: Random) -> None:
     expect(query, "count", (rows, distinct), (wanted.total(), len(wanted)))
     found = enumerated(live, query)
     expect(query, "rows", sorted(found, key=repr), sorted(wanted.items(), key=repr))
+    if query.plan.order:
+        compare_order(found, stored, query)
     names = [c.name for c in query.plan.query.columns]
     present = [row for row, _ in chance.sample(found, min(3, len(found)))]
     for row in [*present, *_absent(query, stored.spec, present, chance)]:
