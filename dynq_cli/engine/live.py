@@ -316,7 +316,7 @@ def _program(name: str, plan: AnyPlan | Program, spec: Spec) -> Program:
         return plan
     if plan.refusal:
         raise RejectedError(f"query {name}: {plan.refusal}")
-    return _program(name, program_of(plan.query, spec), spec)
+    return program_of(plan.query, spec)
 
 
 @cache

@@ -166,7 +166,8 @@ def _costs(guarantees: Guarantees) -> Iterator[str]:
 
 def explain_json(plan: AnyPlan, spec: Spec) -> dict[str, object]:
     """The same for programs."""
-    c, kept = plan.classification, _kept(plan, spec)
+    program = program_of(plan.query, spec)
+    c, kept = plan.classification, kept_of(program, spec)
     said: dict[str, object] = {
         "query": str(plan.query),
         "class": c.name,
@@ -188,7 +189,7 @@ def explain_json(plan: AnyPlan, spec: Spec) -> dict[str, object]:
         },
         "steps": list(kept.steps),
         "refusal": plan.refusal,
-        "fingerprint": fingerprint(plan),
+        "fingerprint": fingerprint(plan, program),
     }
     if isinstance(plan, UnionPlan):
         members = [explain_json(m, spec) for m in plan.members]

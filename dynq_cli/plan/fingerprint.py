@@ -15,7 +15,9 @@ import json
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 
+from dynq_cli.plan.codec import encode
 from dynq_cli.plan.plan import AnyPlan, Plan
+from dynq_cli.plan.program import Derived, Program, Step, high, low
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.normal_form import Aggregate, Atom, Comparison, OutputColumn, Scalar
 from dynq_cli.query.scalar import renamed
@@ -23,10 +25,18 @@ from dynq_cli.query.scalar import renamed
 FORMAT = 1
 
 
-def fingerprint(plan: AnyPlan) -> str:
-    """A hex digest of 64 bits; the same for the same kept data."""
-    text = json.dumps([FORMAT, _kept(plan)], separators=(",", ":"), sort_keys=True)
+def fingerprint(plan: AnyPlan, program: Program | None = None) -> str:
+    """A hex digest of 64 bits; the same for the same kept data.
+
+    Of a program of several steps it covers the steps, names of the relations between them included.
+    """
+    kept = _kept(plan) if program is None or len(program.steps) == 1 else [_step(step) for step in program.steps]
+    text = json.dumps([FORMAT, kept], separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def _step(step: Step) -> object:
+    return encode(Derived, step) if isinstance(step, Derived) else [step.name, _read(step.plan)]
 
 
 def _kept(plan: AnyPlan) -> object:
@@ -85,6 +95,8 @@ class _Kept:
         return {v: f"v{self.number[v]}" for v in self.query.head} | aggregates
 
     def _column(self, c: OutputColumn) -> object:
+        if c.kind == "pair":
+            return [c.kind, [self._shown[part(c.source)] for part in (high, low)], str(c.type)]
         source = renamed(c.source, self._shown) if c.kind == "expression" else self._shown[c.source]
         return [c.kind, source, str(c.type)]
 
@@ -99,7 +111,7 @@ class _Kept:
 
     def _atom(self, atom: Atom) -> object:
         source: object = _read(self.views[atom.source]) if atom.source in self.views else atom.source
-        bound = sorted([self.number[b.variable], *self._scalar(atom, b.scalar)] for b in atom.bindings)
+        bound = sorted([self.number[b.variable], *self._scalar(atom, b.scalar), b.part] for b in atom.bindings)
         aware = atom.null_aware and self.number[atom.null_aware]
         return [source, atom.mode, aware, bound, sorted(self._scalar(atom, f)[0] for f in atom.filters)]
 

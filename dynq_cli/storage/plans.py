@@ -1,4 +1,4 @@
-"""The plans of a state: made from its spec once, then read back.
+"""The plans and programs of a state: made from its spec once, then read back.
 
     read_plans(directory, manifest) = the spec and plans that the state was made for
 
@@ -15,14 +15,16 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
 from dynq_cli.engine.installed import version_of
+from dynq_cli.engine.supported import refusal_of
 from dynq_cli.errors import SpecDiffersError
 from dynq_cli.plan.codec import CodecError, decode, encode
 from dynq_cli.plan.plan import AnyPlan
+from dynq_cli.plan.program import Program
 from dynq_cli.spec.model import Spec
 from dynq_cli.storage.layout import PLANS, SPEC, checksum_of, write_new
 from dynq_cli.storage.manifest import Manifest, damaged
@@ -35,10 +37,16 @@ _LIBRARIES = ("duckdb", "lark", "sqlglot")
 
 @dataclass(frozen=True)
 class Planned:
-    """A frozen spec with its plans: the same as long as the state lives."""
+    """A frozen spec with its plans and, for those that can be kept, their steps: the same as long as the state lives."""
 
     spec: Spec
     plans: Mapping[str, AnyPlan]
+    programs: Mapping[str, Program]
+
+    @property
+    def kept(self) -> dict[str, AnyPlan | Program]:
+        """What an engine is made for; it says why a plan without steps cannot be kept."""
+        return {**self.plans, **self.programs}
 
 
 @dataclass(frozen=True)
@@ -54,25 +62,28 @@ class _Kept:
 def plan_spec(text: str, file: str = SPEC) -> Planned:
     """Read and plan a spec; `file` is the name that errors say. SpecError with all that is wrong."""
     from dynq_cli.plan.choose import plan_query
+    from dynq_cli.plan.lower import program_of
     from dynq_cli.query.compile import compile_spec
     from dynq_cli.spec.load import parse_spec
 
     spec = parse_spec(text, file)
-    return Planned(spec, {name: plan_query(query, spec) for name, query in compile_spec(spec).items()})
+    plans = {name: plan_query(query, spec) for name, query in compile_spec(spec).items()}
+    programs = {name: program_of(plan.query, spec) for name, plan in plans.items() if not refusal_of(plan)}
+    return Planned(spec, plans, programs)
 
 
 def fingerprints(planned: Planned) -> dict[str, str]:
     from dynq_cli.plan.fingerprint import fingerprint
 
-    return {name: fingerprint(plan) for name, plan in planned.plans.items()}
+    return {name: fingerprint(plan, planned.programs.get(name)) for name, plan in planned.plans.items()}
 
 
-def write_plans(directory: Path, plans: Mapping[str, AnyPlan], spec: str) -> None:
+def write_plans(directory: Path, made: Planned, spec: str) -> None:
     """Keep the plans of a new state with its spec; durable with the next sync of the directory."""
     from dynq_cli.spec.load import parse_spec
 
     # Read as the state will read it: under its name there, not under that of the file it came from.
-    planned = Planned(parse_spec(spec, SPEC), plans)
+    planned = replace(made, spec=parse_spec(spec, SPEC))
     kept = _Kept(code_version(), checksum_of(spec.encode()), fingerprints(planned), planned)
     text = json.dumps(encode(_Kept, kept), separators=(",", ":")).encode() + b"\n"
     write_new(directory / PLANS, checksum_of(text).encode() + b"\n" + text)

@@ -61,7 +61,7 @@ def open_engine(directory: Path, manifest: Manifest, planned: Planned) -> Opened
     """The engine of a manifest. FileNotFoundError, or DamagedError, if a file is not there as it was written."""
     path = directory / snapshot_name(manifest.generation)
     mapped = open_snapshot(path, manifest.snapshot)
-    live = Live(planned.spec, planned.plans)
+    live = Live(planned.spec, planned.kept)
     try:
         engine = restore(live, mapped.arrays)
     except ValueError:

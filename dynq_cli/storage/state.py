@@ -62,13 +62,13 @@ def create_from(spec: StrPath, state: StrPath, load: Callable[[Live], Sequence[A
     _refuse_existing(directory)
     source = read_source(spec)
     planned, content = plan_spec(source.text, source.file), source.text.encode()
-    live = Live(planned.spec, planned.plans)
+    live = Live(planned.spec, planned.kept)
     logs = load(live)
     try:
         with whole_directory(directory) as made:
             write_new(made / SPEC, content)
             write_new(made / LOCK, b"")
-            write_plans(made, planned.plans, source.text)
+            write_plans(made, planned, source.text)
             first_manifest(made, planned, live, checksum_of(content), logs)
     except OSError as error:
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):  # somebody was quicker

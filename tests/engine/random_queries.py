@@ -107,7 +107,7 @@ def random_relations(chance: Random) -> tuple[Relation, ...]:
 Slot = tuple[int, str]  # an atom and one of its columns
 
 
-class _Shape:
+class Shape:
     """A join tree under construction: each atom meets one earlier atom, so the query is acyclic."""
 
     def __init__(self, chance: Random, relations: tuple[Relation, ...]) -> None:
@@ -185,7 +185,7 @@ def _literal(value: Any) -> str:
     return "" if isinstance(value, bytes) else str(value)
 
 
-def _head(chance: Random, shape: _Shape) -> list[Slot]:
+def _head(chance: Random, shape: Shape) -> list[Slot]:
     """Columns of some atoms: whole atoms often, since the join columns between them make it free-connex."""
     everything = [(i, c.name) for i, r in enumerate(shape.atoms) for c in r.columns]
     style = chance.random()
@@ -201,7 +201,7 @@ def _head(chance: Random, shape: _Shape) -> list[Slot]:
     return chance.sample(everything, min(len(everything), chance.randint(1, 3)))
 
 
-def _plain_sql(shape: _Shape, columns: list[str], conditions: list[str], distinct: bool) -> str:
+def plain_sql(shape: Shape, columns: list[str], conditions: list[str], distinct: bool) -> str:
     tables = ", ".join(f"{r.name} AS a{i}" for i, r in enumerate(shape.atoms))
     where = [f"a{i}.{c} = a{j}.{d}" for (i, c), (j, d) in shape.equal]
     where += [f"a{i}.{c} = {literal}" for (i, c), literal in shape.constants]
@@ -210,7 +210,7 @@ def _plain_sql(shape: _Shape, columns: list[str], conditions: list[str], distinc
     return f"{select} WHERE {said}" if said else select
 
 
-def _draw_sql(chance: Random, shape: _Shape) -> tuple[str, str, Semantics | None, set[str]]:
+def _draw_sql(chance: Random, shape: Shape) -> tuple[str, str, Semantics | None, set[str]]:
     tags = set()
     columns = []
     for n, (i, c) in enumerate(_head(chance, shape) or [(0, shape.atoms[0].columns[0].name)]):
@@ -234,12 +234,12 @@ def _draw_sql(chance: Random, shape: _Shape) -> tuple[str, str, Semantics | None
             tags.add("derived join")
     distinct = chance.random() < 0.4
     semantics: Semantics | None = chance.choice([None, None, None, "set"])
-    text = _plain_sql(shape, columns, conditions, distinct)
-    oracle = _plain_sql(shape, columns, conditions, distinct or semantics == "set")
+    text = plain_sql(shape, columns, conditions, distinct)
+    oracle = plain_sql(shape, columns, conditions, distinct or semantics == "set")
     return text, oracle, semantics, tags
 
 
-def _draw_rule(chance: Random, shape: _Shape) -> tuple[str, str, Semantics | None, set[str]]:
+def _draw_rule(chance: Random, shape: Shape) -> tuple[str, str, Semantics | None, set[str]]:
     classes = shape.classes()
     fixed = dict(shape.constants)
     sizes = Counter(classes.values())
@@ -260,14 +260,14 @@ def _draw_rule(chance: Random, shape: _Shape) -> tuple[str, str, Semantics | Non
     atoms += [f"{names[classes[s]]} = {v}" for s, v in fixed.items() if sizes[classes[s]] > 1 or s in head]
     text = f"q({', '.join(names[s] for s in head)}) :- {', '.join(atoms)}"
     columns = [f"a{i}.{c} AS {names[i, c]}" for i, c in head] or ["1 AS one"]
-    oracle = _plain_sql(shape, columns, [], semantics != "bag")
+    oracle = plain_sql(shape, columns, [], semantics != "bag")
     return text, oracle, semantics, {"rule"} | ({"empty head"} if not head else set())
 
 
 def draw_query(chance: Random, spec: Spec, name: str, refused: Counter[str]) -> Drawn:
     """A query that the engine keeps; `refused` counts why others were not taken."""
     while True:
-        shape = _Shape(chance, spec.relations)
+        shape = Shape(chance, spec.relations)
         language: Language = "rule" if chance.random() < 0.35 else "sql"
         draw = _draw_rule if language == "rule" else _draw_sql
         text, oracle, semantics, tags = draw(chance, shape)

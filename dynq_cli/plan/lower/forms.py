@@ -79,8 +79,9 @@ def unique(name: str, taken: Collection[str]) -> str:
 
 
 def names_of(query: ConjunctiveQuery) -> set[str]:
-    """Every name that a new variable must not have."""
-    return {v.name for v in query.variables} | {a.name for a in query.aggregates}
+    """Every name that a new variable must not have; what two parts are named after is taken too."""
+    variables = {v.name for v in query.variables}
+    return variables | {v.rpartition(".")[0] for v in variables} | {a.name for a in query.aggregates}
 
 
 def bind(query: ConjunctiveQuery, atom: int, variable: Variable, scalar: Scalar, part: Part = "") -> ConjunctiveQuery:
@@ -102,8 +103,7 @@ def bind_value(query: ConjunctiveQuery, atom: int, wish: str, scalar: Scalar) ->
         return bind(query, atom, Variable(name, scalar.type, scalar.nullable), scalar), name
     if known is not None and known.part:
         return query, known.variable.removesuffix(".high").removesuffix(".low")
-    taken = names_of(query)
-    name = unique(wish, taken | {v.rpartition(".")[0] for v in taken})
+    name = unique(wish, names_of(query))
     for part, made in (("high", high(name)), ("low", low(name))):
         query = bind(query, atom, Variable(made, INT64, scalar.nullable), scalar, "high" if part == "high" else "low")
     return query, name

@@ -1,0 +1,93 @@
+"""Random aggregate queries: every function over every type, of one atom and across atoms, with and without GROUP BY."""
+
+from __future__ import annotations
+
+from random import Random
+
+from dynq_cli.errors import SpecError
+from dynq_cli.plan.lower import program_of
+from dynq_cli.query.compile import compile_query
+from dynq_cli.spec.model import Column, QuerySpec, Spec, Text
+from tests.engine.random_history import kind_of, random_history
+from tests.engine.random_queries import FILTERS, Case, Drawn, Shape, plain_sql, random_relations
+
+# Products of these fit DuckDB's types, so that it can be asked for them.
+_SMALL = ("int8", "int16", "int32", "decimal(9,2)", "float32", "float64")
+
+
+def _slots(shape: Shape) -> list[tuple[str, Column]]:
+    return [(f"a{i}.{c.name}", c) for i, r in enumerate(shape.atoms) for c in r.columns]
+
+
+def _number(text: str, column: Column) -> str:
+    return f"CAST({text} AS BIGINT)" if column.type.is_integer else text
+
+
+def _aggregate(chance: Random, shape: Shape) -> tuple[str, bool]:
+    """An aggregate call, and whether it may stand in HAVING: whether DuckDB computes it without rounding."""
+    slots = _slots(shape)
+    text, column = chance.choice(slots)
+    numbers = [s for s in slots if s[1].type.is_numeric]
+    style = chance.random()
+    if style < 0.2:
+        return chance.choice(["COUNT(*)", f"COUNT({text})", f"COUNT(DISTINCT {text})"]), True
+    if style < 0.45 or not numbers:
+        return f"{chance.choice(['MIN', 'MAX'])}({text})", False
+    text, column = chance.choice(numbers)
+    function, exact = chance.choice(["SUM", "SUM", "AVG"]), not column.type.is_float
+    argument = _number(text, column)
+    small = [s for s in numbers if str(s[1].type) in _SMALL]
+    if len(small) > 1 and style < 0.75:
+        (left, first), (right, second) = chance.sample(small, 2)
+        exact = not (first.type.is_float or second.type.is_float)
+        product = f"{_number(left, first)} * {_number(right, second)}"
+        argument = chance.choice(
+            [product, f"{product} - {_number(left, first)}", f"{product} + 3 * {_number(left, first)} - 0.5"]
+        )
+    call = f"{function}({argument})"
+    if chance.random() < 0.15:
+        held, filtered = chance.choice(slots)
+        call += f" FILTER (WHERE {chance.choice(FILTERS[kind_of(filtered)]).format(c=held)})"
+    if function == "AVG" or not exact:
+        return f"ROUND({call}, 9)", False
+    return call, True
+
+
+def _text(chance: Random, shape: Shape) -> str:
+    slots = _slots(shape)
+    keys = [text for text, _ in chance.sample(slots, min(len(slots), chance.choice([0, 1, 1, 1, 2])))]
+    calls = [_aggregate(chance, shape) for _ in range(chance.randint(1, 4))]
+    items = [*keys, *(call for call, _ in calls)]
+    conditions = []
+    if chance.random() < 0.25:
+        held, filtered = chance.choice(slots)
+        conditions.append(chance.choice(FILTERS[kind_of(filtered)]).format(c=held))
+    text = plain_sql(shape, [f"{item} AS o{n}" for n, item in enumerate(items)], conditions, distinct=False)
+    if keys:
+        text += f" GROUP BY {', '.join(keys)}"
+    fit = ["COUNT(*)", *(call for call, is_fit in calls if is_fit and call[:2] != "MI" and call[:2] != "MA")]
+    if chance.random() < 0.25:
+        text += f" HAVING {chance.choice(fit)} {chance.choice(['> 1', '< 3', '<> 2'])}"
+    return text
+
+
+def draw_aggregate(chance: Random, spec: Spec, name: str) -> Drawn:
+    """An aggregate query in the steps in which it is kept."""
+    while True:
+        shape = Shape(chance, spec.relations)
+        if len(shape.atoms) > 4:
+            continue
+        text = _text(chance, shape)
+        try:
+            query = compile_query(spec, QuerySpec(name, "sql", (Text(text, "spec.yaml", ((0, 1, 1),)),)))
+        except SpecError:
+            continue
+        program = program_of(query, spec)
+        return Drawn(name, "sql", text, None, text, program.result, program)
+
+
+def random_aggregates(seed: int, queries: int, batches: int = 6) -> Case:
+    chance = Random(f"aggregates {seed}")
+    spec = Spec("spec.yaml", random_relations(chance), ())
+    drawn = tuple(draw_aggregate(chance, spec, f"q{i}") for i in range(queries))
+    return Case(seed, spec, drawn, tuple(random_history(chance, spec, batches)))
