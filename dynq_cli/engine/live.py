@@ -112,10 +112,10 @@ class Live:
                 ((relation, changes),) = batch.items()
                 self.engine.apply_commits(relation, changes, ends)
         except OverflowedError:
-            self._unusable = "a count passed 127 bits; start again from the data"
+            self._unusable = "a result would have more than 2^127 - 1 rows\n  hint: use `semantics: set`"
             raise RejectedError(self._unusable) from None
         except DerivedError as error:
-            self._unusable = str(error)
+            self._unusable = self._outgrown(error)
             raise RejectedError(self._unusable) from None
 
     def label(self) -> None:
@@ -123,6 +123,13 @@ class Live:
         if self.layout.labelled:
             labels = self.dictionaries.label()
             self.engine.ordered.label(labels.array, labels.starts)
+
+    def _outgrown(self, error: DerivedError) -> str:
+        """Why a step of a query cannot be kept, in words that name the query."""
+        for query, program in self.queries.items():
+            if error.step in {step.name for step in program.steps}:
+                return f"query {query}: its view {error}" + (f"\n  hint: {error.hint}" if error.hint else "")
+        raise AssertionError(error.step)
 
     @property
     def is_usable(self) -> bool:

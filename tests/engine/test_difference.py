@@ -73,7 +73,11 @@ def changed(old: Live, new: Live, query: Drawn, block: int) -> Rows:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_the_old_result_and_the_difference_are_the_new_result(seed: int) -> None:
-    case, chance = random_case(seed, 8), Random(seed)
+    check_differences(random_case(seed, 8), Random(seed))
+
+
+def check_differences(case: Case, chance: Random) -> None:
+    """Between some versions of a case, there and back."""
     steps = histories(case)
     for _ in range(3):
         later = chance.randint(1, len(steps))
