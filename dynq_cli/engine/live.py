@@ -33,6 +33,8 @@ from dynq_cli.query.scalar import ScalarError, evaluate
 from dynq_cli.spec.model import Spec
 from dynq_cli.spec.types import INT64
 
+_LARGEST = 2**63 - 1
+
 
 class Live:
     def __init__(self, spec: Spec, plans: Mapping[str, AnyPlan]) -> None:
@@ -253,6 +255,8 @@ class Live:
     def _code(self, q: ConjunctiveQuery, column: OutputColumn, value: Any) -> int | None:
         """The code of a value of a column; None if the variable, whose type may be narrower, cannot be it."""
         kind = q.variable(column.source).type
+        if type(value) is int and kind == column.type == INT64 and -_LARGEST <= value <= _LARGEST:
+            return value
         try:
             typed = pa.array([value], arrow_type(column.type))
             if kind != column.type:
