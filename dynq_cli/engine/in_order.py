@@ -17,7 +17,7 @@ from dynq_cli.engine.engine import Engine
 from dynq_cli.engine.kernels import counted_blocks as b
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels import ranked
-from dynq_cli.engine.kernels.codes import NULL
+from dynq_cli.engine.kernels.codes import NULL, UNKNOWN
 from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.reading import level_above
 
@@ -77,7 +77,11 @@ class InOrder:
 
     def bounds(self, row: Mapping[str, int]) -> list[Bound]:
         """A whole row given by a code per variable."""
-        return [Bound(row[variable]) for variable in self.variables]
+        found = []
+        for variable, key in zip(self.variables, self._keys, strict=True):
+            is_known = key.labels < 0 or row[variable] != UNKNOWN
+            found.append(Bound(row[variable], is_known))
+        return found
 
     def place(self, bounds: Sequence[Bound]) -> tuple[int, int, int, int]:
         """How many rows come before those with the values of the first variables of the order, and how many have them;

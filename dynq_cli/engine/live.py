@@ -36,6 +36,8 @@ from dynq_cli.query.scalar import ScalarError, evaluate
 from dynq_cli.spec.model import Spec
 from dynq_cli.spec.types import INT64
 
+_LARGEST = 2**63 - 1
+
 
 class Live:
     def __init__(self, spec: Spec, plans: Mapping[str, AnyPlan | Program]) -> None:
@@ -291,6 +293,10 @@ class Live:
     def _coded(self, q: ConjunctiveQuery, column: OutputColumn, value: Any) -> list[int | None]:
         """The code of a value of a column, two of a pair; None if the variable, whose type may be narrower, cannot
         be it."""
+        is_plain = column.kind == "variable" and q.variable(column.source).type == column.type == INT64
+        if is_plain and type(value) is int and -_LARGEST <= value <= _LARGEST:
+            # Arrow takes longer for one value than all the rest of finding a row.
+            return [value]
         try:
             typed = pa.array([value], arrow_type(column.type))
             if column.kind == "pair":

@@ -1,8 +1,8 @@
 """Rows of a result by position, in codes: the positions of `enum` with every row as often as it has copies, from 1.
 
     Selection(engine, query, variables).at(positions)    the rows there
-    find(engine, query, row)                             the position of a row's first copy, and its copies
-    find(engine, query, row of Selection.at([j])) = (i, n) with i ≤ j < i + n
+    Selection(engine, query, variables).find(row)        the position of a row's first copy, and its copies
+    find(row of at([j])) = (i, n) with i ≤ j < i + n
 
 In the order of a spec each takes O(log n); see `in_order`. Otherwise the cost is the length of the lists walked: per
 level at most the group that a position is in, up to its row; see `kernels.positions`. Positions and counts are
@@ -46,6 +46,7 @@ class Selection:
     """
 
     def __init__(self, engine: Engine, query: str, variables: Sequence[str]) -> None:
+        self._engine, self._query = engine, query
         self._arena = engine.arena
         self._tree = tree = engine.layout.trees[query]
         places = [tree.places[v] for v in variables]
@@ -79,6 +80,28 @@ class Selection:
             self._descend(state, rows)
         return self._codes(rows)
 
+    def find(self, row: Mapping[str, int]) -> Found | None:
+        """Where the row given by a code per head variable is; None if the result does not have it."""
+        if self._ordered is not None:
+            found = self.place(self._ordered.bounds(row))
+            return found if found.copies else None
+        if not self._engine.copies(self._query, row):
+            return None
+        a = self._arena
+        reading = Reading(self._engine.layout, a)
+        rows = np.array([reading.row_of(self._tree, node, row) for node in self._tree.levels], np.int64)
+        return _found(p.position_of(a.a64, a.a32, a.T, a.N, self._levels, rows, *self._many))
+
+    def place(self, bounds: Sequence[Bound]) -> Found:
+        """Where the rows of an ordered result are, or would be, that have these values of the first variables of the
+        order. O(log n), whether there are any or not."""
+        assert self._ordered is not None
+        return _found(self._ordered.place(bounds))
+
+    @property
+    def is_ordered(self) -> bool:
+        return self._ordered is not None
+
     def _codes(self, rows: Words) -> Words:
         """What stands in the columns asked for, of the rows of each level."""
         codes: Words = self._arena.a64[self._starts + rows[self._column_levels] * self._strides]
@@ -95,25 +118,7 @@ class Selection:
 
 def find(engine: Engine, query: str, row: Mapping[str, int]) -> Found | None:
     """Where the row given by a code per head variable is; None if the result does not have it."""
-    tree, a = engine.layout.trees[query], engine.arena
-    if not engine.copies(query, row):
-        return None
-    many = _lanes(engine.count(query)[0])
-    if tree.plan.order:
-        ordered = InOrder(engine, query, many)
-        return _found(ordered.place(ordered.bounds(row)))
-    reading = Reading(engine.layout, a)
-    rows = np.array([reading.row_of(tree, node, row) for node in tree.levels], np.int64)
-    levels = np.array(tree.levels, np.int64)
-    return _found(p.position_of(a.a64, a.a32, a.T, a.N, levels, rows, *many))
-
-
-def place(engine: Engine, query: str, bounds: Sequence[Bound]) -> Found:
-    """Where the rows of an ordered result are, or would be, that have these values of the first variables of the order.
-
-    O(log n), whether there are any or not.
-    """
-    return _found(InOrder(engine, query, _lanes(engine.count(query)[0])).place(bounds))
+    return Selection(engine, query, ()).find(row)
 
 
 def _found(lanes: tuple[int, int, int, int]) -> Found:
@@ -136,6 +141,8 @@ def _all_lanes(positions: Sequence[int]) -> Words:
     lanes = np.zeros((2, len(positions)), np.int64)
     if isinstance(positions, range) and positions and positions[-1] <= _LARGEST:
         lanes[0] = np.arange(positions.start - 1, positions.stop - 1, positions.step)
+    elif len(positions) == 1:
+        lanes[0, 0], lanes[1, 0] = _lanes(positions[0] - 1)
     elif positions:
         lanes[:] = np.array([_lanes(position - 1) for position in positions], np.int64).T
     return lanes

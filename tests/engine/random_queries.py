@@ -6,7 +6,7 @@ A drawn query is one that the engine keeps. It has its text and what DuckDB is a
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
 from random import Random
 from typing import Any
@@ -63,6 +63,7 @@ class Drawn:
     plan: Plan = field(repr=False, compare=False)
     program: Program | None = field(default=None, repr=False, compare=False)
     tags: frozenset[str] = frozenset()
+    order_by: tuple[OrderKey, ...] = ()
 
     @property
     def order(self) -> list[tuple[int, bool]]:
@@ -299,8 +300,7 @@ def in_order(chance: Random, spec: Spec, drawn: Drawn, tries: int = 6) -> Drawn:
             assert isinstance(plan, Plan) and plan.order
             tags = drawn.tags | {"ordered", "descending" if any(k.descending for k in keys) else "ascending"}
             tags |= {"simple ordered tree" if plan.tree.is_simple else "other ordered tree"}
-            said = f"{drawn.text} order_by [{', '.join(map(str, keys))}]"
-            return Drawn(drawn.name, drawn.language, said, drawn.semantics, drawn.oracle, plan, None, frozenset(tags))
+            return replace(drawn, plan=plan, tags=frozenset(tags), order_by=keys)
     return drawn
 
 

@@ -288,7 +288,9 @@ def minimise(case: Case, tries: int = 400) -> Case:
 
 def described(case: Case) -> str:
     lines = [f"seed {case.seed}", *(str(r) for r in case.spec.relations)]
-    lines += [f"{q.name}: {q.language} {q.semantics or ''} {q.text}" for q in case.queries]
+    for q in case.queries:
+        ordered = f" order_by [{', '.join(map(str, q.order_by))}]" if q.order_by else ""
+        lines.append(f"{q.name}: {q.language} {q.semantics or ''} {q.text}{ordered}")
     for batch in case.history:
         lines.append(f"batch of {', '.join(batch.relations)}")
         lines += [f"  refused ({batch.bad}): {c}" for c in batch.rejected]
