@@ -26,6 +26,7 @@ from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.changes import BatchError, Changes, Codes
 from dynq_cli.engine.check import check_engine
 from dynq_cli.engine.check_derived import check_derived
+from dynq_cli.engine.counted_trees import CountedTrees
 from dynq_cli.engine.deriving import Deriving
 from dynq_cli.engine.feeding import DerivedError
 from dynq_cli.engine.kernels import base, update
@@ -109,6 +110,7 @@ class Engine:
             for name, b in layout.bases.items()
         }
         self.arena = arena or Arena(layout.tables.copy(), layout.nodes.copy())
+        self.ordered = CountedTrees(layout, self.arena)
         self._deriving = Deriving(layout, self.arena, meaning)
         # Relations whose changes go on to others: each commit has to be seen by itself.
         self._feeding = {
@@ -164,10 +166,35 @@ class Engine:
                 self._derive(step, resolved)
             else:
                 self._update_tree(step.name, resolved)
+        for r in resolved.values():
+            self._release(r.base, r.touched, r.old, r.new, r.n)
+
+    def _propagate(self, first: int, stop: int) -> None:
         a = self.arena
-        for name, r in resolved.items():
-            leaves, _ = self._of_relation[name]
-            release(a.a64, a.a32, a.T, a.N, self.lists, r.base.table, leaves, r.touched, r.old, r.new, r.n)
+        while True:
+            done = update.propagate(
+                a.a64,
+                a.a32,
+                a.T,
+                a.N,
+                self.lists,
+                first,
+                stop,
+                self._before,
+                self._after,
+                self.ordered.trees,
+            )
+            if done == f.OK:
+                return
+            if done == f.OVERFLOW:
+                raise OverflowedError
+            self.ordered.make_room()
+
+    def _release(self, layout: BaseLayout, touched: NDArray[np.int32], old: Codes, new: Codes, n: int) -> None:
+        """What a batch took away leaves the trees and the base table."""
+        a = self.arena
+        leaves, _ = self._of_relation[layout.relation.name]
+        release(a.a64, a.a32, a.T, a.N, self.lists, layout.table, leaves, touched, old, new, n)
 
     def _update_tree(self, name: str, resolved: Mapping[str, _Resolved]) -> None:
         """A tree takes over what happened below it, and passes on what that does to its result."""
@@ -176,27 +203,24 @@ class Engine:
             return
         feeds = name in self._deriving.feeding
         before = self.count(name)[0] if feeds else 0
+        tree = self.layout.trees[name]
         if len(below) == 1 and resolved[below[0]].n <= CHUNK:
-            done = self._update_few(name, below[0], resolved[below[0]])
+            self._update_few(name, below[0], resolved[below[0]])
         else:
             for relation in below:
                 for node in self._leaves[name][relation].nodes:
                     self._update_leaf(int(node), resolved[relation])
-            a, tree = self.arena, self.layout.trees[name]
-            done = update.propagate(
-                a.a64, a.a32, a.T, a.N, self.lists, tree.first, tree.stop, self._before, self._after
-            )
-        if done != f.OK:
-            raise OverflowedError
+            self._propagate(tree.first, tree.stop)
         if feeds:
             self._deriving.pass_on(name, before, self.count(name)[0])
 
-    def _update_few(self, name: str, relation: str, r: _Resolved) -> int:
+    def _update_few(self, name: str, relation: str, r: _Resolved) -> None:
         """All leaves of a tree on one relation, and the tree, in one call."""
         a, tree, leaves = self.arena, self.layout.trees[name], self._leaves[name][relation]
         for table, times in leaves.reached:
             a.reserve(table, r.n * times)
-        done: int = update_tree(
+        self.ordered.reserve(relation, r.n)
+        done = update_tree(
             a.a64,
             a.a32,
             a.T,
@@ -217,14 +241,20 @@ class Engine:
             self._before,
             self._after,
             self._ahead,
+            self.ordered.trees,
         )
-        return done
+        if done == f.NO_ROOM:
+            self.ordered.make_room()
+            self._propagate(tree.first, tree.stop)
+        elif done != f.OK:
+            raise OverflowedError
 
     def _derive(self, derived: Derived, resolved: dict[str, _Resolved]) -> None:
         """A derived relation changes as the trees before it said."""
         changes = self._deriving.changes(derived)
         if changes is None:
             return
+        self._label()
         try:
             r = self._resolve(self.layout.bases[derived.name], changes, self._room(len(resolved), changes))
         except BatchError as error:
@@ -233,6 +263,12 @@ class Engine:
         resolved[derived.name] = r
         came, went = (int(np.count_nonzero(many[: r.n] == 0)) for many in (r.old, r.new))
         self._deriving.check_budget(derived, came, went)
+
+    def _label(self) -> None:
+        """Let the trees know the order of ids that expressions over derived relations may have added."""
+        if self.layout.labelled:
+            labels = self._meaning.order_labels()
+            self.ordered.label(labels.array, labels.starts)
 
     def apply_commits(self, relation: str, changes: Changes, ends: Codes) -> None:
         """Commits of one relation, in order: the k-th ends before change `ends[k]`.
@@ -256,10 +292,19 @@ class Engine:
             done += many
 
     def _run_commits(self, layout: BaseLayout, changes: Changes, start: int, ends: Codes) -> None:
+        done = 0
+        while done < len(ends):
+            done += self._run_some(layout, changes, start, ends[done:], done)
+            start = int(ends[done - 1])
+
+    def _run_some(self, layout: BaseLayout, changes: Changes, start: int, ends: Codes, before: int) -> int:
+        """The first of some commits, all of them unless counted trees need room on the way; how many. Raises BatchError
+        with the number that hold, those before counted."""
         a, w, many = self.arena, self._work[0], int(ends[-1]) - start
         a.reserve(layout.table, many)
         for table, leaves_above in self._paths[layout.relation.name].items():
             a.reserve(table, many * leaves_above)
+        self.ordered.reserve(layout.relation.name, many)
         leaves, trees = self._of_relation[layout.relation.name]
         reason, at, applied, skipped = run_commits(
             a.a64,
@@ -288,12 +333,20 @@ class Engine:
             self._after,
             self._ahead,
             changes.may_miss,
+            self.ordered.trees,
         )
         self.skipped += int(skipped)
         if reason == f.OVERFLOW:
             raise OverflowedError
+        if reason == f.NO_ROOM:
+            self.ordered.make_room()
+            for k in range(0, len(trees), 2):
+                self._propagate(int(trees[k]), int(trees[k + 1]))
+            self._release(layout, w.touched, w.old, w.new, int(at))
+            return int(applied) + 1
         if reason != f.OK:
-            raise BatchError(layout.relation.name, reason, int(at), int(applied))
+            raise BatchError(layout.relation.name, reason, int(at), before + int(applied))
+        return len(ends)
 
     def _room(self, place: int, changes: Changes) -> _Work:
         """Where the changes of a commit's relation number `place` are resolved."""
@@ -383,6 +436,7 @@ class Engine:
             stop = min(start + CHUNK, r.n)
             for table in self.layout.leaf_paths[node]:
                 a.reserve(table, stop - start)
+            self.ordered.reserve(r.base.relation.name, stop - start)
             done = update.update_leaf(
                 a.a64,
                 a.a32,
@@ -403,6 +457,7 @@ class Engine:
                 self._before,
                 self._after,
                 self._ahead,
+                self.ordered.trees,
             )
             if done != f.OK:
                 raise OverflowedError
@@ -424,7 +479,7 @@ class Engine:
 
     def _check(self) -> None:
         """Assert every invariant. O(data)."""
-        check_engine(self.layout, self.arena)
+        check_engine(self.layout, self.arena, self.ordered)
         check_derived(self.layout, self.arena, self._reading, self._meaning)
         for groups in self._deriving.groups.values():
             groups._check()
