@@ -203,13 +203,13 @@ class Engine:
             return
         feeds = name in self._deriving.feeding
         before = self.count(name)[0] if feeds else 0
-        tree = self.layout.trees[name]
         if len(below) == 1 and resolved[below[0]].n <= CHUNK:
             self._update_few(name, below[0], resolved[below[0]])
         else:
             for relation in below:
                 for node in self._leaves[name][relation].nodes:
                     self._update_leaf(int(node), resolved[relation])
+            tree = self.layout.trees[name]
             self._propagate(tree.first, tree.stop)
         if feeds:
             self._deriving.pass_on(name, before, self.count(name)[0])
@@ -243,11 +243,11 @@ class Engine:
             self._ahead,
             self.ordered.trees,
         )
+        if done == f.OVERFLOW:
+            raise OverflowedError
         if done == f.NO_ROOM:
             self.ordered.make_room()
             self._propagate(tree.first, tree.stop)
-        elif done != f.OK:
-            raise OverflowedError
 
     def _derive(self, derived: Derived, resolved: dict[str, _Resolved]) -> None:
         """A derived relation changes as the trees before it said."""

@@ -122,7 +122,7 @@ class Fed:
     def __init__(self, case: Case, sizes: Sizes = SMALL) -> None:
         self.case = case
         self.dictionaries = Dictionaries()
-        self.grouped = by_itself(case.groups, self.dictionaries.labels, sizes)
+        self.grouped = by_itself(case.groups, self.dictionaries.labels_of, sizes)
         self.arena = self.grouped.arena
         self.rows: Counter[Row] = Counter()
         self.given: Counter[Row] = Counter()

@@ -132,8 +132,7 @@ def update_tree(
     ahead: Words,
     order: Trees,
 ) -> Int:
-    """A tree takes over a settled batch of base table t, on which it has these leaves. With NO_ROOM `propagate` has to
-    go on."""
+    """A tree takes over a settled batch of base table t, on which it has these leaves. NO_ROOM as in `propagate`."""
     for v in leaves:
         reason = update_leaf(
             a64,
