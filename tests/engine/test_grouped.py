@@ -121,7 +121,7 @@ class Fed:
 
     def __init__(self, case: Case, sizes: Sizes = SMALL) -> None:
         self.case = case
-        self.dictionaries = Dictionaries()
+        self.dictionaries = Dictionaries({"string", "binary"})
         self.grouped = by_itself(case.groups, self.dictionaries.labels_of, sizes)
         self.arena = self.grouped.arena
         self.rows: Counter[Row] = Counter()
