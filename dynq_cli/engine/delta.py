@@ -1,6 +1,6 @@
 """What came and went in the result of a tree, read within the commit that changes it.
 
-    deltas(…) = result after - result before, as rows of codes with signed copies
+    Delta.blocks(…) = result after - result before, as rows of codes with signed copies
 
 The tree has been updated, its lists are still those of before, and every output row that changed knows what it was
 (`kernels.changed`). Between the two states stands a third, in which each row of the frontier has the smaller of its
@@ -16,58 +16,102 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dynq_cli.engine.arena import Arena
-from dynq_cli.engine.kernels import changed
+from dynq_cli.engine.kernels import change_walk as w
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.layout import TreeLayout
-from dynq_cli.engine.reading import BLOCK, OverflowedError
-from dynq_cli.engine.side import Side, codes_of, copies_of
+from dynq_cli.engine.reading import OverflowedError
+from dynq_cli.engine.side import Side
 
-Delta = tuple[Words, Words]
-
-
-def deltas(
-    arena: Arena, tree: TreeLayout, before: int, after: int, variables: Sequence[str], block: int = BLOCK
-) -> Iterator[Delta]:
-    """Codes, a row of them per variable, and how many copies of each came (> 0) or went.
-
-    `before` and `after` are the numbers of rows of the result. All has to be read: then the tree is between commits.
-    OverflowedError if a row has more than 2^63 - 1 copies.
-    """
-    if not tree.levels:
-        yield from _nullary(tree, before, after)
-        return
-    if (arena.N[list(tree.levels), f.N_FIRST] < 0).all():
-        return
-    if before:
-        yield from _one_side(arena, tree, f.BEFORE, variables, block)
-    for node in tree.levels:
-        changed.relink(arena.a64, arena.a32, arena.T, arena.N, node)
-    if after:
-        yield from _one_side(arena, tree, f.NOW, variables, block)
-    for node in tree.levels:
-        changed.forget(arena.a32, arena.T, arena.N, node)
+BLOCK = 16384
 
 
-def _nullary(tree: TreeLayout, before: int, after: int) -> Iterator[Delta]:
-    if tree.plan.query.semantics == "set":
-        before, after = min(before, 1), min(after, 1)
-    if before != after:
-        if abs(after - before) >= 2**63:
-            raise OverflowedError
-        yield np.zeros((0, 1), np.int64), np.array([after - before], np.int64)
+class Delta:
+    """The changes of one tree, commit after commit, in some of its variables."""
 
+    def __init__(self, arena: Arena, tree: TreeLayout, variables: Sequence[str], block: int = BLOCK) -> None:
+        self._arena = arena
+        self._tree = tree
+        self._levels = list(tree.levels)
+        if not tree.levels:
+            return
+        self._side = Side(arena, tree)
+        places = [tree.places[v] for v in variables]
+        self._columns = np.array([(p.level, p.position) for p in places], np.int64).reshape(-1, 2)
+        self._rows = np.empty((len(tree.levels), block), np.int64)
+        self._codes, self._copies = np.empty((len(places), block), np.int64), np.empty(block, np.int64)
 
-def _one_side(arena: Arena, tree: TreeLayout, side: int, variables: Sequence[str], block: int) -> Iterator[Delta]:
-    """What the old side has more than the state between, as what went; or the new side, as what came."""
-    levels = list(tree.levels)
-    arena.N[levels, f.N_SIDE] = side
-    read = Side(arena, tree)
-    read.mark_changed()
-    for rows in read.combinations(block):
-        here = copies_of(arena, tree, rows)
-        arena.N[levels, f.N_SIDE] = f.LEAST
-        more = here - copies_of(arena, tree, rows)
-        arena.N[levels, f.N_SIDE] = side
-        yield codes_of(arena, tree, rows, variables), -more if side == f.BEFORE else more
-    arena.N[levels, f.N_SIDE] = f.NOW
+    def blocks(self, before: int, after: int) -> Iterator[tuple[Words, Words]]:
+        """Codes, a row of them per variable, and how many copies of each came (> 0) or went.
+
+        `before` and `after` are the numbers of rows of the result. All has to be read: then the tree is between
+        commits. OverflowedError if a row has more than 2^63 - 1 copies.
+        """
+        if not self._levels:
+            yield from self._nullary(before, after)
+            return
+        a = self._arena
+        if (a.N[self._levels, f.N_FIRST] < 0).all():
+            return
+        self._side.fit()
+        for codes, copies in self._one_side(True, before):
+            yield codes, -copies
+        yield from self._one_side(False, after)
+        w.end(a.a32, a.T, a.N, self._side.L)
+
+    def _nullary(self, before: int, after: int) -> Iterator[tuple[Words, Words]]:
+        if self._tree.plan.query.semantics == "set":
+            before, after = min(before, 1), min(after, 1)
+        if before != after:
+            if abs(after - before) >= 2**63:
+                raise OverflowedError
+            yield np.zeros((0, 1), np.int64), np.array([after - before], np.int64)
+
+    def _one_side(self, is_old: bool, result: int) -> Iterator[tuple[Words, Words]]:
+        """What a side, whose result has so many rows, has more than the state between."""
+        a, s = self._arena, self._side
+        marked = s.below, s.root, s.roots, s.marks, s.links, s.heads, s.groups
+        many = int(w.begin(a.a64, a.a32, a.T, a.N, s.L, *marked, is_old, result > 0))
+        if many < 0:
+            return
+        s.list_room(many)
+        more, started = True, False
+        while more:
+            filled, more = self._read(started)
+            started = True
+            if filled < 0:
+                raise OverflowedError
+            if filled:
+                yield self._codes[:, :filled].copy(), self._copies[:filled].copy()
+        w.clean(a.a32, a.T, a.N, s.L, *marked)
+
+    def _read(self, started: bool) -> tuple[int, bool]:
+        a, s = self._arena, self._side
+        filled, more = w.read(
+            a.a64,
+            a.a32,
+            a.T,
+            a.N,
+            s.L,
+            s.below,
+            s.order,
+            s.slots,
+            s.root,
+            s.roots,
+            s.marks,
+            s.links,
+            s.heads,
+            s.groups,
+            s.lists,
+            s.ends,
+            s.current,
+            s.modes,
+            s.choices,
+            s.cursor,
+            started,
+            self._rows,
+            self._columns,
+            self._codes,
+            self._copies,
+        )
+        return int(filled), bool(more)

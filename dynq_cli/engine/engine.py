@@ -26,12 +26,13 @@ from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.changes import BatchError, Changes, Codes
 from dynq_cli.engine.check import check_engine
 from dynq_cli.engine.check_derived import check_derived
-from dynq_cli.engine.delta import deltas
+from dynq_cli.engine.counted_trees import CountedTrees
+from dynq_cli.engine.delta import Delta
 from dynq_cli.engine.feeding import DerivedError, Rows, Sink, changes_of, outflows
-from dynq_cli.engine.grouped import Grouped
+from dynq_cli.engine.grouped import AggregateOverflowedError, Grouped
 from dynq_cli.engine.kernels import base, update
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels.commit import run_commits
+from dynq_cli.engine.kernels.commit import release, run_commits
 from dynq_cli.engine.kernels.groups import start_row
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.kernels.table import find_or_insert
@@ -47,6 +48,7 @@ __all__ = ["BLOCK", "BatchError", "Changes", "DerivedError", "Engine", "Overflow
 CHUNK = 8192
 # Rows that a derived relation may have if the query does not say: as many, or so many times the rows of the base.
 LEAST_BUDGET, BUDGET_PER_ROW = 1_000_000, 20
+TOO_MANY_COPIES, SET_HINT = "would have a row with more than 2^63 - 1 copies", "use `semantics: set`"
 # Room for a commit's rows of one relation that is kept for the next commit: at most 36 MB.
 MOST_KEPT = 1 << 20
 
@@ -96,8 +98,10 @@ class Engine:
             for name, b in layout.bases.items()
         }
         self.arena = arena or Arena(layout.tables.copy(), layout.nodes.copy())
+        self.ordered = CountedTrees(layout, self.arena)
+        self._written = [b.table for name, b in layout.bases.items() if name not in layout.derived]
         self._groups = {n: Grouped(self.arena, g, meaning.labels) for n, g in layout.groups.items()}
-        self._sinks: dict[str, Sink] = {n: Rows(n, len(d.relation.columns)) for n, d in layout.derived.items()}
+        self._sinks: dict[str, Sink] = {n: self._rows(d) for n, d in layout.derived.items() if not d.groups}
         self._sinks |= self._groups
         self._outflows = outflows(layout, self._sinks, meaning)
         # Relations whose changes go on to others: each commit has to be seen by itself.
@@ -106,6 +110,7 @@ class Engine:
             name: [(n, leaf.node) for n, b in layout.bases.items() for leaf in b.leaves if leaf.query == name]
             for name in layout.trees
         }
+        self._deltas = {n: Delta(self.arena, layout.trees[n], o.variables) for n, o in self._outflows.items()}
         self._reading = Reading(layout, self.arena)
         if arena is not None:
             return
@@ -116,6 +121,11 @@ class Engine:
         for groups in self._groups.values():
             groups.start()
         self._go_through({})
+
+    def _rows(self, derived: Derived) -> Rows:
+        name, columns = derived.relation.name, len(derived.relation.columns)
+        needs_values = bool(self.layout.bases[name].computed or self.layout.bases[name].filters)
+        return Rows(name, columns, lambda: self._budget(derived), needs_values)
 
     def _reached(self, base_: BaseLayout) -> tuple[Codes, Codes]:
         """The leaves on a relation, and first and last node of the trees they are in."""
@@ -155,60 +165,101 @@ class Engine:
                 self._derive(step, resolved)
             else:
                 self._update_tree(step.name, resolved)
-        a = self.arena
         for r in resolved.values():
-            for leaf in r.base.leaves:
-                update.release_leaf(
-                    a.a64, a.a32, a.T, a.N, self.lists, leaf.node, r.base.table, r.touched, r.old, r.new, r.n
-                )
-            base.forget(a.a64, a.T, r.base.table, r.touched, r.new, r.n)
+            self._release(r.base, r.touched, r.old, r.new, r.n)
+
+    def _propagate(self, first: int, stop: int) -> None:
+        a = self.arena
+        while True:
+            done = update.propagate(
+                a.a64,
+                a.a32,
+                a.T,
+                a.N,
+                self.lists,
+                first,
+                stop,
+                self._before,
+                self._after,
+                self.ordered.trees,
+            )
+            if done == f.OK:
+                return
+            if done == f.OVERFLOW:
+                raise OverflowedError
+            self.ordered.make_room()
+
+    def _release(self, layout: BaseLayout, touched: NDArray[np.int32], old: Codes, new: Codes, n: int) -> None:
+        """What a batch took away leaves the trees and the base table."""
+        a = self.arena
+        leaves, _ = self._of_relation[layout.relation.name]
+        release(a.a64, a.a32, a.T, a.N, self.lists, layout.table, leaves, touched, old, new, n)
 
     def _update_tree(self, name: str, resolved: Mapping[str, _Resolved]) -> None:
         """A tree takes over what happened below it, and passes on what that does to its result."""
         leaves = [(node, resolved[relation]) for relation, node in self._leaves[name] if relation in resolved]
         if not leaves:
             return
-        a, tree, outflow = self.arena, self.layout.trees[name], self._outflows.get(name)
+        tree, outflow = self.layout.trees[name], self._outflows.get(name)
         before = self.count(name)[0] if outflow else 0
         for node, r in leaves:
             self._update_leaf(node, r)
-        done = update.propagate(a.a64, a.a32, a.T, a.N, self.lists, tree.first, tree.stop, self._before, self._after)
-        if done != f.OK:
-            raise OverflowedError
+        self._propagate(tree.first, tree.stop)
         if outflow:
-            for codes, copies in deltas(a, tree, before, self.count(name)[0], outflow.variables):
-                outflow.pass_on(codes, copies)
+            self._pass_on(name, before)
+
+    def _pass_on(self, tree: str, before: int) -> None:
+        """What came and went in a tree's result, which had so many rows before, goes to the relations it feeds."""
+        try:
+            for codes, copies in self._deltas[tree].blocks(before, self.count(tree)[0]):
+                self._outflows[tree].pass_on(codes, copies)
+        except OverflowedError:
+            raise DerivedError(tree, TOO_MANY_COPIES, SET_HINT) from None
+        except AggregateOverflowedError as error:
+            raise DerivedError(tree, str(error)) from None
+        except (ScalarError, CodeError) as error:
+            raise DerivedError(tree, f"cannot be compared: {error}") from None
 
     def _derive(self, derived: Derived, resolved: dict[str, _Resolved]) -> None:
         """A derived relation changes as the trees before it said."""
         name = derived.relation.name
         layout = self.layout.bases[name]
-        rows, copies = self._sinks[name].finish()
-        if not len(copies):
-            return
         try:
+            rows, copies = self._sinks[name].finish()
+            if not len(copies):
+                return
             changes = changes_of(derived, layout, rows, copies, self._meaning)
+            self._label()
             resolved[name] = self._resolve(layout, changes, self._room(len(resolved), changes))
+        except AggregateOverflowedError as error:
+            raise DerivedError(name, str(error)) from None
         except (ScalarError, CodeError) as error:
-            raise DerivedError(f"{name}: {error}") from None
+            raise DerivedError(name, f"cannot be evaluated: {error}") from None
         except BatchError as error:
             assert error.reason == f.TOO_MANY, f"{error}: a derived relation lost a row that it does not have"
-            raise DerivedError(f"{name}: a row would have more than 2^63 - 1 copies") from None
+            raise DerivedError(name, TOO_MANY_COPIES, SET_HINT) from None
         self._check_budget(derived, resolved[name])
 
+    def _label(self) -> None:
+        """Let the trees know the order of ids that expressions over derived relations may have added."""
+        if self.layout.labelled:
+            labels = self._meaning.order_labels()
+            self.ordered.label(labels.array, labels.starts)
+
     def _check_budget(self, derived: Derived, r: _Resolved) -> None:
-        """Rows that went do not count, and nothing is refused for having been larger than it may be."""
-        came, went = int((r.old[: r.n] == 0).sum()), int((r.new[: r.n] == 0).sum())
-        rows = int(self.arena.T[r.base.table, f.T_LIVE]) - went
-        if came <= went or (rows <= LEAST_BUDGET and derived.budget is None):
+        """Nothing is refused that became no larger, and rows that went do not count."""
+        rows, limit = int(self.arena.T[r.base.table, f.T_LIVE]), self._budget(derived)
+        if rows <= limit:
             return
-        written = [b.table for name, b in self.layout.bases.items() if name not in self.layout.derived]
-        usual = max(LEAST_BUDGET, BUDGET_PER_ROW * int(self.arena.T[written, f.T_LIVE].sum()))
-        if rows > (usual if derived.budget is None else derived.budget):
-            raise DerivedError(
-                f"{derived.relation.name}: it would have {rows} rows, and may have "
-                f"{usual if derived.budget is None else derived.budget}\n  hint: set the query's max_view_rows"
-            )
+        came, went = int((r.old[: r.n] == 0).sum()), int((r.new[: r.n] == 0).sum())
+        if came > went and rows - went > limit:
+            raise DerivedError.too_large(derived.relation.name, rows - went, limit)
+
+    def _budget(self, derived: Derived) -> int:
+        """How many rows a derived relation may have."""
+        if derived.budget is not None:
+            return derived.budget
+        return max(LEAST_BUDGET, BUDGET_PER_ROW * int(self.arena.T[self._written, f.T_LIVE].sum()))
 
     def apply_commits(self, relation: str, changes: Changes, ends: Codes) -> None:
         """Commits of one relation, in order: the k-th ends before change `ends[k]`.
@@ -232,10 +283,19 @@ class Engine:
             done += many
 
     def _run_commits(self, layout: BaseLayout, changes: Changes, start: int, ends: Codes) -> None:
+        done = 0
+        while done < len(ends):
+            done += self._run_some(layout, changes, start, ends[done:], done)
+            start = int(ends[done - 1])
+
+    def _run_some(self, layout: BaseLayout, changes: Changes, start: int, ends: Codes, before: int) -> int:
+        """The first of some commits, all of them unless counted trees need room on the way; how many. Raises BatchError
+        with the number that hold, those before counted."""
         a, w, many = self.arena, self._work[0], int(ends[-1]) - start
         a.reserve(layout.table, many)
         for table, leaves_above in self._paths[layout.relation.name].items():
             a.reserve(table, many * leaves_above)
+        self.ordered.reserve(layout.relation.name, many)
         leaves, trees = self._of_relation[layout.relation.name]
         reason, at, applied, skipped = run_commits(
             a.a64,
@@ -264,12 +324,20 @@ class Engine:
             self._after,
             self._ahead,
             changes.may_miss,
+            self.ordered.trees,
         )
         self.skipped += int(skipped)
         if reason == f.OVERFLOW:
             raise OverflowedError
+        if reason == f.NO_ROOM:
+            self.ordered.make_room()
+            for k in range(0, len(trees), 2):
+                self._propagate(int(trees[k]), int(trees[k + 1]))
+            self._release(layout, w.touched, w.old, w.new, int(at))
+            return int(applied) + 1
         if reason != f.OK:
-            raise BatchError(layout.relation.name, reason, int(at), int(applied))
+            raise BatchError(layout.relation.name, reason, int(at), before + int(applied))
+        return len(ends)
 
     def _room(self, place: int, changes: Changes) -> _Work:
         """Where the changes of a commit's relation number `place` are resolved."""
@@ -285,6 +353,8 @@ class Engine:
     def _resolve(self, layout: BaseLayout, changes: Changes, work: _Work) -> _Resolved:
         a, t, many = self.arena, layout.table, len(changes)
         touched, first, last, delta, old, new = work.touched, work.first, work.last, work.delta, work.old, work.new
+        if many <= CHUNK:
+            return self._resolve_few(layout, changes, work)
         n = skipped = 0
         for start in range(0, many, CHUNK):
             stop = min(start + CHUNK, many)
@@ -316,6 +386,34 @@ class Engine:
         self.skipped += skipped + int(missed)
         return _Resolved(layout, changes, touched, first, old, new, n)
 
+    def _resolve_few(self, layout: BaseLayout, changes: Changes, w: _Work) -> _Resolved:
+        """`_resolve` in one call."""
+        a = self.arena
+        a.reserve(layout.table, len(changes))
+        reason, at, n, skipped = base.resolve(
+            a.a64,
+            a.a32,
+            a.T,
+            layout.table,
+            changes.codes,
+            changes.ops,
+            changes.counts,
+            0,
+            len(changes),
+            w.touched,
+            w.delta,
+            w.first,
+            w.last,
+            w.old,
+            w.new,
+            self._ahead,
+            changes.may_miss,
+        )
+        if reason != f.OK:
+            raise BatchError(layout.relation.name, reason, int(at))
+        self.skipped += int(skipped)
+        return _Resolved(layout, changes, w.touched, w.first, w.old, w.new, int(n))
+
     def _revert(self, r: _Resolved) -> None:
         """Take back a settled batch that no tree has seen."""
         a, t = self.arena, r.base.table
@@ -329,6 +427,7 @@ class Engine:
             stop = min(start + CHUNK, r.n)
             for table in self.layout.leaf_paths[node]:
                 a.reserve(table, stop - start)
+            self.ordered.reserve(r.base.relation.name, stop - start)
             done = update.update_leaf(
                 a.a64,
                 a.a32,
@@ -349,6 +448,7 @@ class Engine:
                 self._before,
                 self._after,
                 self._ahead,
+                self.ordered.trees,
             )
             if done != f.OK:
                 raise OverflowedError
@@ -370,7 +470,7 @@ class Engine:
 
     def _check(self) -> None:
         """Assert every invariant. O(data)."""
-        check_engine(self.layout, self.arena)
+        check_engine(self.layout, self.arena, self.ordered)
         check_derived(self.layout, self.arena, self._reading, self._meaning)
         for groups in self._groups.values():
             groups._check()

@@ -6,7 +6,7 @@ Rows       the multiset of what the feeds of one relation brought in this commit
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -22,10 +22,21 @@ from dynq_cli.plan.program import Derived, Feed
 
 # Rows that are kept as they come before they are added up.
 FEW = 1 << 20
+MOST_ON_THE_WAY = 4
 
 
 class DerivedError(Exception):
-    """A derived relation that cannot be what it has to be; the message says which, and why."""
+    """What a step makes cannot be kept; `reason` goes on from the name of the step, `hint` says what helps."""
+
+    def __init__(self, step: str, reason: str, hint: str = "") -> None:
+        super().__init__(f"{step} {reason}")
+        self.step = step
+        self.reason = reason
+        self.hint = hint
+
+    @staticmethod
+    def too_large(step: str, rows: int, limit: int) -> DerivedError:
+        return DerivedError(step, f"would take {rows} rows and may have {limit}", "raise the query's `max_view_rows`")
 
 
 class Sink(Protocol):
@@ -39,36 +50,46 @@ class Sink(Protocol):
 
 
 class Rows:
-    """The relation is the multiset of what comes in. At most `most` rows may change in a commit."""
+    """The relation is the multiset of what comes in.
 
-    def __init__(self, name: str, columns: int, most: int | None = None) -> None:
+    A commit may change some times its budget of rows, since feeds take away what others bring. What is done to a row
+    is added up where that matters: where there is much of it, or if expressions will be evaluated for it.
+    """
+
+    def __init__(self, name: str, columns: int, budget: Callable[[], int], adds_up: bool = True) -> None:
         self._name = name
         self._columns = columns
-        self.most = most
+        self._budget = budget
+        self._adds_up = adds_up
+        self._begin()
+
+    def _begin(self) -> None:
         self._codes: list[Codes] = []
         self._copies: list[Codes] = []
-        self._many, self._settled = 0, FEW
+        self._many, self._few = 0, FEW
 
     def take(self, codes: Codes, copies: Codes) -> None:
         self._codes.append(codes.T)
         self._copies.append(copies)
         self._many += len(copies)
-        if self._many > 2 * self._settled:
-            rows, delta = self._added_up()
+        if self._many > 2 * self._few:
+            rows, delta = consolidated(*self._all())
             self._codes, self._copies, self._many = [rows], [delta], len(delta)
-            self._settled = max(FEW, len(delta))
-            if self.most is not None and self._settled > self.most:
-                raise DerivedError(f"{self._name}: one commit would change {self._settled} rows of it or more")
+            self._few = max(FEW, len(delta))
+            if len(delta) > MOST_ON_THE_WAY * self._budget():
+                raise DerivedError.too_large(self._name, len(delta), self._budget())
 
     def finish(self) -> tuple[Codes, Codes]:
-        made = self._added_up()
-        self._codes, self._copies, self._many, self._settled = [], [], 0, FEW
-        return made
+        rows, copies = self._all()
+        self._begin()
+        return consolidated(rows, copies) if self._adds_up and len(copies) > 1 else (rows, copies)
 
-    def _added_up(self) -> tuple[Codes, Codes]:
+    def _all(self) -> tuple[Codes, Codes]:
+        if len(self._codes) == 1:
+            return self._codes[0], self._copies[0]
         if not self._codes:
             return np.empty((0, self._columns), np.int64), np.empty(0, np.int64)
-        return consolidated(np.concatenate(self._codes), np.concatenate(self._copies))
+        return np.concatenate(self._codes), np.concatenate(self._copies)
 
 
 class Outflow:

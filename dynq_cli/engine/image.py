@@ -33,6 +33,8 @@ _TABLES, _TOP, _MEMORY, _VALUES = "tables", "top", "memory", "values."
 _FIXED = (f.T_ARITY, f.T_HASHED, f.T_KEYED, f.T_STRIDE, f.T_MULT, f.T_REFS, f.T_MARK)
 # Beyond what tables have of their own: so that a small table can grow without moving the whole arena.
 _SPARE_WORDS = 8192
+# Free blocks of each size that counted trees have at least: enough for a small commit.
+_LEAST_BLOCKS = 32
 
 
 class Part(NamedTuple):
@@ -88,7 +90,8 @@ def restore(live: Live, arrays: Arrays) -> RestoredEngine:
     values = {name.removeprefix(_VALUES): a for name, a in arrays.items() if name.startswith(_VALUES)}
     engine = RestoredEngine(layout, live.meaning, arena)
     live.engine = engine
-    live.dictionaries = Dictionaries.from_arrays(values)
+    live.dictionaries = Dictionaries.from_arrays(values, layout.ordered_dictionaries)
+    live.label()
     return engine
 
 
@@ -104,10 +107,10 @@ def _packed(arena: Arena) -> Words:
     tables = arena.T.copy()
     place = 0
     for row in tables:
-        live = int(row[f.T_LIVE])
-        rows = live + live // 4 + LEAST_ROWS
+        live, has_slots = int(row[f.T_LIVE]), row[f.T_MASK] >= 0
+        rows = live + live // 4 + (LEAST_ROWS if has_slots else _LEAST_BLOCKS)
         row[f.T_CAPACITY] = capacity = max(int(row[f.T_USED]), rows)
-        if row[f.T_MASK] >= 0 and 3 * rows > 2 * (int(row[f.T_MASK]) + 1):
+        if has_slots and 3 * rows > 2 * (int(row[f.T_MASK]) + 1):
             row[f.T_MASK] = (1 << (3 * rows // 2).bit_length()) - 1
         row[f.T_ROWS] = place
         row[f.T_SLOTS] = place = _aligned(place + capacity * int(row[f.T_STRIDE]))

@@ -39,84 +39,92 @@ def codes_of(arena: Arena, tree: TreeLayout, rows: Words, variables: Sequence[st
 
 
 class Side:
-    """An arena with the marks of what is dirty in it: mark first, then go through the combinations, once."""
+    """An arena with room for marks of what is dirty in a tree; between two uses all marks are zeros."""
 
     def __init__(self, arena: Arena, tree: TreeLayout) -> None:
-        self._arena = a = arena
-        self._root = tree.root
-        above = [level_above(a, tree, node) for node in tree.levels]
+        self.arena = arena
+        self.root = tree.root
+        above = [level_above(arena, tree, node) for node in tree.levels]
         children: dict[int, list[int]] = {level: [] for level in range(-1, len(above))}
         for level, up in enumerate(above):
             children[up].append(level)
-        self._roots = len(children[-1])
-        self._order = np.array([children[up].index(level) for level, up in enumerate(above)], np.int64)
-        self._slots = np.array(_slots(children), np.int64)
-        self._below = np.array([child for level in children for child in children[level]], np.int64)
-        self._L = np.zeros((len(above), d.L_FIELDS), np.int64)
-        rows = groups = 0
-        place = self._roots
+        self.roots = len(children[-1])
+        self.order = np.array([children[up].index(level) for level, up in enumerate(above)], np.int64)
+        self.slots = np.array(_slots(children), np.int64)
+        self.below = np.array([child for level in children for child in children[level]], np.int64)
+        self.L = np.zeros((len(above), d.L_FIELDS), np.int64)
+        self._tables = arena.N[list(tree.levels), f.N_TABLE]
+        self._groups_in = arena.N[list(tree.levels), f.N_GROUP]
+        place = self.roots
         for level, node in enumerate(tree.levels):
-            self._L[level, [d.L_NODE, d.L_ROWS, d.L_GROUPS, d.L_ABOVE]] = node, rows, groups, above[level]
-            self._L[level, [d.L_FRONTIER, d.L_BELOW, d.L_MANY]] = tree.frontier[level], place, len(children[level])
-            rows += int(a.T[a.N[node, f.N_TABLE], f.T_USED])
-            groups += int(a.T[a.N[node, f.N_GROUP], f.T_USED])
+            self.L[level, [d.L_NODE, d.L_ABOVE, d.L_FRONTIER]] = node, above[level], tree.frontier[level]
+            self.L[level, [d.L_BELOW, d.L_MANY]] = place, len(children[level])
             place += len(children[level])
+        self._room = np.full((2, len(above)), -1, np.int64)
+        n = len(above)
+        self.current, self.cursor = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        self.modes, self.choices = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
+        self.modes[0] = d.DIRTY
+        self.lists, self.ends = np.empty(0, np.int64), np.empty(0, np.int64)
+
+    def fit(self) -> None:
+        """Make room for the marks of all rows and groups that there are."""
+        capacity = self.arena.T[:, f.T_CAPACITY]
+        room = np.stack([capacity[self._tables], capacity[self._groups_in]])
+        if (room <= self._room).all():
+            return
+        self._room = room
+        ends = np.cumsum(room, axis=1)
+        self.L[:, d.L_ROWS], self.L[:, d.L_GROUPS] = ends - room
+        rows, groups = (int(n) for n in ends[:, -1])
         # Zeros that nobody touches cost addresses, not memory.
-        self._marks, self._groups = np.zeros(rows, np.int8), np.zeros(groups, np.int8)
-        self._links, self._heads = np.zeros((rows, 2), np.int32), np.zeros((groups, 3), np.int32)
+        self.marks, self.groups = np.zeros(rows, np.int8), np.zeros(groups, np.int8)
+        self.links, self.heads = np.zeros((rows, 2), np.int32), np.zeros((groups, 3), np.int32)
+
+    def list_room(self, many: int) -> None:
+        """Make room for so many rows in lists of clean ones."""
+        if many > len(self.lists):
+            self.lists, self.ends = np.empty(2 * many, np.int64), np.empty(2 * many, np.int64)
 
     def mark(self, dirty: Sequence[Words | None]) -> None:
         """By level of the frontier, the rows that are not the same on the other side."""
-        a = self._arena
+        self.fit()
+        a, L, marks, links, heads = self.arena, self.L, self.marks, self.links, self.heads
         for level, rows in enumerate(dirty):
             if rows is not None:
-                d.start(a.a64, a.a32, a.T, a.N, self._L, level, rows, self._marks, self._links, self._heads)
-        self._mark_above()
-
-    def mark_changed(self) -> None:
-        """The rows that the commit changes and that have fewer copies on the other side."""
-        a = self._arena
-        for level in np.flatnonzero(self._L[:, d.L_FRONTIER]):
-            d.start_changed(a.a64, a.a32, a.T, a.N, self._L, int(level), self._marks, self._links, self._heads)
-        self._mark_above()
-
-    def _mark_above(self) -> None:
-        a, L, marks, links, heads = self._arena, self._L, self._marks, self._links, self._heads
+                d.start(a.a64, a.a32, a.T, a.N, L, level, rows, marks, links, heads)
         d.climb(a.a64, a.a32, a.T, a.N, L, marks, links, heads)
-        d.judge(a.a32, a.T, a.N, L, self._below, marks, links, heads, self._groups)
-        many = d.ask(a.a32, a.T, a.N, L, self._below, self._root, self._roots, marks, links, heads, self._groups)
-        self._lists, self._ends = np.empty(int(many), np.int64), np.empty(int(many), np.int64)
-        d.list_clean(a.a32, a.T, a.N, L, marks, heads, self._lists, self._ends)
+        d.judge(a.a32, a.T, a.N, L, self.below, marks, links, heads, self.groups)
+        many = d.ask(a.a32, a.T, a.N, L, self.below, self.root, self.roots, marks, links, heads, self.groups)
+        self.list_room(int(many))
+        d.list_clean(a.a32, a.T, a.N, L, marks, heads, self.lists, self.ends)
 
     def combinations(self, block: int) -> Iterator[Words]:
         """The rows of all levels, by level, of every combination that has a dirty row."""
-        a, n = self._arena, len(self._L)
-        current, cursor = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        modes, choices = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
-        modes[0] = d.DIRTY
-        out: NDArray[np.int64] = np.empty((n, block), np.int64)
+        a = self.arena
+        out: NDArray[np.int64] = np.empty((len(self.L), block), np.int64)
         more, started = True, False
         while more:
             filled, more = w.walk(
                 a.a32,
                 a.T,
                 a.N,
-                self._L,
-                self._below,
-                self._order,
-                self._slots,
-                self._root,
-                self._roots,
-                self._marks,
-                self._links,
-                self._heads,
-                self._groups,
-                self._lists,
-                self._ends,
-                current,
-                modes,
-                choices,
-                cursor,
+                self.L,
+                self.below,
+                self.order,
+                self.slots,
+                self.root,
+                self.roots,
+                self.marks,
+                self.links,
+                self.heads,
+                self.groups,
+                self.lists,
+                self.ends,
+                self.current,
+                self.modes,
+                self.choices,
+                self.cursor,
                 started,
                 out,
             )

@@ -20,7 +20,6 @@ from functools import cache
 from pathlib import Path
 
 from dynq_cli.engine.installed import version_of
-from dynq_cli.engine.supported import refusal_of
 from dynq_cli.errors import SpecDiffersError
 from dynq_cli.plan.codec import CodecError, decode, encode
 from dynq_cli.plan.plan import AnyPlan
@@ -37,7 +36,7 @@ _LIBRARIES = ("duckdb", "lark", "sqlglot")
 
 @dataclass(frozen=True)
 class Planned:
-    """A frozen spec with its plans and, for those that can be kept, their steps: the same as long as the state lives."""
+    """A frozen spec, its plans and, where it can be kept, the steps of each: the same as long as the state lives."""
 
     spec: Spec
     plans: Mapping[str, AnyPlan]
@@ -68,7 +67,7 @@ def plan_spec(text: str, file: str = SPEC) -> Planned:
 
     spec = parse_spec(text, file)
     plans = {name: plan_query(query, spec) for name, query in compile_spec(spec).items()}
-    programs = {name: program_of(plan.query, spec) for name, plan in plans.items() if not refusal_of(plan)}
+    programs = {name: program_of(plan.query, spec) for name, plan in plans.items() if not plan.refusal}
     return Planned(spec, plans, programs)
 
 

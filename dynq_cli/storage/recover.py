@@ -79,9 +79,5 @@ def catch_up(directory: Path, opened: Opened, manifest: Manifest) -> None:
 def _replay(directory: Path, opened: Opened, since: WalFacts, manifest: Manifest) -> None:
     for record in read_records(directory / wal_name(manifest.generation), since, manifest.wal):
         opened.live.dictionaries.extend(record.values)
-        if record.ends is None:
-            opened.engine.apply(record.batch)
-        else:
-            ((relation, changes),) = record.batch.items()
-            opened.engine.apply_commits(relation, changes, record.ends)
+        opened.live.attempt(record.batch, record.ends)
     opened.manifest = manifest

@@ -244,6 +244,37 @@ def forget(a64: Words, T: Words, t: Int, touched: Halves, new: Words, n: Int) ->
 
 
 @bare
+def resolve(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    t: Int,
+    codes: Words,
+    ops: Bytes,
+    counts: Words,
+    start: Int,
+    stop: Int,
+    touched: Halves,
+    delta: Words,
+    first: Halves,
+    last: Halves,
+    old: Words,
+    new: Words,
+    tags: Words,
+    may_miss: Int,
+) -> tuple[Int, Int, Int, Int]:
+    """`collect` and `settle` of changes start … stop as a batch of its own: what is refused has changed nothing."""
+    reason, at, n, skipped = collect(
+        a64, a32, T, t, codes, ops, counts, start, stop, touched, delta, first, last, np.int64(0), tags
+    )
+    if reason != OK:
+        take_back(a64, a32, T, t, touched, n)
+        return reason, at, n, skipped
+    reason, at, missed = settle(a64, a32, T, t, touched, delta, last, n, old, new, may_miss)
+    return reason, at, n, skipped + missed
+
+
+@bare
 def look_up(a64: Words, T: Words, t: Int, codes: Words, rows: Words) -> None:
     """Per row of codes the row that the table has now: with its key, if it has one, else with all codes; or -1."""
     for i in range(len(codes)):

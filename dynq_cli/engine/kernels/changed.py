@@ -4,8 +4,7 @@ Such a tree runs in one arena from its old to its new state, and what came and w
 
 - while it is updated, `remember` keeps what the multiplicity of a row was before its first change, and lists the row;
   lists of live rows stay as they were;
-- the old side is read: lists of before, and by N_SIDE multiplicities of before;
-- `relink` puts lists into the new state, and the new side is read;
+- `relink` puts lists into the new state;
 - `forget` ends it: between commits no row is listed.
 
 A row is in the list of its node exactly if its field CHANGED is not 0. Nothing is allocated and nothing overflows.

@@ -6,9 +6,9 @@ in every table for all changes of the call.
 
 import numpy as np
 
-from dynq_cli.engine.kernels.base import collect, forget, settle, take_back
+from dynq_cli.engine.kernels.base import forget, resolve
 from dynq_cli.engine.kernels.direct import bare
-from dynq_cli.engine.kernels.fields import OK, Bytes, Flags, Halves, Int, Words
+from dynq_cli.engine.kernels.fields import NO_ROOM, OK, Bytes, Flags, Halves, Int, Trees, Words
 from dynq_cli.engine.kernels.update import propagate, release_leaf, update_leaf
 
 
@@ -40,22 +40,35 @@ def run_commits(
     after: Words,
     ahead: Words,
     may_miss: Int,
+    order: Trees,
 ) -> tuple[Int, Int, Int, Int]:
     """Commits that end at the changes `ends`, the first starting at `start`.
 
     Returns (OK, -1, number of commits, deletes skipped), or what is wrong, the change at fault, and how many
-    commits hold: the one at fault has changed nothing, unless a count overflowed.
+    commits hold: the one at fault has changed nothing, unless a count overflowed. With NO_ROOM the commit after these
+    is on its way through the trees, and the number of base rows it touches is returned instead of a change.
     """
     skipped = np.int64(0)
     for done in range(len(ends)):
-        reason, at, n, missed = collect(
-            a64, a32, T, t, codes, ops, counts, start, ends[done], touched, delta, first, last, np.int64(0), ahead
+        reason, at, n, missed = resolve(
+            a64,
+            a32,
+            T,
+            t,
+            codes,
+            ops,
+            counts,
+            start,
+            ends[done],
+            touched,
+            delta,
+            first,
+            last,
+            old,
+            new,
+            ahead,
+            may_miss,
         )
-        if reason != OK:
-            take_back(a64, a32, T, t, touched, n)
-            return reason, at, done, skipped
-        skipped += missed
-        reason, at, missed = settle(a64, a32, T, t, touched, delta, last, n, old, new, may_miss)
         if reason != OK:
             return reason, at, done, skipped
         skipped += missed
@@ -80,15 +93,36 @@ def run_commits(
                 before,
                 after,
                 ahead,
+                order,
             )
             if reason != OK:
                 return reason, start, done, skipped
         for k in range(0, len(trees), 2):
-            reason = propagate(a64, a32, T, N, lists, trees[k], trees[k + 1], before, after)
+            reason = propagate(a64, a32, T, N, lists, trees[k], trees[k + 1], before, after, order)
+            if reason == NO_ROOM:
+                return reason, n, done, skipped
             if reason != OK:
                 return reason, start, done, skipped
-        for v in leaves:
-            release_leaf(a64, a32, T, N, lists, v, t, touched, old, new, n)
-        forget(a64, T, t, touched, new, n)
+        release(a64, a32, T, N, lists, t, leaves, touched, old, new, n)
         start = ends[done]
     return OK, np.int64(-1), len(ends), skipped
+
+
+@bare
+def release(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    lists: Words,
+    t: Int,
+    leaves: Words,
+    touched: Halves,
+    old: Words,
+    new: Words,
+    n: Int,
+) -> None:
+    """Base rows that a commit took away leave all trees, and are freed."""
+    for v in leaves:
+        release_leaf(a64, a32, T, N, lists, v, t, touched, old, new, n)
+    forget(a64, T, t, touched, new, n)

@@ -20,12 +20,10 @@ import numpy as np
 
 from dynq_cli.engine.kernels.cache import bare
 from dynq_cli.engine.kernels.fields import (
-    BEFORE,
     LEAST,
     N_CHANGED,
     N_CLAMP,
     N_DEGREE,
-    N_FIRST,
     N_GID,
     N_GROUP,
     N_GUARD,
@@ -64,10 +62,15 @@ ANY, CLEAN, DIRTY = 0, 1, 2
 def value_of(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int) -> tuple[Int, Int]:
     """The multiplicity of a row of node v, on the side that the node is on, in two lanes; 0 for a row id that is not
     in use."""
-    t, side = N[v, N_TABLE], N[v, N_SIDE]
-    if row >= T[t, T_USED]:
+    if row >= T[N[v, N_TABLE], T_USED]:
         return np.int64(0), np.int64(0)
-    at = record(T, t, row)
+    return value_on(a64, a32, T, N, v, row, N[v, N_SIDE])
+
+
+@bare
+def value_on(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int, side: Int) -> tuple[Int, Int]:
+    """The multiplicity of a row of node v that is in use, on a side."""
+    at = record(T, N[v, N_TABLE], row)
     if side == NOW or a32[2 * at + N[v, N_CHANGED]] == 0:
         return value_now(a64, a32, T, N, v, at)
     lo, hi = a64[at + N[v, N_OLD]], a64[at + N[v, N_OLD] + 1]
@@ -100,7 +103,7 @@ def _is_live(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int) -> I
 
 
 @bare(inline="always")
-def _group_of(a32: Halves, T: Words, N: Words, v: Int, row: Int) -> Int:
+def group_of(a32: Halves, T: Words, N: Words, v: Int, row: Int) -> Int:
     """The group that a row of node v is in."""
     return np.int64(a32[2 * record(T, N[v, N_TABLE], row) + N[v, N_GID]])
 
@@ -114,7 +117,7 @@ def group_below(a32: Halves, T: Words, N: Words, c: Int, t: Int, row: Int) -> In
 
 
 @bare
-def _mark(
+def mark(
     a32: Halves, T: Words, N: Words, L: Words, level: Int, row: Int, marks: Bytes, links: Halves, heads: Halves
 ) -> None:
     """A row is dirty below: it joins the list of its group, and the queue of its level."""
@@ -122,7 +125,7 @@ def _mark(
     if marks[at] & IS_DIRTY:
         return
     marks[at] |= IS_DIRTY
-    g = L[level, L_GROUPS] + _group_of(a32, T, N, L[level, L_NODE], row)
+    g = L[level, L_GROUPS] + group_of(a32, T, N, L[level, L_NODE], row)
     links[at, 0] = heads[g, 0]
     heads[g, 0] = row + 1
     links[at, 1] = L[level, L_QUEUE]
@@ -145,34 +148,7 @@ def start(
     """Mark rows of a level of the frontier, as far as they are live on this side."""
     for row in rows:
         if _is_live(a64, a32, T, N, L[level, L_NODE], row):
-            _mark(a32, T, N, L, level, row, marks, links, heads)
-
-
-@bare
-def start_changed(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    L: Words,
-    level: Int,
-    marks: Bytes,
-    links: Halves,
-    heads: Halves,
-) -> None:
-    """Mark the rows of a level of the frontier that have fewer copies on the other side, of those that changed.
-
-    The level is on the side BEFORE or NOW.
-    """
-    v = L[level, L_NODE]
-    t, row, is_old = N[v, N_TABLE], N[v, N_FIRST], N[v, N_SIDE] == BEFORE
-    while row >= 0:
-        at = record(T, t, row)
-        was_lo, was_hi = a64[at + N[v, N_OLD]], a64[at + N[v, N_OLD] + 1]
-        lo, hi = value_now(a64, a32, T, N, v, at)
-        if is_less(lo, hi, was_lo, was_hi) if is_old else is_less(was_lo, was_hi, lo, hi):
-            _mark(a32, T, N, L, level, row, marks, links, heads)
-        row = np.int64(a32[2 * at + N[v, N_CHANGED]]) - 2
+            mark(a32, T, N, L, level, row, marks, links, heads)
 
 
 @bare
@@ -187,15 +163,15 @@ def climb(a64: Words, a32: Halves, T: Words, N: Words, L: Words, marks: Bytes, l
         queued = L[level, L_QUEUE]
         while queued > 0:
             row = queued - 1
-            g = _group_of(a32, T, N, v, row)
+            g = group_of(a32, T, N, v, row)
             if N[v, N_GUARD]:
                 if _is_live(a64, a32, T, N, parent, g):
-                    _mark(a32, T, N, L, up, g, marks, links, heads)
+                    mark(a32, T, N, L, up, g, marks, links, heads)
             else:
                 reader = np.int64(a32[2 * record(T, N[v, N_GROUP], g) + N[v, N_VHEAD]])
                 while reader >= 0:
                     if _is_live(a64, a32, T, N, parent, reader):
-                        _mark(a32, T, N, L, up, reader, marks, links, heads)
+                        mark(a32, T, N, L, up, reader, marks, links, heads)
                     reader = np.int64(a32[2 * record(T, N[parent, N_TABLE], reader) + N[v, N_VNEXT]])
             queued = np.int64(links[L[level, L_ROWS] + row, 1])
 
@@ -240,7 +216,7 @@ def judge(
                     unclean = True
             if unclean:
                 marks[L[level, L_ROWS] + row] |= NO_CLEAN
-                heads[L[level, L_GROUPS] + _group_of(a32, T, N, v, row), 1] += 1
+                heads[L[level, L_GROUPS] + group_of(a32, T, N, v, row), 1] += 1
             queued = np.int64(links[L[level, L_ROWS] + row, 1])
 
 
@@ -306,7 +282,7 @@ def ask(
                 if heads[L[child, L_GROUPS] + group_below(a32, T, N, L[child, L_NODE], t, row), 0] > 0:
                     last = k
             if level >= 0 and marks[L[level, L_ROWS] + row] & NO_CLEAN == 0:
-                own = L[level, L_GROUPS] + _group_of(a32, T, N, L[level, L_NODE], row)
+                own = L[level, L_GROUPS] + group_of(a32, T, N, L[level, L_NODE], row)
                 if groups[own] & ASKED:
                     last = children
             for k in range(min(last, children)):

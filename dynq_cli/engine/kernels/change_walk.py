@@ -1,0 +1,243 @@
+"""What came and went in the result of a tree, within the commit that changes it; `changed` has the rows that did.
+
+    begin   put the tree on one side, and mark what has fewer copies on the other; the old side comes first
+    read    fill blocks with the combinations of this side that have a marked row, with what they have more
+    clean   take the marks back, so that the next commit finds zeros and pays for none that it does not touch
+
+The marks are those of `dirty`, and stand in arrays that stay from commit to commit.
+"""
+
+import numpy as np
+
+from dynq_cli.engine.kernels.cache import bare
+from dynq_cli.engine.kernels.changed import forget, relink
+from dynq_cli.engine.kernels.dirty import (
+    L_ASKED,
+    L_BELOW,
+    L_FRONTIER,
+    L_GROUPS,
+    L_MANY,
+    L_NODE,
+    L_QUEUE,
+    L_ROWS,
+    ask,
+    climb,
+    group_below,
+    group_of,
+    judge,
+    list_clean,
+    mark,
+    value_now,
+    value_on,
+)
+from dynq_cli.engine.kernels.dirty_walk import walk
+from dynq_cli.engine.kernels.fields import (
+    BEFORE,
+    LEAST,
+    N_CHANGED,
+    N_FIRST,
+    N_OLD,
+    N_SIDE,
+    N_TABLE,
+    NOW,
+    Bytes,
+    Halves,
+    Int,
+    Words,
+)
+from dynq_cli.engine.kernels.stages import LARGEST
+from dynq_cli.engine.kernels.table import record
+from dynq_cli.engine.kernels.wide import is_less
+
+
+@bare
+def _start(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    L: Words,
+    level: Int,
+    marks: Bytes,
+    links: Halves,
+    heads: Halves,
+) -> None:
+    """Mark the rows of a level of the frontier that have fewer copies on the other side, of those that changed."""
+    v = L[level, L_NODE]
+    t, row, is_old = N[v, N_TABLE], N[v, N_FIRST], N[v, N_SIDE] == BEFORE
+    while row >= 0:
+        at = record(T, t, row)
+        was_lo, was_hi = a64[at + N[v, N_OLD]], a64[at + N[v, N_OLD] + 1]
+        lo, hi = value_now(a64, a32, T, N, v, at)
+        if is_less(lo, hi, was_lo, was_hi) if is_old else is_less(was_lo, was_hi, lo, hi):
+            mark(a32, T, N, L, level, row, marks, links, heads)
+        row = np.int64(a32[2 * at + N[v, N_CHANGED]]) - 2
+
+
+@bare
+def begin(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    L: Words,
+    below: Words,
+    root: Int,
+    roots: Int,
+    marks: Bytes,
+    links: Halves,
+    heads: Halves,
+    groups: Bytes,
+    is_old: Int,
+    has_rows: Int,
+) -> Int:
+    """Put the tree on a side; how many clean rows `read` has to list, or -1 if nothing is marked.
+
+    `has_rows` says whether the result has any on this side; without, there is nothing to mark.
+    """
+    for level in range(len(L)):
+        v = L[level, L_NODE]
+        if not is_old:
+            relink(a64, a32, T, N, v)
+        N[v, N_SIDE] = BEFORE if is_old else NOW
+    if not has_rows:
+        return np.int64(-1)
+    is_any = False
+    for level in range(len(L)):
+        if L[level, L_FRONTIER]:
+            _start(a64, a32, T, N, L, level, marks, links, heads)
+            is_any = is_any or L[level, L_QUEUE] > 0
+    if not is_any:
+        return np.int64(-1)
+    climb(a64, a32, T, N, L, marks, links, heads)
+    judge(a32, T, N, L, below, marks, links, heads, groups)
+    return ask(a32, T, N, L, below, root, roots, marks, links, heads, groups)
+
+
+@bare
+def _more(a64: Words, a32: Halves, T: Words, N: Words, L: Words, rows: Words, i: Int) -> Int:
+    """How many copies more combination i has on this side than if each row had the fewer of its two multiplicities;
+    -1 if that passes 63 bits."""
+    here, least, size = np.int64(1), np.int64(1), 1.0
+    for level in range(len(L)):
+        if L[level, L_FRONTIER]:
+            v, row = L[level, L_NODE], rows[level, i]
+            lo, hi = value_on(a64, a32, T, N, v, row, N[v, N_SIDE])
+            if hi != 0 or lo < 0:
+                return np.int64(-1)
+            here *= lo
+            size *= float(lo)
+            least *= value_on(a64, a32, T, N, v, row, LEAST)[0]
+    return np.int64(-1) if size > LARGEST else here - least
+
+
+@bare
+def read(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    L: Words,
+    below: Words,
+    order: Words,
+    slots: Words,
+    root: Int,
+    roots: Int,
+    marks: Bytes,
+    links: Halves,
+    heads: Halves,
+    groups: Bytes,
+    lists: Words,
+    ends: Words,
+    current: Words,
+    modes: Words,
+    choices: Words,
+    cursor: Words,
+    started: Int,
+    rows: Words,
+    columns: Words,
+    codes: Words,
+    copies: Words,
+) -> tuple[Int, Int]:
+    """Fill `codes` and `copies`: (how many, whether more follow), or (-1, …) if a row has too many copies.
+
+    `columns` are level and position per row of `codes`; `rows` is to work in. The rest is as for `walk`.
+    """
+    if not started:
+        list_clean(a32, T, N, L, marks, heads, lists, ends)
+    filled, more = walk(
+        a32,
+        T,
+        N,
+        L,
+        below,
+        order,
+        slots,
+        root,
+        roots,
+        marks,
+        links,
+        heads,
+        groups,
+        lists,
+        ends,
+        current,
+        modes,
+        choices,
+        cursor,
+        started,
+        rows,
+    )
+    for i in range(filled):
+        copies[i] = _more(a64, a32, T, N, L, rows, i)
+        if copies[i] < 0:
+            return np.int64(-1), more
+    for c in range(len(columns)):
+        level, position = columns[c, 0], columns[c, 1]
+        t = N[L[level, L_NODE], N_TABLE]
+        for i in range(filled):
+            codes[c, i] = a64[record(T, t, rows[level, i]) + position]
+    return filled, more
+
+
+@bare
+def clean(
+    a32: Halves,
+    T: Words,
+    N: Words,
+    L: Words,
+    below: Words,
+    root: Int,
+    roots: Int,
+    marks: Bytes,
+    links: Halves,
+    heads: Halves,
+    groups: Bytes,
+) -> None:
+    """Marks of rows and groups are zeros again. Groups are marked only where a row of theirs, or above, is."""
+    for k in range(roots):
+        child = below[k]
+        g = L[child, L_GROUPS] + group_below(a32, T, N, L[child, L_NODE], N[root, N_TABLE], np.int64(0))
+        heads[g, 0], heads[g, 1], heads[g, 2], groups[g] = 0, 0, 0, 0
+    for level in range(len(L)):
+        v = L[level, L_NODE]
+        queued = L[level, L_QUEUE]
+        while queued > 0:
+            row = queued - 1
+            at = L[level, L_ROWS] + row
+            for k in range(L[level, L_MANY]):
+                child = below[L[level, L_BELOW] + k]
+                g = L[child, L_GROUPS] + group_below(a32, T, N, L[child, L_NODE], N[v, N_TABLE], row)
+                heads[g, 0], heads[g, 1], heads[g, 2], groups[g] = 0, 0, 0, 0
+            g = L[level, L_GROUPS] + group_of(a32, T, N, v, row)
+            heads[g, 0], heads[g, 1], heads[g, 2], groups[g] = 0, 0, 0, 0
+            queued = np.int64(links[at, 1])
+            links[at, 0], links[at, 1], marks[at] = 0, 0, 0
+        L[level, L_QUEUE], L[level, L_ASKED] = 0, 0
+
+
+@bare
+def end(a32: Halves, T: Words, N: Words, L: Words) -> None:
+    """The commit is over for this tree: no row of it has changed."""
+    for level in range(len(L)):
+        forget(a32, T, N, L[level, L_NODE])
