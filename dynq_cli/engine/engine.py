@@ -27,28 +27,22 @@ from dynq_cli.engine.changes import BatchError, Changes, Codes
 from dynq_cli.engine.check import check_engine
 from dynq_cli.engine.check_derived import check_derived
 from dynq_cli.engine.counted_trees import CountedTrees
-from dynq_cli.engine.delta import Delta
-from dynq_cli.engine.feeding import DerivedError, Rows, Sink, changes_of, outflows
-from dynq_cli.engine.grouped import AggregateOverflowedError, Grouped
+from dynq_cli.engine.deriving import Deriving
+from dynq_cli.engine.feeding import DerivedError
 from dynq_cli.engine.kernels import base, update
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels.commit import release, run_commits
+from dynq_cli.engine.kernels.commit import release, run_commits, update_tree
 from dynq_cli.engine.kernels.groups import start_row
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.kernels.table import find_or_insert
 from dynq_cli.engine.layout import BaseLayout, Layout, TreeLayout
-from dynq_cli.engine.lossless import CodeError
 from dynq_cli.engine.meaning import Meaning
 from dynq_cli.engine.reading import BLOCK, OverflowedError, Reading, record_of
 from dynq_cli.plan.program import Derived
-from dynq_cli.query.scalar import ScalarError
 
 __all__ = ["BLOCK", "BatchError", "Changes", "DerivedError", "Engine", "OverflowedError"]
 
 CHUNK = 8192
-# Rows that a derived relation may have if the query does not say: as many, or so many times the rows of the base.
-LEAST_BUDGET, BUDGET_PER_ROW = 1_000_000, 20
-TOO_MANY_COPIES, SET_HINT = "would have a row with more than 2^63 - 1 copies", "use `semantics: set`"
 # Room for a commit's rows of one relation that is kept for the next commit: at most 36 MB.
 MOST_KEPT = 1 << 20
 
@@ -64,6 +58,24 @@ class _Resolved:
     old: Codes
     new: Codes
     n: int
+
+
+@dataclass(frozen=True)
+class _Leaves:
+    """The leaves of a tree on one relation, and the tables that they reach, each with how many reach it."""
+
+    nodes: Codes
+    reached: list[tuple[int, int]]
+
+
+def _leaves_of(layout: Layout, tree: str) -> dict[str, _Leaves]:
+    found = {}
+    for relation, base_ in layout.bases.items():
+        nodes = [leaf.node for leaf in base_.leaves if leaf.query == tree]
+        if nodes:
+            reached = Counter(table for node in nodes for table in layout.leaf_paths[node])
+            found[relation] = _Leaves(np.array(nodes, np.int64), list(reached.items()))
+    return found
 
 
 class _Work:
@@ -99,18 +111,12 @@ class Engine:
         }
         self.arena = arena or Arena(layout.tables.copy(), layout.nodes.copy())
         self.ordered = CountedTrees(layout, self.arena)
-        self._written = [b.table for name, b in layout.bases.items() if name not in layout.derived]
-        self._groups = {n: Grouped(self.arena, g, meaning.labels) for n, g in layout.groups.items()}
-        self._sinks: dict[str, Sink] = {n: self._rows(d) for n, d in layout.derived.items() if not d.groups}
-        self._sinks |= self._groups
-        self._outflows = outflows(layout, self._sinks, meaning)
+        self._deriving = Deriving(layout, self.arena, meaning)
         # Relations whose changes go on to others: each commit has to be seen by itself.
-        self._feeding = {n for n, b in layout.bases.items() if any(leaf.query in self._outflows for leaf in b.leaves)}
-        self._leaves = {
-            name: [(n, leaf.node) for n, b in layout.bases.items() for leaf in b.leaves if leaf.query == name]
-            for name in layout.trees
+        self._feeding = {
+            n for n, b in layout.bases.items() if any(leaf.query in self._deriving.feeding for leaf in b.leaves)
         }
-        self._deltas = {n: Delta(self.arena, layout.trees[n], o.variables) for n, o in self._outflows.items()}
+        self._leaves = {name: _leaves_of(layout, name) for name in layout.trees}
         self._reading = Reading(layout, self.arena)
         if arena is not None:
             return
@@ -118,14 +124,9 @@ class Engine:
             self.arena.reserve(table, 1)
         for tree in layout.trees.values():
             self._start_root(tree)
-        for groups in self._groups.values():
+        for groups in self._deriving.groups.values():
             groups.start()
         self._go_through({})
-
-    def _rows(self, derived: Derived) -> Rows:
-        name, columns = derived.relation.name, len(derived.relation.columns)
-        needs_values = bool(self.layout.bases[name].computed or self.layout.bases[name].filters)
-        return Rows(name, columns, lambda: self._budget(derived), needs_values)
 
     def _reached(self, base_: BaseLayout) -> tuple[Codes, Codes]:
         """The leaves on a relation, and first and last node of the trees they are in."""
@@ -197,69 +198,77 @@ class Engine:
 
     def _update_tree(self, name: str, resolved: Mapping[str, _Resolved]) -> None:
         """A tree takes over what happened below it, and passes on what that does to its result."""
-        leaves = [(node, resolved[relation]) for relation, node in self._leaves[name] if relation in resolved]
-        if not leaves:
+        below = [relation for relation in self._leaves[name] if relation in resolved]
+        if not below:
             return
-        tree, outflow = self.layout.trees[name], self._outflows.get(name)
-        before = self.count(name)[0] if outflow else 0
-        for node, r in leaves:
-            self._update_leaf(node, r)
-        self._propagate(tree.first, tree.stop)
-        if outflow:
-            self._pass_on(name, before)
+        feeds = name in self._deriving.feeding
+        before = self.count(name)[0] if feeds else 0
+        if len(below) == 1 and resolved[below[0]].n <= CHUNK:
+            self._update_few(name, below[0], resolved[below[0]])
+        else:
+            for relation in below:
+                for node in self._leaves[name][relation].nodes:
+                    self._update_leaf(int(node), resolved[relation])
+            tree = self.layout.trees[name]
+            self._propagate(tree.first, tree.stop)
+        if feeds:
+            self._deriving.pass_on(name, before, self.count(name)[0])
 
-    def _pass_on(self, tree: str, before: int) -> None:
-        """What came and went in a tree's result, which had so many rows before, goes to the relations it feeds."""
-        try:
-            for codes, copies in self._deltas[tree].blocks(before, self.count(tree)[0]):
-                self._outflows[tree].pass_on(codes, copies)
-        except OverflowedError:
-            raise DerivedError(tree, TOO_MANY_COPIES, SET_HINT) from None
-        except AggregateOverflowedError as error:
-            raise DerivedError(tree, str(error)) from None
-        except (ScalarError, CodeError) as error:
-            raise DerivedError(tree, f"cannot be compared: {error}") from None
+    def _update_few(self, name: str, relation: str, r: _Resolved) -> None:
+        """All leaves of a tree on one relation, and the tree, in one call."""
+        a, tree, leaves = self.arena, self.layout.trees[name], self._leaves[name][relation]
+        for table, times in leaves.reached:
+            a.reserve(table, r.n * times)
+        self.ordered.reserve(relation, r.n)
+        done = update_tree(
+            a.a64,
+            a.a32,
+            a.T,
+            a.N,
+            self.lists,
+            r.base.table,
+            leaves.nodes,
+            tree.first,
+            tree.stop,
+            r.touched,
+            r.first,
+            r.old,
+            r.new,
+            r.n,
+            r.changes.computed,
+            r.changes.passes,
+            self._key,
+            self._before,
+            self._after,
+            self._ahead,
+            self.ordered.trees,
+        )
+        if done == f.OVERFLOW:
+            raise OverflowedError
+        if done == f.NO_ROOM:
+            self.ordered.make_room()
+            self._propagate(tree.first, tree.stop)
 
     def _derive(self, derived: Derived, resolved: dict[str, _Resolved]) -> None:
         """A derived relation changes as the trees before it said."""
-        name = derived.relation.name
-        layout = self.layout.bases[name]
+        changes = self._deriving.changes(derived)
+        if changes is None:
+            return
+        self._label()
         try:
-            rows, copies = self._sinks[name].finish()
-            if not len(copies):
-                return
-            changes = changes_of(derived, layout, rows, copies, self._meaning)
-            self._label()
-            resolved[name] = self._resolve(layout, changes, self._room(len(resolved), changes))
-        except AggregateOverflowedError as error:
-            raise DerivedError(name, str(error)) from None
-        except (ScalarError, CodeError) as error:
-            raise DerivedError(name, f"cannot be evaluated: {error}") from None
+            r = self._resolve(self.layout.bases[derived.name], changes, self._room(len(resolved), changes))
         except BatchError as error:
             assert error.reason == f.TOO_MANY, f"{error}: a derived relation lost a row that it does not have"
-            raise DerivedError(name, TOO_MANY_COPIES, SET_HINT) from None
-        self._check_budget(derived, resolved[name])
+            raise DerivedError.too_many_copies(derived.name) from None
+        resolved[derived.name] = r
+        came, went = (int(np.count_nonzero(many[: r.n] == 0)) for many in (r.old, r.new))
+        self._deriving.check_budget(derived, came, went)
 
     def _label(self) -> None:
         """Let the trees know the order of ids that expressions over derived relations may have added."""
         if self.layout.labelled:
             labels = self._meaning.order_labels()
             self.ordered.label(labels.array, labels.starts)
-
-    def _check_budget(self, derived: Derived, r: _Resolved) -> None:
-        """Nothing is refused that became no larger, and rows that went do not count."""
-        rows, limit = int(self.arena.T[r.base.table, f.T_LIVE]), self._budget(derived)
-        if rows <= limit:
-            return
-        came, went = int((r.old[: r.n] == 0).sum()), int((r.new[: r.n] == 0).sum())
-        if came > went and rows - went > limit:
-            raise DerivedError.too_large(derived.relation.name, rows - went, limit)
-
-    def _budget(self, derived: Derived) -> int:
-        """How many rows a derived relation may have."""
-        if derived.budget is not None:
-            return derived.budget
-        return max(LEAST_BUDGET, BUDGET_PER_ROW * int(self.arena.T[self._written, f.T_LIVE].sum()))
 
     def apply_commits(self, relation: str, changes: Changes, ends: Codes) -> None:
         """Commits of one relation, in order: the k-th ends before change `ends[k]`.
@@ -472,5 +481,5 @@ class Engine:
         """Assert every invariant. O(data)."""
         check_engine(self.layout, self.arena, self.ordered)
         check_derived(self.layout, self.arena, self._reading, self._meaning)
-        for groups in self._groups.values():
+        for groups in self._deriving.groups.values():
             groups._check()

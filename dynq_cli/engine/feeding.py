@@ -35,6 +35,10 @@ class DerivedError(Exception):
         self.hint = hint
 
     @staticmethod
+    def too_many_copies(step: str) -> DerivedError:
+        return DerivedError(step, "would have a row with more than 2^63 - 1 copies", "use `semantics: set`")
+
+    @staticmethod
     def too_large(step: str, rows: int, limit: int) -> DerivedError:
         return DerivedError(step, f"would take {rows} rows and may have {limit}", "raise the query's `max_view_rows`")
 

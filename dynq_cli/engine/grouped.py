@@ -44,7 +44,7 @@ class AggregateOverflowedError(Exception):
     """A sum that 38 digits do not hold, or a count that 63 bits do not."""
 
     def __init__(self, aggregate: str) -> None:
-        super().__init__(f"cannot be kept: {aggregate} would have more digits than its type holds")
+        super().__init__(f"{aggregate} would have more digits than its type holds")
         self.aggregate = aggregate
 
 

@@ -36,7 +36,7 @@ _LIBRARIES = ("duckdb", "lark", "sqlglot")
 
 @dataclass(frozen=True)
 class Planned:
-    """A frozen spec, its plans and, where it can be kept, the steps of each: the same as long as the state lives."""
+    """A frozen spec with its plans and the steps of those that can be kept: the same as long as the state lives."""
 
     spec: Spec
     plans: Mapping[str, AnyPlan]

@@ -18,8 +18,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dynq_cli.engine import engine as engine_module
-from dynq_cli.engine import feeding
+from dynq_cli.engine import deriving, feeding
 from dynq_cli.engine.image import parts_of, restore
 from dynq_cli.engine.live import Live
 from dynq_cli.errors import DynqError, RejectedError, UsageError
@@ -242,7 +241,7 @@ def test_a_view_past_its_budget_is_refused_with_its_size() -> None:
 
 
 def test_unless_said_a_view_may_have_many_times_the_base_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engine_module, "LEAST_BUDGET", 50)
+    monkeypatch.setattr(deriving, "LEAST_BUDGET", 50)
     live = Live(SPEC, {"q": projected()})
     live.apply(dense(40))
     live._check()
@@ -287,5 +286,5 @@ def test_expressions_without_a_value_are_refused_in_words() -> None:
     steps.derived("q/2", steps.tree("q/1", "SELECT x, y FROM R"))
     steps.tree("q", 'SELECT a.x * a.y AS p FROM "q/2" AS a')
     live = Live(SPEC, {"q": steps.program()})
-    with pytest.raises(RejectedError, match=r"query q: its view q/2 cannot be evaluated: .*verflow"):
+    with pytest.raises(RejectedError, match=r"query q: its view q/2 cannot be kept: .*verflow"):
         live.apply({"R": pa.table({"x": [2**40], "y": [2**40]})})

@@ -109,6 +109,59 @@ def run_commits(
 
 
 @bare
+def update_tree(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    lists: Words,
+    t: Int,
+    leaves: Words,
+    first_node: Int,
+    stop_node: Int,
+    touched: Halves,
+    first: Halves,
+    old: Words,
+    new: Words,
+    n: Int,
+    computed: Words,
+    passes: Flags,
+    key: Words,
+    before: Words,
+    after: Words,
+    ahead: Words,
+    order: Trees,
+) -> Int:
+    """A tree takes over a settled batch of base table t, on which it has these leaves. NO_ROOM as in `propagate`."""
+    for v in leaves:
+        reason = update_leaf(
+            a64,
+            a32,
+            T,
+            N,
+            lists,
+            v,
+            t,
+            touched,
+            first,
+            old,
+            new,
+            np.int64(0),
+            n,
+            computed,
+            passes,
+            key,
+            before,
+            after,
+            ahead,
+            order,
+        )
+        if reason != OK:
+            return reason
+    return propagate(a64, a32, T, N, lists, first_node, stop_node, before, after, order)
+
+
+@bare
 def release(
     a64: Words,
     a32: Halves,
