@@ -22,7 +22,8 @@ from dynq_cli.spec.shown import shown
 def row_of(text: str, schema: pa.Schema, *, is_whole: bool = True) -> dict[str, Any]:
     """The values of a row of a result with the columns `schema`; `_count` is none of a row's columns.
 
-    If it need not be whole, columns may be missing. UsageError for what is no JSON object, RejectedError for wrong columns and values.
+    If it need not be whole, columns may be missing. UsageError for what is no JSON object, RejectedError for wrong
+    columns and values.
     """
     given = _object(text)
     columns = expanded_schema(schema)
