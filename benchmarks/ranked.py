@@ -37,20 +37,17 @@ def measure(settings: Settings) -> Section:
     changes = found["updates"]
     for batch, what in COMMITS.items():
         plain, ordered = 1 / changes[f"plain_{batch}"], 1 / changes[f"ordered_{batch}"]
-        rows.append(
-            [f"a change without and with order_by, {what}", seconds(plain), seconds(ordered), times(ordered, plain)]
-        )
+        what = f"a change without and with order_by, {what}"
+        rows.append([what, seconds(plain), seconds(ordered), times(ordered, plain)])
     one, other = found["difference"], found["difference, result ×100"]
-    rows.append(
-        ["difference of 100 changes, result ×100", seconds(one["few_s"]), seconds(other["few_s"])]
-        + [times(other["few_s"], one["few_s"])]
-    )
+    few, more = one["few_s"], other["few_s"]
+    rows.append(["difference of 100 changes, result ×100", seconds(few), seconds(more), times(more, few)])
     enum, diff = 1 / one["enum_per_s"], 1 / one["diff_per_s"]
     rows.append(["a row of an enumeration and of a difference", seconds(enum), seconds(diff), times(diff, enum)])
     says = (
-        f"The star with 10 % deletes. By position: results of {many(first['rows'])} rows over {many(settings.rows // 10)} base\n"
-        f"rows, then of {many(second['rows'])} over {many(settings.rows)}, ordered by all columns, rows asked for one at a\n"
-        "time unless said otherwise. Differences go back from the version after the changes, which is part of the time.\n"
-        f"Processor time, median of {settings.runs}."
+        f"The star with 10 % deletes. By position: a result of {many(first['rows'])} rows over\n"
+        f"{many(settings.rows // 10)} base rows, then of {many(second['rows'])} over {many(settings.rows)},\n"
+        "ordered by all columns; rows are asked for one at a time unless said otherwise. Differences go back from the\n"
+        f"version after the changes, which is part of their time. Processor time, median of {settings.runs}."
     )
     return Section(TITLE, says, ("", "first", "second", "second ÷ first"), rows)
