@@ -10,6 +10,7 @@
     skeleton     commits to a state on disk, by commands and in one process, against the dicts
     commands     whole commands: apply of a stream, count, enum to a file; against the dicts, --help, pyarrow
     cron         many small applies in a row, on a small and on a large state
+    ranked       rows by position in an order, what it costs, differences
     memory       peak memory against the dicts, at five times the rows; bytes of state per row
 
 All of them by default, in this order; each is a file here. The files `run_*.py` are the processes that are measured.
@@ -30,6 +31,7 @@ import cron
 import dependants
 import growth
 import memory
+import ranked
 import recompute
 import skeleton
 import startup
@@ -51,6 +53,7 @@ GROUPS: dict[str, tuple[str, Callable[[Settings], Section]]] = {
     "skeleton": (skeleton.TITLE, skeleton.measure),
     "commands": (commands.TITLE, commands.measure),
     "cron": (cron.TITLE, cron.measure),
+    "ranked": (ranked.TITLE, ranked.measure),
     "memory": (memory.TITLE, memory.measure),
 }
 

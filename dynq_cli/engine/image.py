@@ -113,13 +113,17 @@ def _packed(arena: Arena) -> Words:
         if has_slots and 3 * rows > 2 * (int(row[f.T_MASK]) + 1):
             row[f.T_MASK] = (1 << (3 * rows // 2).bit_length()) - 1
         row[f.T_ROWS] = place
-        row[f.T_SLOTS] = place = _aligned(place + capacity * int(row[f.T_STRIDE]))
-        place = _aligned(place + int(row[f.T_MASK]) + 1)
+        place = _aligned(place + capacity * int(row[f.T_STRIDE]))
+        if has_slots:
+            row[f.T_SLOTS] = place
+            place = _aligned(place + int(row[f.T_MASK]) + 1)
     return tables
 
 
 def _top(tables: Words) -> int:
-    return max((_aligned(int(row[f.T_SLOTS] + row[f.T_MASK]) + 1) for row in tables), default=0)
+    """Where the last of packed tables ends."""
+    ends = [(row[f.T_ROWS] + row[f.T_CAPACITY] * row[f.T_STRIDE], row[f.T_SLOTS] + row[f.T_MASK] + 1) for row in tables]
+    return max((_aligned(int(max(both))) for both in ends), default=0)
 
 
 def _pack(arena: Arena, tables: Words, memory: NDArray[Any]) -> None:
@@ -127,6 +131,8 @@ def _pack(arena: Arena, tables: Words, memory: NDArray[Any]) -> None:
         used = int(old[f.T_USED] * old[f.T_STRIDE])
         memory[new[f.T_ROWS] : new[f.T_ROWS] + used] = arena.a64[old[f.T_ROWS] : old[f.T_ROWS] + used]
         had, has = int(old[f.T_MASK]) + 1, int(new[f.T_MASK]) + 1
+        if not has:
+            continue
         slots = arena.a64[old[f.T_SLOTS] : old[f.T_SLOTS] + had]
         if had < has:
             both = np.concatenate([slots, np.zeros(has, np.int64)])
