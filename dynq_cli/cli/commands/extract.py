@@ -7,9 +7,11 @@ from typing import Annotated
 import typer
 
 from dynq_cli.cli import output
+from dynq_cli.cli.values import Command, Group
 
 app = typer.Typer(
     name="extract",
+    cls=Group,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
 )
@@ -47,7 +49,7 @@ def extract(
     """
 
 
-@app.command()
+@app.command(cls=Command)
 def snapshot(
     after: Annotated[
         str, typer.Option("--after", metavar="B", help="The later snapshot: a path or a table.", show_default=False)
