@@ -15,6 +15,11 @@ _NOT_THERE = ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
 _NO_FORMAT = ("DATA_SOURCE_NOT_FOUND", "FAILED_CLASS_NOT_FOUND")
 _UNREADABLE = ("UNABLE_TO_INFER_SCHEMA", "CANNOT_READ_FILE_FOOTER", "FAILED_READ_FILE", "CANNOT_MERGE_SCHEMAS")
 _CAUSE = re.compile(r"(?:Caused by: |^)(?:[\w.$]+(?:Exception|Error)): (.+)")
+# What a URL gives away.
+SECRET = re.compile(r"(?i)(password|pwd|secret|token)\s*=\s*([^&;\s]+)")
+USER_INFO = re.compile(r"//[^/@\s]*@")
+_HIDDEN = "…"
+_NO_DRIVER = ("No suitable driver", "ClassNotFoundException", "Driver")
 _SHOWN = 400
 
 
@@ -51,4 +56,15 @@ def first_line(said: str) -> str:
     lines = [line.strip() for line in said.splitlines() if line.strip()] or ["it did not say why"]
     cause = _CAUSE.search(lines[0])
     text = cause[1] if cause else lines[0]
-    return re.sub(r"^\[[A-Z_.]+\] | ?SQLSTATE: \w+.*$", "", text)[:_SHOWN]
+    return hidden(re.sub(r"^\[[A-Z_.]+\] | ?SQLSTATE: \w+.*$", "", text)[:_SHOWN])
+
+
+def hidden(text: str, *secrets: str) -> str:
+    """A message without passwords.
+
+    >>> hidden("jdbc:postgresql://me:abc@db/shop?user=me&password=xyz is gone: abc", "abc")
+    'jdbc:postgresql://…@db/shop?user=me&password=… is gone: …'
+    """
+    for secret in secrets:
+        text = text.replace(secret, _HIDDEN) if secret else text
+    return USER_INFO.sub(f"//{_HIDDEN}@", SECRET.sub(rf"\1={_HIDDEN}", text))

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from dynq_cli.cli import output
+from dynq_cli.cli.commands.extract.jdbc import jdbc
 from dynq_cli.cli.commands.extract.snapshot import snapshot
 
 app = typer.Typer(
@@ -48,5 +49,5 @@ def extract(
     """
 
 
-for _job in (snapshot,):
+for _job in (jdbc, snapshot):
     app.command()(_job)
