@@ -19,7 +19,8 @@ _CAUSE = re.compile(r"(?:Caused by: |^)(?:[\w.$]+(?:Exception|Error)): (.+)")
 SECRET = re.compile(r"(?i)(password|pwd|secret|token)\s*=\s*([^&;\s]+)")
 USER_INFO = re.compile(r"//[^/@\s]*@")
 _HIDDEN = "…"
-_NO_DRIVER = ("No suitable driver", "ClassNotFoundException", "Driver")
+_NO_DATABASE = "FAILED_JDBC"
+_NO_DRIVER = ("No suitable driver", "ClassNotFoundException")
 _SHOWN = 400
 
 
@@ -29,11 +30,31 @@ def explained(place: str) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        raise _translated(place, error.getCondition() or "", str(error)) from error
+        condition, said = error.getCondition() or "", str(error)
+        if condition.startswith(_NO_DATABASE):
+            raise _database_failed(place, _root(error)) from error
+        raise _translated(place, condition, said) from error
     except Py4JJavaError as error:
-        raise _translated(place, "", str(error.java_exception.toString())) from error
+        said = str(error.java_exception.toString())
+        if "java.sql." in said or any(sign in said for sign in _NO_DRIVER):
+            raise _database_failed(place, said) from error
+        raise _translated(place, "", said) from error
     except Py4JError as error:
         raise DynqError(f"{place}: Spark was lost: {first_line(str(error))}") from error
+
+
+def _root(error: BaseException) -> str:
+    """What was at the bottom of an error, in Java."""
+    cause = getattr(error, "_cause", None)
+    return _root(cause) if isinstance(cause, BaseException) else str(error)
+
+
+def _database_failed(place: str, said: str) -> DynqError:
+    if any(sign in said for sign in _NO_DRIVER):
+        return UsageError(
+            f"{place}: Spark has no driver for this database\n  hint: give it one with --conf spark.jars=DRIVER.jar"
+        )
+    return DynqError(f"{place}: the database refused: {first_line(said)}")
 
 
 def _translated(place: str, condition: str, said: str) -> DynqError:
