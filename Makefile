@@ -33,6 +33,7 @@ lint: $(STAMP) ## ruff and mypy --strict
 	@$(BIN)/mypy
 
 test: $(STAMP) ## lint, then all tests on all cores; ends with where the time went
+	@tests/spark/install_postgres
 	@begin=$$(date +%s%N); \
 	$(MAKE) --no-print-directory lint; linted=$$(date +%s%N); \
 	status=0; $(BIN)/pytest --numprocesses=auto --dist=loadgroup --durations=15 $(PYTEST_ARGS) || status=$$?; tested=$$(date +%s%N); \
