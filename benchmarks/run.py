@@ -10,6 +10,7 @@
     skeleton     commits to a state on disk, by commands and in one process, against the dicts
     commands     whole commands: apply of a stream, count, enum to a file; against the dicts, --help, pyarrow
     cron         many small applies in a row, on a small and on a large state
+    tpch         the papers' TPC-H queries, beside DuckDB computing them again
     memory       peak memory against the dicts, at five times the rows; bytes of state per row
 
 All of them by default, in this order; each is a file here. The files `run_*.py` are the processes that are measured.
@@ -33,6 +34,7 @@ import memory
 import recompute
 import skeleton
 import startup
+import tpch_queries
 import updates
 from processes import HERE, BenchmarkError, printed, say, script
 from report import BUSY, Section, machine, write_sections
@@ -51,6 +53,7 @@ GROUPS: dict[str, tuple[str, Callable[[Settings], Section]]] = {
     "skeleton": (skeleton.TITLE, skeleton.measure),
     "commands": (commands.TITLE, commands.measure),
     "cron": (cron.TITLE, cron.measure),
+    "tpch": (tpch_queries.TITLE, tpch_queries.measure),
     "memory": (memory.TITLE, memory.measure),
 }
 
