@@ -44,7 +44,8 @@ def check_arena(arena: Arena) -> None:
     regions = [(at, size, "hole") for at, size in arena.holes]
     for t, row in enumerate(arena.T):
         regions.append((int(row[f.T_ROWS]), int(row[f.T_CAPACITY] * row[f.T_STRIDE]), f"records of table {t}"))
-        regions.append((int(row[f.T_SLOTS]), int(row[f.T_MASK]) + 1, f"slots of table {t}"))
+        if row[f.T_MASK] >= 0:
+            regions.append((int(row[f.T_SLOTS]), int(row[f.T_MASK]) + 1, f"slots of table {t}"))
     regions.sort()
     for (at, size, what), (following, _, other) in pairwise(regions):
         assert at + size <= following, f"{what} runs into {other}"

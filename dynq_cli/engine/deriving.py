@@ -34,7 +34,7 @@ class Deriving:
         self._meaning = meaning
         self._written = [b.table for name, b in layout.bases.items() if name not in layout.derived]
         self.groups = {name: Grouped(arena, g, meaning.labels) for name, g in layout.groups.items()}
-        self._sinks: dict[str, Sink] = {name: self._rows(derived) for name, derived in layout.derived.items()}
+        self._sinks: dict[str, Sink] = {n: self._rows(d) for n, d in layout.derived.items() if not d.groups}
         self._sinks |= self.groups
         self._outflows = outflows(layout, self._sinks, meaning)
         self._deltas = {name: Delta(arena, layout.trees[name], o.variables) for name, o in self._outflows.items()}

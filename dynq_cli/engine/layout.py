@@ -370,6 +370,7 @@ class _Builder:
     def _remember(self, node: int) -> None:
         """Room in each row for what it was before a commit."""
         row = self.nodes[node]
+        assert row[f.N_TREE] < 0, "what feeds relations has no order"
         row[f.N_OLD] = self.fields[row[f.N_TABLE]].wide(2)
         self._narrow(row[f.N_TABLE], row, f.N_CHANGED)
 

@@ -52,11 +52,12 @@ class OrderLabels:
         }
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over what `arrays` gave."""
+        """Take over what `arrays` gave; what they do not have is labelled by the next update."""
         for name in self._labels:
             prefix = f"{name}.order."
             parts = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
-            self._labels[name] = Labels.from_arrays(parts)
+            if parts:
+                self._labels[name] = Labels.from_arrays(parts)
         self._join()
 
     def _join(self) -> None:

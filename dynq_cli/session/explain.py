@@ -86,7 +86,7 @@ def explain_spec(path: str | os.PathLike[str]) -> Explanation:
 
 
 def explain_state(path: str | os.PathLike[str]) -> Explanation:
-    """Explain the queries of a state directory: as `dynq init` planned them, or SpecDiffersError."""
+    """Explain the queries of a state directory: as this version of dynq plans them."""
     from dynq_cli.storage.manifest import read_manifest
     from dynq_cli.storage.plans import read_plans
 

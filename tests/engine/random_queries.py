@@ -1,4 +1,4 @@
-"""Random specs and queries: acyclic joins over every type, in SQL and as rules.
+"""Random specs and queries: joins, comparisons and subqueries over every type, in SQL and as rules.
 
 A drawn query is one that the engine keeps. It has its text and what DuckDB is asked for the same rows.
 """
@@ -6,6 +6,7 @@ A drawn query is one that the engine keeps. It has its text and what DuckDB is a
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
 from random import Random
@@ -120,6 +121,8 @@ class Shape:
         self.products = 0
         for i in range(1, many):
             self._attach(i)
+        if many > 2 and chance.random() < 0.4:
+            self._pair((many - 1, 0))
         for i, relation in enumerate(self.atoms):
             if chance.random() < 0.1 and len(relation.columns) > 1:
                 self._pair((i, i))
@@ -233,11 +236,40 @@ def _draw_sql(chance: Random, shape: Shape) -> tuple[str, str, Semantics | None,
             shape.equal.pop()
             conditions.append(f"a{i}.{c} + 1 = a{j}.{d}")
             tags.add("derived join")
+    for condition, tag in (*_compared(chance, shape), *_tested(chance, shape)):
+        conditions.append(condition)
+        tags.add(tag)
     distinct = chance.random() < 0.4
     semantics: Semantics | None = chance.choice([None, None, None, "set"])
     text = plain_sql(shape, columns, conditions, distinct)
     oracle = plain_sql(shape, columns, conditions, distinct or semantics == "set")
     return text, oracle, semantics, tags
+
+
+def _compared(chance: Random, shape: Shape) -> Iterator[tuple[str, str]]:
+    """Comparisons between different atoms, some of them with an offset."""
+    while len(shape.atoms) > 1 and chance.random() < 0.4:
+        i, j = chance.sample(range(len(shape.atoms)), 2)
+        left, right = chance.choice(shape.atoms[i].columns), chance.choice(shape.atoms[j].columns)
+        if _family(left) == _family(right) != "bool":
+            offset = " + 1" if _family(left) == "exact" and chance.random() < 0.3 else ""
+            yield f"a{i}.{left.name} {chance.choice(['<', '<=', '<>', '>'])} a{j}.{right.name}{offset}", "comparison"
+
+
+def _tested(chance: Random, shape: Shape) -> Iterator[tuple[str, str]]:
+    """EXISTS and IN with one relation, linked by a column, and their negations."""
+    while chance.random() < 0.25:
+        i, inner = chance.randrange(len(shape.atoms)), chance.choice(shape.atoms)
+        outer, column = chance.choice(shape.atoms[i].columns), chance.choice(inner.columns)
+        if _family(outer) != _family(column):
+            continue
+        negated = chance.choice(["", "NOT "])
+        if chance.random() < 0.5:
+            yield f"a{i}.{outer.name} {negated}IN (SELECT e.{column.name} FROM {inner.name} AS e)", "subquery"
+        else:
+            op = chance.choice(["=", "=", "<"]) if _family(outer) != "bool" else "="
+            test = f"SELECT 1 FROM {inner.name} AS e WHERE e.{column.name} {op} a{i}.{outer.name}"
+            yield f"{negated}EXISTS ({test})", "subquery"
 
 
 def _draw_rule(chance: Random, shape: Shape) -> tuple[str, str, Semantics | None, set[str]]:

@@ -9,7 +9,7 @@ import os
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from datetime import time
-from functools import cmp_to_key
+from functools import cmp_to_key, partial
 from random import Random
 from typing import Any
 
@@ -20,11 +20,13 @@ from dynq_cli.engine import layout
 from dynq_cli.engine.counted_tree import Sizes
 from dynq_cli.engine.live import Live
 from dynq_cli.engine.ranked import Ranked
+from dynq_cli.engine.versions import went_back
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.storage.plans import plan_spec
 from tests.engine.random_history import Row, value_of
 from tests.engine.random_queries import Drawn, random_case
-from tests.engine.random_runs import Stored, apply, described, enumerated, failure, make_live, minimise, plain
+from tests.engine.random_runs import Rows, Stored, apply, described, enumerated, failure, make_live, minimise, plain
+from tests.engine.test_difference import amount, changed, histories, made, opened, result
 from tests.engine.test_positions import as_values, compare, rows_of
 
 FUZZ = float(os.environ.get("DYNQ_FUZZ", "1"))
@@ -37,7 +39,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "BLOCKS", SMALL)
 
 
-@pytest.mark.parametrize("seed", range(int(24 * FUZZ)))
+@pytest.mark.parametrize("seed", range(int(16 * FUZZ)))
 def test_results_are_in_the_order_of_duckdb_after_every_batch(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if seed % 2:
         monkeypatch.setattr(layout, "BLOCKS", SMALL)
@@ -101,7 +103,7 @@ def key_of_some(query: Drawn, row: Row, columns: list[int]) -> Any:
     return compared(query)(tuple(value if i in columns else None for i, value in enumerate(row)))
 
 
-@pytest.mark.parametrize("seed", range(int(30 * FUZZ)))
+@pytest.mark.parametrize("seed", range(int(20 * FUZZ)))
 def test_positions_and_places_are_those_of_the_sorted_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if seed % 2:
         monkeypatch.setattr(layout, "BLOCKS", SMALL)
@@ -113,6 +115,35 @@ def test_positions_and_places_are_those_of_the_sorted_rows(seed: int, monkeypatc
             if query.plan.order and live.count(query.name)[0] <= MOST:
                 compare(live, query, chance)
                 check_places(live, query, chance)
+
+
+@pytest.mark.parametrize("seed", range(int(120 * FUZZ)))
+def test_histories_with_marks_are_consistent(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """From any mark, the result there and the change since are the result; it and its positions are in order."""
+    if seed % 2:
+        monkeypatch.setattr(layout, "BLOCKS", SMALL)
+    case, chance = random_case(seed + 20000, 2, 5, ordered=True), Random(seed)
+    steps = histories(case)
+    live, nets = made(case, steps)
+    marks = {chance.randrange(len(steps)) for _ in range(2)}
+    for query in case.queries:
+        if live.count(query.name)[0] > MOST:
+            continue
+        if query.plan.order:
+            compare(live, query, chance)
+            check_places(live, query, chance)
+        now = result(live, query)
+        for mark in marks:
+            old = went_back(partial(opened, case, steps), amount(nets[mark:]), query.name)
+            old._check()
+            if old.count(query.name)[0] > MOST:
+                continue
+            before = enumerated(old, query)
+            assert not query.plan.order or before == sorted(before, key=lambda row: compared(query)(row[0]))
+            expected: Rows = Counter(now)
+            expected.subtract(dict(before))
+            wanted = {row: many for row, many in expected.items() if many}
+            assert dict(changed(old, live, query, chance.choice([1, 3, 1000]))) == wanted, query.text
 
 
 def live_of(text: str) -> Live:

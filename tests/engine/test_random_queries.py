@@ -23,7 +23,11 @@ SEEDS = range(int(64 * float(os.environ.get("DYNQ_FUZZ", "1"))))
 # Of a hundred queries at least so many are expected to have each property.
 SHARES = {
     "q-hierarchical": 30,
-    "free-connex acyclic": 15,
+    "free-connex acyclic": 10,
+    "acyclic": 2,
+    "cyclic": 1,
+    "comparison": 8,
+    "subquery": 8,
     "simple tree": 30,
     "other tree": 15,
     "bag": 25,
@@ -65,13 +69,12 @@ def test_the_drawn_queries_are_of_all_kinds() -> None:
             drawn += 1
     short = {name: tags[name] for name, share in SHARES.items() if 100 * tags[name] < share * drawn}
     assert not short, f"of {drawn} queries too few have {short}"
-    assert refused["acyclic"] > 0, "queries that are not free-connex are drawn and left out"
-    assert refused.total() < drawn / 4, f"too many draws are refused: {refused.most_common(5)}"
+    assert refused.total() < drawn / 3, f"too many draws are refused: {refused.most_common(5)}"
 
 
 def test_the_drawn_histories_have_changes_of_all_kinds() -> None:
     kinds: Counter[str] = Counter()
-    for seed in range(40):
+    for seed in range(80):
         for batch in random_case(seed, 1).history:
             kinds.update(c.kind for c in batch.changes)
             kinds.update(["copies"] * any(c.copies > 1 for c in batch.changes))
