@@ -33,6 +33,7 @@ lint: $(STAMP) ## ruff and mypy --strict
 	@$(BIN)/mypy
 
 test: $(STAMP) ## lint, then all tests on all cores; ends with where the time went
+	@tests/spark/install_postgres
 	@begin=$$(date +%s%N); \
 	$(MAKE) --no-print-directory lint; linted=$$(date +%s%N); \
 	status=0; $(BIN)/pytest --numprocesses=auto --dist=loadgroup --durations=15 $(PYTEST_ARGS) || status=$$?; tested=$$(date +%s%N); \
@@ -40,8 +41,10 @@ test: $(STAMP) ## lint, then all tests on all cores; ends with where the time we
 	  $$(( (linted - begin) / 1000000 )) $$(( (tested - linted) / 1000000 )); \
 	exit $$status
 
-fuzz: $(STAMP) ## 10,000 random queries against DuckDB, which takes about half an hour
-	@DYNQ_FUZZ=20 $(BIN)/pytest -q tests/engine/test_random_queries.py $(PYTEST_ARGS)
+HISTORIES := $(addprefix tests/engine/test_,$(addsuffix .py,random_queries order positions difference)) tests/storage/test_versions.py
+
+fuzz: $(STAMP) ## 6,000 random histories with 10,000 queries and more against DuckDB, which takes more than an hour
+	@DYNQ_FUZZ=20 $(BIN)/pytest -q $(HISTORIES) $(PYTEST_ARGS)
 
 crash: $(STAMP) ## 2,000 kills at random moments, and every way in which every call can fail: a quarter of an hour
 	@DYNQ_CRASH=2000 $(BIN)/pytest -q tests/crash $(PYTEST_ARGS)

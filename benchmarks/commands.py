@@ -23,7 +23,7 @@ def measure(settings: Settings) -> Section:
     says = (
         "Process start, reading, work and commit. `dynq apply` of the whole star in one command, against the loop of\n"
         "the dicts alone, which reads nothing and keeps nothing. `dynq count` against `dynq --help`. `dynq enum -o`\n"
-        f"against pyarrow writing the same rows from memory. Median of {settings.runs}."
+        f"against pyarrow writing the same rows from memory, in row groups of the same size. Median of {settings.runs}."
     )
     return Section(TITLE, says, ("", "dynq", "yardstick", "dynq ÷ yardstick"), rows)
 

@@ -10,7 +10,9 @@
     skeleton     commits to a state on disk, by commands and in one process, against the dicts
     commands     whole commands: apply of a stream, count, enum to a file; against the dicts, --help, pyarrow
     cron         many small applies in a row, on a small and on a large state
+    ranked       rows by position in an order, what it costs, differences
     memory       peak memory against the dicts, at five times the rows; bytes of state per row
+    extract      the difference of two snapshots on Spark, beside the join of their keys
 
 All of them by default, in this order; each is a file here. The files `run_*.py` are the processes that are measured.
 `--write` replaces the sections of the groups that were measured.
@@ -28,8 +30,10 @@ from pathlib import Path
 import commands
 import cron
 import dependants
+import extract
 import growth
 import memory
+import ranked
 import recompute
 import skeleton
 import startup
@@ -51,7 +55,9 @@ GROUPS: dict[str, tuple[str, Callable[[Settings], Section]]] = {
     "skeleton": (skeleton.TITLE, skeleton.measure),
     "commands": (commands.TITLE, commands.measure),
     "cron": (cron.TITLE, cron.measure),
+    "ranked": (ranked.TITLE, ranked.measure),
     "memory": (memory.TITLE, memory.measure),
+    "extract": (extract.TITLE, extract.measure),
 }
 
 
@@ -107,7 +113,7 @@ def measure_groups(given: argparse.Namespace) -> None:
         load = os.getloadavg()[0]
         if load > BUSY:
             say(f"the machine is busy (load {load:.1f}): ratios hold roughly, times do not")
-        if names != ["startup"]:
+        if not set(names) <= {"startup", "extract"}:
             compile_kernels(settings)
         for name in names:
             say(name)

@@ -35,10 +35,12 @@ from dynq_cli.cli.commands.status import status
 from dynq_cli.cli.commands.test import test
 from dynq_cli.cli.commands.unmark import unmark
 from dynq_cli.cli.commands.verify import verify
+from dynq_cli.cli.values import Command, Group
 from dynq_cli.errors import EXIT_INTERRUPTED, EXIT_RUNTIME, DynqError
 
 app = typer.Typer(
     name="dynq",
+    cls=Group,
     rich_markup_mode=None,  # plain help: rich would double the time `dynq --help` takes
     pretty_exceptions_enable=False,
     no_args_is_help=True,
@@ -78,9 +80,9 @@ for _command in (
     unmark,
     verify,
 ):
-    app.command()(_command)
+    app.command(cls=Command)(_command)
 # A position may be negative: it is out of range, not an option.
-app.command(context_settings={"ignore_unknown_options": True})(jth)
+app.command(cls=Command, context_settings={"ignore_unknown_options": True})(jth)
 app.add_typer(extract)
 
 

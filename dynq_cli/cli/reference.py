@@ -29,7 +29,7 @@ Results go to stdout, everything else to stderr, both as UTF-8 whatever the loca
 | 10 | no state |
 | 11 | another process writes to the state; its process id is said |
 | 12 | the state is damaged |
-| 13 | the state was made for other plans than its spec has now |
+| 13 | spec and state differ: other queries, or other counts after the views had to be built anew |
 | 130 | interrupted |
 | 143 | ended by SIGTERM while writing a file, which is then not there |
 """

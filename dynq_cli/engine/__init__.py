@@ -9,7 +9,6 @@ Values to codes and back:
 
 The views over them:
 
-- `supported`: which plans the engine keeps
 - `layout`: plans to tables, nodes and records; `arena`: the memory that holds them, which `memory` gives
 - `image`: the arena and dictionaries as named arrays, and back
 - `engine`: batches of changes in codes in; `reading`: results in codes out; `positions`: rows by their position

@@ -40,11 +40,11 @@ class Arena:
     def reserve(self, table: int, rows: int) -> None:
         """Room for that many rows more. O(table) when it grows, to twice its size; amortised O(1) a row.
 
-        A table with a mask of -1 has records only: nothing is found in it.
+        A table with a mask of -1 has records only, and gets no slots: nothing is found in it.
         """
         needed = int(self.T[table, f.T_LIVE]) + rows
         if needed > self.T[table, f.T_CAPACITY]:
-            self._grow_records(table, max(needed, GROWTH * int(self.T[table, f.T_CAPACITY]), LEAST_ROWS))
+            self.grow_records(table, max(needed, GROWTH * int(self.T[table, f.T_CAPACITY]), LEAST_ROWS))
         if self.T[table, f.T_MASK] >= 0 and 3 * needed > 2 * int(self.T[table, f.T_MASK] + 1):
             self._grow_slots(table, 1 << (3 * needed // 2).bit_length())
 
@@ -63,7 +63,8 @@ class Arena:
             return None
         return np.unique(self.a64[place + 2 : place + 2 + many])
 
-    def _grow_records(self, table: int, capacity: int) -> None:
+    def grow_records(self, table: int, capacity: int) -> None:
+        """Room for so many rows in all. O(table)."""
         row = self.T[table]
         stride, old = int(row[f.T_STRIDE]), int(row[f.T_CAPACITY])
         place = self._allocate(capacity * stride)

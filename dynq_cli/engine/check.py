@@ -6,6 +6,8 @@ from collections import Counter
 from itertools import pairwise
 
 from dynq_cli.engine.arena import Arena
+from dynq_cli.engine.counted_tree import check_pools
+from dynq_cli.engine.counted_trees import CountedTrees
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.table import find
 from dynq_cli.engine.layout import Layout, TreeLayout
@@ -13,7 +15,7 @@ from dynq_cli.engine.layout import Layout, TreeLayout
 Payload = tuple[int, ...]
 
 
-def check_engine(layout: Layout, arena: Arena) -> None:
+def check_engine(layout: Layout, arena: Arena, ordered: CountedTrees) -> None:
     check_arena(arena)
     for table in range(len(arena.T)):
         if arena.T[table, f.T_MASK] >= 0:
@@ -26,6 +28,7 @@ def check_engine(layout: Layout, arena: Arena) -> None:
         for node in range(tree.first, tree.stop):
             _check_node(layout, arena, tree, node)
         _check_references(layout, arena, tree)
+    _check_ordered(arena, ordered)
 
 
 def rows_of(arena: Arena, table: int) -> set[int]:
@@ -41,7 +44,8 @@ def check_arena(arena: Arena) -> None:
     regions = [(at, size, "hole") for at, size in arena.holes]
     for t, row in enumerate(arena.T):
         regions.append((int(row[f.T_ROWS]), int(row[f.T_CAPACITY] * row[f.T_STRIDE]), f"records of table {t}"))
-        regions.append((int(row[f.T_SLOTS]), int(row[f.T_MASK]) + 1, f"slots of table {t}"))
+        if row[f.T_MASK] >= 0:
+            regions.append((int(row[f.T_SLOTS]), int(row[f.T_MASK]) + 1, f"slots of table {t}"))
     regions.sort()
     for (at, size, what), (following, _, other) in pairwise(regions):
         assert at + size <= following, f"{what} runs into {other}"
@@ -119,7 +123,7 @@ def _check_node(layout: Layout, arena: Arena, tree: TreeLayout, node: int) -> No
         if n[f.N_OUTPUT]:
             head = _narrow(arena, group, g, n[f.N_HEAD])
             linked = _list(arena, table, head, n[f.N_NEXT], n[f.N_PREV])
-            assert linked == live.get(g, set()), "the list has the live rows"
+            assert set(linked) == live.get(g, set()), "the list has the live rows"
     assert set(sums) <= rows_of(arena, group), "every group is there"
 
 
@@ -139,13 +143,32 @@ def _product(layout: Layout, arena: Arena, node: int, row: int) -> Payload:
     return tuple(value)
 
 
-def _list(arena: Arena, table: int, head: int, following: int, previous: int) -> set[int]:
-    found: set[int] = set()
+def _check_ordered(arena: Arena, ordered: CountedTrees) -> None:
+    """Every ordered group has its live rows in order, in its tree as in its list."""
+    blocks: list[int] = []
+    for n in arena.N[arena.N[:, f.N_TREE] >= 0]:
+        tree, group, table = ordered.tree(int(n[f.N_TREE])), int(n[f.N_GROUP]), int(n[f.N_TABLE])
+        roots = []
+        for g in rows_of(arena, group):
+            roots.append(2 * record(arena, group, g) + int(n[f.N_ROOT]))
+            head = _narrow(arena, group, g, n[f.N_HEAD])
+            linked = _list(arena, table, head, n[f.N_NEXT], n[f.N_PREV])
+            assert tree.all_rows(roots[-1]) == list(linked), "list and tree have the same order"
+            kept = _lanes(arena, record(arena, group, g) + int(n[f.N_SUM]), 2)
+            assert tree.total(roots[-1]) == kept, "a tree counts what its group does"
+        blocks += tree.check_groups(roots)
+    if blocks:
+        check_pools(arena, tree.first_pool, blocks)
+
+
+def _list(arena: Arena, table: int, head: int, following: int, previous: int) -> dict[int, None]:
+    """The rows of a list, in its order."""
+    found: dict[int, None] = {}
     before = -1
     while head >= 0:
         assert head not in found, "a list that never ends"
         assert _narrow(arena, table, head, previous) == before, "links both ways"
-        found.add(head)
+        found[head] = None
         before, head = head, _narrow(arena, table, head, following)
     return found
 
@@ -170,7 +193,7 @@ def _check_references(layout: Layout, arena: Arena, tree: TreeLayout) -> None:
             for g in rows_of(arena, group):
                 head = _narrow(arena, group, g, n[f.N_VHEAD])
                 linked = _list(arena, above, head, n[f.N_VNEXT], n[f.N_VPREV])
-                assert linked == readers.get(g, set()), "every reader of a group is linked to it"
+                assert set(linked) == readers.get(g, set()), "every reader of a group is linked to it"
     tables = {t for t, _ in wanted}
     for t in tables:
         rows = rows_of(arena, t)

@@ -20,7 +20,7 @@ from dynq_cli.engine.reading import Reading
 def check_derived(layout: Layout, arena: Arena, reading: Reading, meaning: Meaning) -> None:
     """Derived relations are what the trees before them amount to, and no change is left over."""
     for name, derived in layout.derived.items():
-        sink: Sink = Rows(name, len(derived.relation.columns))
+        sink: Sink = Rows(name, len(derived.relation.columns), lambda: 2**62)
         if derived.groups:
             sink = by_itself(derived.groups, meaning.labels)
         for feed in derived.feeds:

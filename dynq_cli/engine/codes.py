@@ -34,6 +34,7 @@ __all__ = [
     "encode",
     "float_codes",
     "floats",
+    "floor",
     "needs_labels",
 ]
 
@@ -68,6 +69,16 @@ def encode(array: pa.Array | pa.ChunkedArray, kind: Type, dictionaries: Dictiona
     codes = np.require(codes, requirements=["C", "A"]).view()
     codes.flags.writeable = False
     return codes
+
+
+def floor(value: pa.Array, kind: Type, dictionaries: Dictionaries) -> int:
+    """The id of the greatest value that is not greater than the one in the array, of a type whose ids are labelled.
+
+    -1 if all are greater. O(log N).
+    """
+    (entry,) = (_sortable(value) if _is_wide(kind) else value).to_pylist()
+    content = entry.encode() if isinstance(entry, str) else entry
+    return dictionaries.label().of(kind.name).floor(dictionaries.of(kind), content)
 
 
 def _encode(array: pa.Array, kind: Type, dictionaries: Dictionaries, intern: bool) -> Codes:

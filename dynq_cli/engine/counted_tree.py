@@ -82,21 +82,33 @@ def reserve(arena: Arena, first_pool: int, operations: int, rows: int) -> None:
 
     An operation takes at most one leaf, and one inner block per level. In the long run blocks are as many as
     rows fill: a root is more than three quarters of the next smaller size; of three neighbouring leaves below an
-    inner block one is filled to a quarter at least; there are fewer inner blocks than leaves. Room costs addresses, not
+    inner block one is filled to a quarter at least; for inner blocks see `_most_inner`. Room costs addresses, not
     memory. O(1) unless pools grow.
     """
     sizes = [int(arena.T[first_pool + size, f.T_ARITY]) for size in range(b.POOLS)]
     most = [rows // (smaller * 3 // 4 + 1) + 1 for smaller in (1, *sizes[: b.LARGEST_LEAF])]
     most[b.LARGEST_LEAF] = leaves = max(most[b.LARGEST_LEAF], 12 * rows // sizes[b.LARGEST_LEAF] + 1)
+    most += _most_inner(sizes[b.INNER :], leaves)
     for size in range(b.POOLS):
         row = arena.T[first_pool + size]
-        if size >= b.INNER:
-            needed = min(int(row[f.T_LIVE]) + operations * rows.bit_length(), leaves)
-        else:
-            needed = min(int(row[f.T_LIVE]) + operations, most[size])
+        taken = operations * rows.bit_length() if size >= b.INNER else operations
+        needed = min(int(row[f.T_LIVE]) + taken, most[size])
         capacity = int(row[f.T_CAPACITY])
         if needed > capacity:
-            arena._grow_records(first_pool + size, max(needed, GROWTH * capacity))
+            arena.grow_records(first_pool + size, max(needed, GROWTH * capacity))
+
+
+def _most_inner(sizes: Sequence[int], leaves: int) -> list[int]:
+    """How many inner blocks there can be above so many leaves, by size.
+
+    The smaller two are roots, with two children, or more than three quarters of the smallest. Of the largest, all in a
+    level but the first and the last of a tree are filled to a quarter, and a tree that has both has more children than
+    one block holds: with q = least share of blocks to children, q + q² + … of the leaves. There are never more than
+    leaves. One more of each, which is taken before another is given back.
+    """
+    share = 1 / max(sizes[-1] // 4, 2) + 2 / (sizes[-1] + 1)
+    largest = int(leaves * share / (1 - share)) if share < 0.5 else leaves
+    return [leaves // 2 + 1, leaves // (sizes[0] * 3 // 4 + 1) + 1, largest + 1]
 
 
 class CountedTree:
@@ -220,23 +232,29 @@ class CountedTree:
 
     def _check(self, roots: Iterable[int]) -> None:
         """Assert every invariant, if these are all groups of all trees on the same pools. O(n)."""
-        used: list[int] = []
-        for root_at in roots:
-            used += _Checked(self).group(self._root(root_at))
-        assert len(used) == len(set(used)), "a block is in two places"
-        for size in range(b.POOLS):
-            pool = self.arena.T[self.first_pool + size]
-            live = {(-2 - code) >> 3 for code in used if (-2 - code) & 7 == size}
-            free = set(self._free(size))
-            assert len(live) == pool[f.T_LIVE] and not live & free, f"blocks of size {size} in use"
-            assert len(live) + len(free) == pool[f.T_USED] <= pool[f.T_CAPACITY], f"blocks of size {size}"
+        check_pools(self.arena, self.first_pool, self.check_groups(roots))
 
-    def _free(self, size: int) -> Iterator[int]:
-        pool = self.arena.T[self.first_pool + size]
-        number = int(pool[f.T_FREE])
-        while number >= 0:
-            yield number
-            number = int(self.arena.a64[pool[f.T_ROWS] + number * pool[f.T_STRIDE]])
+    def check_groups(self, roots: Iterable[int]) -> list[int]:
+        """Assert every invariant of some groups; the codes of their blocks."""
+        return [code for root_at in roots for code in _Checked(self).group(self._root(root_at))]
+
+
+def check_pools(arena: Arena, first_pool: int, used: list[int]) -> None:
+    """Assert that the blocks in use are these, each once, and that all others are free."""
+    assert len(used) == len(set(used)), "a block is in two places"
+    for size in range(b.POOLS):
+        pool = arena.T[first_pool + size]
+        live = {(-2 - code) >> 3 for code in used if (-2 - code) & 7 == size}
+        free = set(_free_blocks(arena, pool))
+        assert len(live) == pool[f.T_LIVE] and not live & free, f"blocks of size {size} in use"
+        assert len(live) + len(free) == pool[f.T_USED] <= pool[f.T_CAPACITY], f"blocks of size {size}"
+
+
+def _free_blocks(arena: Arena, pool: Words) -> Iterator[int]:
+    number = int(pool[f.T_FREE])
+    while number >= 0:
+        yield number
+        number = int(arena.a64[pool[f.T_ROWS] + number * pool[f.T_STRIDE]])
 
 
 class _Checked:

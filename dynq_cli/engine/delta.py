@@ -50,14 +50,18 @@ class Delta:
         if not self._levels:
             yield from self._nullary(before, after)
             return
-        a = self._arena
+        a, s = self._arena, self._side
         if (a.N[self._levels, f.N_FIRST] < 0).all():
             return
-        self._side.fit()
-        for codes, copies in self._one_side(True, before):
-            yield codes, -copies
-        yield from self._one_side(False, after)
-        w.end(a.a32, a.T, a.N, self._side.L)
+        s.fit()
+        state = np.zeros(w.STATE, np.int64)
+        while state[w.PHASE] != w.DONE:
+            s.list_room(int(state[w.LISTED]))
+            filled = self._fill(before > 0, after > 0, state)
+            if filled < 0:
+                raise OverflowedError
+            if filled:
+                yield self._codes[:, :filled].copy(), self._copies[:filled].copy()
 
     def _nullary(self, before: int, after: int) -> Iterator[tuple[Words, Words]]:
         if self._tree.plan.query.semantics == "set":
@@ -67,27 +71,9 @@ class Delta:
                 raise OverflowedError
             yield np.zeros((0, 1), np.int64), np.array([after - before], np.int64)
 
-    def _one_side(self, is_old: bool, result: int) -> Iterator[tuple[Words, Words]]:
-        """What a side, whose result has so many rows, has more than the state between."""
+    def _fill(self, had_rows: bool, has_rows: bool, state: Words) -> int:
         a, s = self._arena, self._side
-        marked = s.below, s.root, s.roots, s.marks, s.links, s.heads, s.groups
-        many = int(w.begin(a.a64, a.a32, a.T, a.N, s.L, *marked, is_old, result > 0))
-        if many < 0:
-            return
-        s.list_room(many)
-        more, started = True, False
-        while more:
-            filled, more = self._read(started)
-            started = True
-            if filled < 0:
-                raise OverflowedError
-            if filled:
-                yield self._codes[:, :filled].copy(), self._copies[:filled].copy()
-        w.clean(a.a32, a.T, a.N, s.L, *marked)
-
-    def _read(self, started: bool) -> tuple[int, bool]:
-        a, s = self._arena, self._side
-        filled, more = w.read(
+        filled: int = w.fill(
             a.a64,
             a.a32,
             a.T,
@@ -108,10 +94,12 @@ class Delta:
             s.modes,
             s.choices,
             s.cursor,
-            started,
             self._rows,
             self._columns,
             self._codes,
             self._copies,
+            had_rows,
+            has_rows,
+            state,
         )
-        return int(filled), bool(more)
+        return filled

@@ -9,7 +9,7 @@ in flat arrays that can be written to disk and mapped back copy-on-write.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
 import numpy as np
@@ -30,7 +30,7 @@ from dynq_cli.engine.kernels.intern import (
     intern_rows,
     look_up_rows,
 )
-from dynq_cli.engine.labels import Labels
+from dynq_cli.engine.order_labels import OrderLabels
 from dynq_cli.errors import RejectedError
 from dynq_cli.spec.types import Type
 
@@ -183,76 +183,76 @@ class Dictionary:
 
 
 class Dictionaries:
-    """The dictionaries of a state, one per kind of value: columns that meet in a join share theirs."""
+    """The dictionaries of a state, one per kind of value: columns that meet in a join share theirs.
 
-    def __init__(self) -> None:
+    Of those named in `ordered` the ids are labelled: `label` has to be called before new ids are compared.
+    """
+
+    def __init__(self, ordered: Iterable[str] = ()) -> None:
+        self.labels = OrderLabels(ordered)
         self.strings = Dictionary()
         self.binaries = Dictionary()
         self.decimals = Dictionary()
-        self._labels: dict[str, Labels] = {}
 
     def of(self, kind: Type) -> Dictionary:
         """The dictionary of strings, of binary values, or of decimals that are too wide for an int64."""
-        return self._by_name()[kind.name]
+        return self.by_name()[kind.name]
 
-    def labels(self, kind: Type) -> Int64s:
-        """Labels of the ids of a type, in the order of its values; they hold until values are added.
-
-        The first call labels all values there are, O(N log N), later ones those that came since.
-        """
-        labels = self._labels.setdefault(kind.name, Labels())
-        labels.update(self.of(kind))
-        return labels.labels
+    def labels_of(self, kind: Type) -> Int64s:
+        """Labels of the ids of an ordered type, in the order of its values; they hold until values are added."""
+        return self.label().of(kind.name).labels
 
     def counts(self) -> dict[str, int]:
         """How many values each has: what `since` and `truncate` take."""
-        return {name: len(dictionary) for name, dictionary in self._by_name().items()}
+        return {name: len(dictionary) for name, dictionary in self.by_name().items()}
 
     def since(self, counts: Mapping[str, int]) -> dict[str, tuple[Bytes, Int64s]]:
         """What came after `counts`, for a log; dictionaries without new values are left out."""
         return {
             name: dictionary.since(counts[name])
-            for name, dictionary in self._by_name().items()
+            for name, dictionary in self.by_name().items()
             if len(dictionary) > counts[name]
         }
 
     def extend(self, values: Mapping[str, tuple[Bytes, Int64s]]) -> None:
         """Append what `since` returned."""
         for name, (data, offsets) in values.items():
-            self._by_name()[name].extend(data, offsets)
+            self.by_name()[name].extend(data, offsets)
 
     def truncate(self, counts: Mapping[str, int]) -> None:
         """Forget what came after `counts`."""
-        for name, dictionary in self._by_name().items():
+        for name, dictionary in self.by_name().items():
             dictionary.truncate(counts[name])
-        for name, labels in self._labels.items():
-            labels.truncate(counts[name])
+        self.labels.truncate(counts)
+
+    def label(self) -> OrderLabels:
+        """The labels of all ids there are."""
+        self.labels.update(self.by_name())
+        return self.labels
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
         """The arrays of all, named `string.data` and so on."""
         return {
             f"{name}.{part}": array
-            for name, dictionary in self._by_name().items()
+            for name, dictionary in self.by_name().items()
             for part, array in dictionary.arrays().items()
-        }
+        } | self.labels.arrays()
 
     @classmethod
-    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Dictionaries:
-        made = cls()
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], ordered: Iterable[str] = ()) -> Dictionaries:
+        made = cls(ordered)
+        made.labels.restore(arrays)
         for attribute, name in (("strings", "string"), ("binaries", "binary"), ("decimals", "decimal")):
             parts = {key.removeprefix(f"{name}."): array for key, array in arrays.items() if key.startswith(f"{name}.")}
             setattr(made, attribute, Dictionary.from_arrays(parts))
         return made
 
-    def _by_name(self) -> dict[str, Dictionary]:
+    def by_name(self) -> dict[str, Dictionary]:
         return {"string": self.strings, "binary": self.binaries, "decimal": self.decimals}
 
     def _check(self) -> None:
-        for dictionary in self._by_name().values():
+        for dictionary in self.by_name().values():
             dictionary._check()
-        for name, labels in self._labels.items():
-            if len(labels) == len(self._by_name()[name]):
-                labels._check(self._by_name()[name])
 
 
 _NO_FLAGS: Flags = np.empty(0, np.bool_)

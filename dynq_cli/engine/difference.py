@@ -64,16 +64,22 @@ def differences(old: Engine, new: Engine, query: str, variables: list[str], bloc
         read.mark(sides.dirty)
         for rows in read.combinations(block):
             here, there = copies_of(side.arena, tree, rows), copies_of(*sides.opposite(is_insert, rows))
-            came = np.zeros(len(here), np.int64)
-            if is_set or is_insert:
-                # What is on both sides was seen from the old one.
-                gone = np.where(there == 0, here, 0)
-            else:
-                gone, came = np.maximum(here - there, 0), np.maximum(there - here, 0)
-            for sign, many in ((is_insert, gone), (not is_insert, came)):
+            for sign, many in _signed(here, there, is_insert, is_set):
                 kept = np.flatnonzero(many)
-                if len(kept):
+                if len(kept) == len(many):
+                    yield Changed(sign, codes_of(side.arena, tree, rows, variables), many)
+                elif len(kept):
                     yield Changed(sign, codes_of(side.arena, tree, rows[:, kept], variables), many[kept])
+
+
+def _signed(here: Words, there: Words, is_insert: bool, is_set: bool) -> list[tuple[bool, Words]]:
+    """How many copies came, or went, of combinations that are on one side so often and on the other so often."""
+    if not there.any():
+        return [(is_insert, here)]
+    if is_set or is_insert:
+        # What is on both sides was seen from the old one.
+        return [(is_insert, np.where(there == 0, here, 0))]
+    return [(is_insert, np.maximum(here - there, 0)), (not is_insert, np.maximum(there - here, 0))]
 
 
 def _nullary(before: int, after: int, is_set: bool) -> Iterator[Changed]:

@@ -26,29 +26,23 @@ from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.changes import BatchError, Changes, Codes
 from dynq_cli.engine.check import check_engine
 from dynq_cli.engine.check_derived import check_derived
-from dynq_cli.engine.delta import Delta
-from dynq_cli.engine.feeding import DerivedError, Rows, Sink, changes_of, outflows
-from dynq_cli.engine.grouped import Grouped
+from dynq_cli.engine.counted_trees import CountedTrees
+from dynq_cli.engine.deriving import Deriving
+from dynq_cli.engine.feeding import DerivedError
 from dynq_cli.engine.kernels import base, update
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels.commit import release, run_commits
+from dynq_cli.engine.kernels.commit import release, run_commits, update_tree
 from dynq_cli.engine.kernels.groups import start_row
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.kernels.table import find_or_insert
 from dynq_cli.engine.layout import BaseLayout, Layout, TreeLayout
-from dynq_cli.engine.lossless import CodeError
 from dynq_cli.engine.meaning import Meaning
 from dynq_cli.engine.reading import BLOCK, OverflowedError, Reading, record_of
 from dynq_cli.plan.program import Derived
-from dynq_cli.query.scalar import ScalarError
 
 __all__ = ["BLOCK", "BatchError", "Changes", "DerivedError", "Engine", "OverflowedError"]
 
 CHUNK = 8192
-# Rows that a derived relation may have if the query does not say: as many, or so many times the rows of the base.
-LEAST_BUDGET, BUDGET_PER_ROW = 1_000_000, 20
-# How many times its budget may change in one commit: what feeds bring and take again is seen in between.
-MOST_ON_THE_WAY = 4
 # Room for a commit's rows of one relation that is kept for the next commit: at most 36 MB.
 MOST_KEPT = 1 << 20
 
@@ -64,6 +58,24 @@ class _Resolved:
     old: Codes
     new: Codes
     n: int
+
+
+@dataclass(frozen=True)
+class _Leaves:
+    """The leaves of a tree on one relation, and the tables that they reach, each with how many reach it."""
+
+    nodes: Codes
+    reached: list[tuple[int, int]]
+
+
+def _leaves_of(layout: Layout, tree: str) -> dict[str, _Leaves]:
+    found = {}
+    for relation, base_ in layout.bases.items():
+        nodes = [leaf.node for leaf in base_.leaves if leaf.query == tree]
+        if nodes:
+            reached = Counter(table for node in nodes for table in layout.leaf_paths[node])
+            found[relation] = _Leaves(np.array(nodes, np.int64), list(reached.items()))
+    return found
 
 
 class _Work:
@@ -97,19 +109,14 @@ class Engine:
             name: Counter(table for leaf in b.leaves for table in layout.leaf_paths[leaf.node])
             for name, b in layout.bases.items()
         }
-        self._written = [b.table for name, b in layout.bases.items() if name not in layout.derived]
         self.arena = arena or Arena(layout.tables.copy(), layout.nodes.copy())
-        self._groups = {n: Grouped(self.arena, g, meaning.labels) for n, g in layout.groups.items()}
-        self._sinks: dict[str, Sink] = {name: self._rows(derived) for name, derived in layout.derived.items()}
-        self._sinks |= self._groups
-        self._outflows = outflows(layout, self._sinks, meaning)
+        self.ordered = CountedTrees(layout, self.arena)
+        self._deriving = Deriving(layout, self.arena, meaning)
         # Relations whose changes go on to others: each commit has to be seen by itself.
-        self._feeding = {n for n, b in layout.bases.items() if any(leaf.query in self._outflows for leaf in b.leaves)}
-        self._leaves = {
-            name: [(n, leaf.node) for n, b in layout.bases.items() for leaf in b.leaves if leaf.query == name]
-            for name in layout.trees
+        self._feeding = {
+            n for n, b in layout.bases.items() if any(leaf.query in self._deriving.feeding for leaf in b.leaves)
         }
-        self._deltas = {n: Delta(self.arena, layout.trees[n], o.variables) for n, o in self._outflows.items()}
+        self._leaves = {name: _leaves_of(layout, name) for name in layout.trees}
         self._reading = Reading(layout, self.arena)
         if arena is not None:
             return
@@ -117,14 +124,9 @@ class Engine:
             self.arena.reserve(table, 1)
         for tree in layout.trees.values():
             self._start_root(tree)
-        for groups in self._groups.values():
+        for groups in self._deriving.groups.values():
             groups.start()
         self._go_through({})
-
-    def _rows(self, derived: Derived) -> Rows:
-        name, columns = derived.relation.name, len(derived.relation.columns)
-        needs_values = bool(self.layout.bases[name].computed or self.layout.bases[name].filters)
-        return Rows(name, columns, lambda: MOST_ON_THE_WAY * self._budget(derived), needs_values)
 
     def _reached(self, base_: BaseLayout) -> tuple[Codes, Codes]:
         """The leaves on a relation, and first and last node of the trees they are in."""
@@ -164,61 +166,109 @@ class Engine:
                 self._derive(step, resolved)
             else:
                 self._update_tree(step.name, resolved)
+        for r in resolved.values():
+            self._release(r.base, r.touched, r.old, r.new, r.n)
+
+    def _propagate(self, first: int, stop: int) -> None:
         a = self.arena
-        for name, r in resolved.items():
-            leaves, _ = self._of_relation[name]
-            release(a.a64, a.a32, a.T, a.N, self.lists, r.base.table, leaves, r.touched, r.old, r.new, r.n)
+        while True:
+            done = update.propagate(
+                a.a64,
+                a.a32,
+                a.T,
+                a.N,
+                self.lists,
+                first,
+                stop,
+                self._before,
+                self._after,
+                self.ordered.trees,
+            )
+            if done == f.OK:
+                return
+            if done == f.OVERFLOW:
+                raise OverflowedError
+            self.ordered.make_room()
+
+    def _release(self, layout: BaseLayout, touched: NDArray[np.int32], old: Codes, new: Codes, n: int) -> None:
+        """What a batch took away leaves the trees and the base table."""
+        a = self.arena
+        leaves, _ = self._of_relation[layout.relation.name]
+        release(a.a64, a.a32, a.T, a.N, self.lists, layout.table, leaves, touched, old, new, n)
 
     def _update_tree(self, name: str, resolved: Mapping[str, _Resolved]) -> None:
         """A tree takes over what happened below it, and passes on what that does to its result."""
-        leaves = [(node, resolved[relation]) for relation, node in self._leaves[name] if relation in resolved]
-        if not leaves:
+        below = [relation for relation in self._leaves[name] if relation in resolved]
+        if not below:
             return
-        a, tree, outflow = self.arena, self.layout.trees[name], self._outflows.get(name)
-        before = self.count(name)[0] if outflow else 0
-        for node, r in leaves:
-            self._update_leaf(node, r)
-        done = update.propagate(a.a64, a.a32, a.T, a.N, self.lists, tree.first, tree.stop, self._before, self._after)
-        if done != f.OK:
+        feeds = name in self._deriving.feeding
+        before = self.count(name)[0] if feeds else 0
+        if len(below) == 1 and resolved[below[0]].n <= CHUNK:
+            self._update_few(name, below[0], resolved[below[0]])
+        else:
+            for relation in below:
+                for node in self._leaves[name][relation].nodes:
+                    self._update_leaf(int(node), resolved[relation])
+            tree = self.layout.trees[name]
+            self._propagate(tree.first, tree.stop)
+        if feeds:
+            self._deriving.pass_on(name, before, self.count(name)[0])
+
+    def _update_few(self, name: str, relation: str, r: _Resolved) -> None:
+        """All leaves of a tree on one relation, and the tree, in one call."""
+        a, tree, leaves = self.arena, self.layout.trees[name], self._leaves[name][relation]
+        for table, times in leaves.reached:
+            a.reserve(table, r.n * times)
+        self.ordered.reserve(relation, r.n)
+        done = update_tree(
+            a.a64,
+            a.a32,
+            a.T,
+            a.N,
+            self.lists,
+            r.base.table,
+            leaves.nodes,
+            tree.first,
+            tree.stop,
+            r.touched,
+            r.first,
+            r.old,
+            r.new,
+            r.n,
+            r.changes.computed,
+            r.changes.passes,
+            self._key,
+            self._before,
+            self._after,
+            self._ahead,
+            self.ordered.trees,
+        )
+        if done == f.OVERFLOW:
             raise OverflowedError
-        if outflow:
-            for codes, copies in self._deltas[name].blocks(before, self.count(name)[0]):
-                outflow.pass_on(codes, copies)
+        if done == f.NO_ROOM:
+            self.ordered.make_room()
+            self._propagate(tree.first, tree.stop)
 
     def _derive(self, derived: Derived, resolved: dict[str, _Resolved]) -> None:
         """A derived relation changes as the trees before it said."""
-        name = derived.relation.name
-        layout = self.layout.bases[name]
-        rows, copies = self._sinks[name].finish()
-        if not len(copies):
+        changes = self._deriving.changes(derived)
+        if changes is None:
             return
+        self._label()
         try:
-            changes = changes_of(derived, layout, rows, copies, self._meaning)
-            resolved[name] = self._resolve(layout, changes, self._room(len(resolved), changes))
-        except (ScalarError, CodeError) as error:
-            raise DerivedError(f"{name}: {error}") from None
+            r = self._resolve(self.layout.bases[derived.name], changes, self._room(len(resolved), changes))
         except BatchError as error:
             assert error.reason == f.TOO_MANY, f"{error}: a derived relation lost a row that it does not have"
-            raise DerivedError(f"{name}: a row would have more than 2^63 - 1 copies") from None
-        self._check_budget(derived, resolved[name])
+            raise DerivedError.too_many_copies(derived.name) from None
+        resolved[derived.name] = r
+        came, went = (int(np.count_nonzero(many[: r.n] == 0)) for many in (r.old, r.new))
+        self._deriving.check_budget(derived, came, went)
 
-    def _check_budget(self, derived: Derived, r: _Resolved) -> None:
-        """Nothing is refused that became no larger, and rows that went do not count."""
-        rows, limit = int(self.arena.T[r.base.table, f.T_LIVE]), self._budget(derived)
-        if rows <= limit:
-            return
-        came, went = int((r.old[: r.n] == 0).sum()), int((r.new[: r.n] == 0).sum())
-        if came > went and rows - went > limit:
-            raise DerivedError(
-                f"{derived.relation.name}: it would have {rows - went} rows, and may have {limit}\n"
-                "  hint: `max_view_rows` of the query says how many it may have"
-            )
-
-    def _budget(self, derived: Derived) -> int:
-        """How many rows a derived relation may have."""
-        if derived.budget is not None:
-            return derived.budget
-        return max(LEAST_BUDGET, BUDGET_PER_ROW * int(self.arena.T[self._written, f.T_LIVE].sum()))
+    def _label(self) -> None:
+        """Let the trees know the order of ids that expressions over derived relations may have added."""
+        if self.layout.labelled:
+            labels = self._meaning.order_labels()
+            self.ordered.label(labels.array, labels.starts)
 
     def apply_commits(self, relation: str, changes: Changes, ends: Codes) -> None:
         """Commits of one relation, in order: the k-th ends before change `ends[k]`.
@@ -242,10 +292,19 @@ class Engine:
             done += many
 
     def _run_commits(self, layout: BaseLayout, changes: Changes, start: int, ends: Codes) -> None:
+        done = 0
+        while done < len(ends):
+            done += self._run_some(layout, changes, start, ends[done:], done)
+            start = int(ends[done - 1])
+
+    def _run_some(self, layout: BaseLayout, changes: Changes, start: int, ends: Codes, before: int) -> int:
+        """The first of some commits, all of them unless counted trees need room on the way; how many. Raises BatchError
+        with the number that hold, those before counted."""
         a, w, many = self.arena, self._work[0], int(ends[-1]) - start
         a.reserve(layout.table, many)
         for table, leaves_above in self._paths[layout.relation.name].items():
             a.reserve(table, many * leaves_above)
+        self.ordered.reserve(layout.relation.name, many)
         leaves, trees = self._of_relation[layout.relation.name]
         reason, at, applied, skipped = run_commits(
             a.a64,
@@ -274,12 +333,20 @@ class Engine:
             self._after,
             self._ahead,
             changes.may_miss,
+            self.ordered.trees,
         )
         self.skipped += int(skipped)
         if reason == f.OVERFLOW:
             raise OverflowedError
+        if reason == f.NO_ROOM:
+            self.ordered.make_room()
+            for k in range(0, len(trees), 2):
+                self._propagate(int(trees[k]), int(trees[k + 1]))
+            self._release(layout, w.touched, w.old, w.new, int(at))
+            return int(applied) + 1
         if reason != f.OK:
-            raise BatchError(layout.relation.name, reason, int(at), int(applied))
+            raise BatchError(layout.relation.name, reason, int(at), before + int(applied))
+        return len(ends)
 
     def _room(self, place: int, changes: Changes) -> _Work:
         """Where the changes of a commit's relation number `place` are resolved."""
@@ -369,6 +436,7 @@ class Engine:
             stop = min(start + CHUNK, r.n)
             for table in self.layout.leaf_paths[node]:
                 a.reserve(table, stop - start)
+            self.ordered.reserve(r.base.relation.name, stop - start)
             done = update.update_leaf(
                 a.a64,
                 a.a32,
@@ -389,6 +457,7 @@ class Engine:
                 self._before,
                 self._after,
                 self._ahead,
+                self.ordered.trees,
             )
             if done != f.OK:
                 raise OverflowedError
@@ -410,7 +479,7 @@ class Engine:
 
     def _check(self) -> None:
         """Assert every invariant. O(data)."""
-        check_engine(self.layout, self.arena)
+        check_engine(self.layout, self.arena, self.ordered)
         check_derived(self.layout, self.arena, self._reading, self._meaning)
-        for groups in self._groups.values():
+        for groups in self._deriving.groups.values():
             groups._check()

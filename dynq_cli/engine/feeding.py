@@ -22,10 +22,25 @@ from dynq_cli.plan.program import Derived, Feed
 
 # Rows that are kept as they come before they are added up.
 FEW = 1 << 20
+MOST_ON_THE_WAY = 4
 
 
 class DerivedError(Exception):
-    """A derived relation that cannot be what it has to be; the message says which, and why."""
+    """What a step makes cannot be kept; `reason` goes on from the name of the step, `hint` says what helps."""
+
+    def __init__(self, step: str, reason: str, hint: str = "") -> None:
+        super().__init__(f"{step} {reason}")
+        self.step = step
+        self.reason = reason
+        self.hint = hint
+
+    @staticmethod
+    def too_many_copies(step: str) -> DerivedError:
+        return DerivedError(step, "would have a row with more than 2^63 - 1 copies", "use `semantics: set`")
+
+    @staticmethod
+    def too_large(step: str, rows: int, limit: int) -> DerivedError:
+        return DerivedError(step, f"would take {rows} rows and may have {limit}", "raise the query's `max_view_rows`")
 
 
 class Sink(Protocol):
@@ -41,14 +56,14 @@ class Sink(Protocol):
 class Rows:
     """The relation is the multiset of what comes in.
 
-    At most `most` rows may change in a commit. What is done to a row is added up where that matters: where there is
-    much of it, or if expressions will be evaluated for it.
+    A commit may change some times its budget of rows, since feeds take away what others bring. What is done to a row
+    is added up where that matters: where there is much of it, or if expressions will be evaluated for it.
     """
 
-    def __init__(self, name: str, columns: int, most: Callable[[], int] | None = None, adds_up: bool = True) -> None:
+    def __init__(self, name: str, columns: int, budget: Callable[[], int], adds_up: bool = True) -> None:
         self._name = name
         self._columns = columns
-        self._most = most
+        self._budget = budget
         self._adds_up = adds_up
         self._begin()
 
@@ -65,11 +80,8 @@ class Rows:
             rows, delta = consolidated(*self._all())
             self._codes, self._copies, self._many = [rows], [delta], len(delta)
             self._few = max(FEW, len(delta))
-            if self._most is not None and len(delta) > self._most():
-                raise DerivedError(
-                    f"{self._name}: one commit would change {len(delta)} rows of it, or more\n"
-                    "  hint: `max_view_rows` of the query says how many it may have"
-                )
+            if len(delta) > MOST_ON_THE_WAY * self._budget():
+                raise DerivedError.too_large(self._name, len(delta), self._budget())
 
     def finish(self) -> tuple[Codes, Codes]:
         rows, copies = self._all()

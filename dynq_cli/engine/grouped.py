@@ -22,7 +22,6 @@ from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.check import record, rows_of
 from dynq_cli.engine.codes import Codes
 from dynq_cli.engine.counted_tree import CountedTree, Sizes, reserve
-from dynq_cli.engine.feeding import DerivedError
 from dynq_cli.engine.group_layout import NONE, GroupLayout, Values, group_layout
 from dynq_cli.engine.kernels import aggregate_rows, aggregates
 from dynq_cli.engine.kernels import fields as f
@@ -41,7 +40,7 @@ _NO_LABELS = np.zeros(1, np.int64)
 LabelsOf = Callable[[Type], Words]
 
 
-class AggregateOverflowedError(DerivedError):
+class AggregateOverflowedError(Exception):
     """A sum that 38 digits do not hold, or a count that 63 bits do not."""
 
     def __init__(self, aggregate: str) -> None:

@@ -5,11 +5,14 @@
 Records and slots are packed one after the other, each table with a quarter of free room: row ids stay, only
 the places of tables move. What `restore` is given it keeps and writes to, so arrays may be mapped from a file,
 copy-on-write.
+
+Beside them stands where the rows of each relation are, in words that need no layout (`base_rows_in`): whoever lays out
+views in another way builds them anew from those.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,14 +28,19 @@ from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.live import Live
 from dynq_cli.engine.meaning import Meaning
 from dynq_cli.engine.memory import Memory
+from dynq_cli.engine.net import Net
 
 Arrays = Mapping[str, NDArray[Any]]
 
-_TABLES, _TOP, _MEMORY, _VALUES = "tables", "top", "memory", "values."
+_TABLES, _TOP, _MEMORY, _BASES, _VALUES = "tables", "top", "memory", "bases", "values."
+# Per relation: where its first record stands, words of a record, records, codes of a row, where its copies stand.
+_ROWS, _STRIDE, _USED, _CODES, _COPIES = range(5)
 # What the layout decides about a table; the rest of its row is data.
 _FIXED = (f.T_ARITY, f.T_HASHED, f.T_KEYED, f.T_STRIDE, f.T_MULT, f.T_REFS, f.T_MARK)
 # Beyond what tables have of their own: so that a small table can grow without moving the whole arena.
 _SPARE_WORDS = 8192
+# Free blocks of each size that counted trees have at least: enough for a small commit.
+_LEAST_BLOCKS = 32
 
 
 class Part(NamedTuple):
@@ -48,7 +56,7 @@ def parts_of(live: Live) -> dict[str, Part]:
     arena = live.engine.arena
     tables = _packed(arena)
     top = _top(tables)
-    kept = {_TABLES: tables, _TOP: np.array([top], np.int64)}
+    kept = {_TABLES: tables, _TOP: np.array([top], np.int64), _BASES: _bases(live, tables)}
     kept |= {_VALUES + name: array for name, array in live.dictionaries.arrays().items()}
     parts = {name: Part(array.dtype, array.shape, _copying(array)) for name, array in kept.items()}
     words = top + top // 16 + _SPARE_WORDS
@@ -85,11 +93,43 @@ def restore(live: Live, arrays: Arrays) -> RestoredEngine:
         raise ValueError("the tables are those of another layout")
     arena = Arena(tables, layout.nodes.copy(), Memory.over(arrays[_MEMORY]))
     arena.top = int(arrays[_TOP][0])
-    values = {name.removeprefix(_VALUES): a for name, a in arrays.items() if name.startswith(_VALUES)}
     engine = RestoredEngine(layout, live.meaning, arena)
     live.engine = engine
-    live.dictionaries = Dictionaries.from_arrays(values)
+    live.dictionaries = dictionaries_in(arrays, layout.ordered_dictionaries)
+    live.label()
     return engine
+
+
+def dictionaries_in(arrays: Arrays, ordered: Iterable[str]) -> Dictionaries:
+    """The dictionaries that the arrays hold, with labels for those whose ids are kept in order. O(1)."""
+    values = {name.removeprefix(_VALUES): a for name, a in arrays.items() if name.startswith(_VALUES)}
+    return Dictionaries.from_arrays(values, ordered)
+
+
+def base_rows_in(arrays: Arrays, relation: int, block: int) -> Iterator[Net]:
+    """The rows of the spec's relation of that number, as codes with the key first, whatever the layout of views.
+
+    At most `block` rows at a time.
+    """
+    facts = arrays[_BASES][relation]
+    first, stride, used = int(facts[_ROWS]), int(facts[_STRIDE]), int(facts[_USED])
+    for start in range(0, used, block):
+        stop = min(start + block, used)
+        records = arrays[_MEMORY][first + start * stride : first + stop * stride].reshape(-1, stride)
+        copies = records[:, facts[_COPIES]]
+        here = np.flatnonzero(copies)  # a row that was freed has no copies
+        if len(here):
+            yield Net(np.ascontiguousarray(records[here, : facts[_CODES]]), copies[here])
+
+
+def _bases(live: Live, tables: Words) -> Words:
+    bases = [live.layout.bases[relation.name] for relation in live.spec.relations]
+    made = np.zeros((len(bases), 5), np.int64)
+    for row, base in zip(made, bases, strict=True):
+        table = tables[base.table]
+        row[[_ROWS, _STRIDE, _USED, _COPIES]] = table[[f.T_ROWS, f.T_STRIDE, f.T_USED, f.T_MULT]]
+        row[_CODES] = len(base.order)
+    return made
 
 
 def _copying(array: NDArray[Any]) -> Callable[[NDArray[Any]], None]:
@@ -104,19 +144,23 @@ def _packed(arena: Arena) -> Words:
     tables = arena.T.copy()
     place = 0
     for row in tables:
-        live = int(row[f.T_LIVE])
-        rows = live + live // 4 + LEAST_ROWS
+        live, has_slots = int(row[f.T_LIVE]), row[f.T_MASK] >= 0
+        rows = live + live // 4 + (LEAST_ROWS if has_slots else _LEAST_BLOCKS)
         row[f.T_CAPACITY] = capacity = max(int(row[f.T_USED]), rows)
-        if row[f.T_MASK] >= 0 and 3 * rows > 2 * (int(row[f.T_MASK]) + 1):
+        if has_slots and 3 * rows > 2 * (int(row[f.T_MASK]) + 1):
             row[f.T_MASK] = (1 << (3 * rows // 2).bit_length()) - 1
         row[f.T_ROWS] = place
-        row[f.T_SLOTS] = place = _aligned(place + capacity * int(row[f.T_STRIDE]))
-        place = _aligned(place + int(row[f.T_MASK]) + 1)
+        place = _aligned(place + capacity * int(row[f.T_STRIDE]))
+        if has_slots:
+            row[f.T_SLOTS] = place
+            place = _aligned(place + int(row[f.T_MASK]) + 1)
     return tables
 
 
 def _top(tables: Words) -> int:
-    return max((_aligned(int(row[f.T_SLOTS] + row[f.T_MASK]) + 1) for row in tables), default=0)
+    """Where the last of packed tables ends."""
+    ends = [(row[f.T_ROWS] + row[f.T_CAPACITY] * row[f.T_STRIDE], row[f.T_SLOTS] + row[f.T_MASK] + 1) for row in tables]
+    return max((_aligned(int(max(both))) for both in ends), default=0)
 
 
 def _pack(arena: Arena, tables: Words, memory: NDArray[Any]) -> None:
@@ -124,6 +168,8 @@ def _pack(arena: Arena, tables: Words, memory: NDArray[Any]) -> None:
         used = int(old[f.T_USED] * old[f.T_STRIDE])
         memory[new[f.T_ROWS] : new[f.T_ROWS] + used] = arena.a64[old[f.T_ROWS] : old[f.T_ROWS] + used]
         had, has = int(old[f.T_MASK]) + 1, int(new[f.T_MASK]) + 1
+        if not has:
+            continue
         slots = arena.a64[old[f.T_SLOTS] : old[f.T_SLOTS] + had]
         if had < has:
             both = np.concatenate([slots, np.zeros(has, np.int64)])

@@ -52,6 +52,15 @@ class Labels:
         return self._order.labels[: len(self)]
 
     @property
+    def memory(self) -> Int64s:
+        """The array of all labels with the room behind them."""
+        return self._order.labels
+
+    def move_to(self, memory: Int64s) -> None:
+        """Keep the labels in a copy of `memory` from now on."""
+        self._order = self._order._replace(labels=memory)
+
+    @property
     def relabelled(self) -> int:
         """How many times the label of an id was changed, since the beginning."""
         return int(self._order.numbers[RELABELLED])

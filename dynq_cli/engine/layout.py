@@ -8,6 +8,10 @@ shares with its parent. Nodes stand children before parents, tree after tree.
 A derived relation has a base table like any other. A tree that feeds one keeps beside each output row what the row
 was before a commit (`kernels.changed`). One with a row per group has the tables of `group_layout` beside it.
 
+Where a plan has an order, the levels of the enumeration stand in it, and the groups of each level that adds variables
+are counted trees over these variables: `ordered` describes them, as `kernels.counted_blocks` wants it. All share the
+same pools of blocks, the last tables.
+
 The layout is a function of the steps alone.
 """
 
@@ -20,14 +24,21 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from dynq_cli.engine.codes import needs_labels
+from dynq_cli.engine.counted_tree import OrderKey, Sizes, description, pools
 from dynq_cli.engine.group_layout import GroupLayout, group_layout
 from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.kernels.counted_blocks import C_ORDER, C_POOLS, COUNT, LANES, O_FIELDS, O_LABELS, UNIT
 from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.program import Derived, Step
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.normal_form import Atom, Part, Scalar
 from dynq_cli.query.scalar import quote
 from dynq_cli.spec.model import Relation
+
+# Positions are counted in the first column of the payload alone.
+_WIDTH = 2
+BLOCKS = Sizes()
 
 
 class Computed(NamedTuple):
@@ -80,6 +91,15 @@ class TreeLayout:
     places: dict[str, Place]
 
 
+@dataclass(frozen=True)
+class Labelled:
+    """A key of an ordered tree that is an id: where in `ordered` the start of its labels stands, and whose id."""
+
+    tree: int
+    place: int
+    dictionary: str
+
+
 @dataclass
 class Layout:
     """`bases` and `trees` are all there are, inner ones too, each after those it is made from; so are `steps`."""
@@ -91,6 +111,8 @@ class Layout:
     trees: dict[str, TreeLayout]
     variables: list[tuple[str, ...]]
     leaf_paths: dict[int, tuple[int, ...]]
+    ordered: NDArray[np.int64]
+    labelled: tuple[Labelled, ...]
     steps: tuple[Step, ...]
     groups: dict[str, GroupLayout]
 
@@ -107,6 +129,25 @@ class Layout:
     def widest(self) -> int:
         """The longest key there is."""
         return max([len(b.order) for b in self.bases.values()] + [len(v) for v in self.variables] + [1])
+
+    @property
+    def first_pool(self) -> int:
+        """The first of the tables that hold the blocks of counted trees; there are none without an order."""
+        return int(self.ordered[0, C_POOLS])
+
+    @property
+    def ordered_dictionaries(self) -> frozenset[str]:
+        """The dictionaries whose ids are keys of counted trees."""
+        of_groups = (v.labels.name for g in self.groups.values() for v in g.values if v.labels and v.tree >= 0)
+        return frozenset(key.dictionary for key in self.labelled).union(of_groups)
+
+    def ordered_above(self, leaf: int) -> int:
+        """How many nodes from a leaf to its root have ordered groups."""
+        many, node = 0, leaf
+        while node >= 0:
+            many += int(self.nodes[node, f.N_TREE] >= 0)
+            node = int(self.nodes[node, f.N_PARENT])
+        return many
 
     def position(self, node: int, variable: str) -> int:
         """Where a variable of a node stands in the codes of its table."""
@@ -149,6 +190,8 @@ class _Builder:
         self.bases: dict[str, BaseLayout] = {}
         self.variables: list[tuple[str, ...]] = []
         self.leaf_tables: dict[int, int] = {}
+        self.ordered: list[list[int]] = []
+        self.labelled: list[Labelled] = []
 
     def build(self) -> Layout:
         for relation in self.relations:
@@ -163,6 +206,7 @@ class _Builder:
             row[f.T_STRIDE] = fields.close()
         self._place_narrow()
         groups = self._groups()
+        ordered = self._ordered_trees()
         return Layout(
             np.array(self.tables, np.int64).reshape(-1, f.T_FIELDS),
             np.array(self.nodes, np.int64).reshape(-1, f.N_FIELDS),
@@ -171,6 +215,8 @@ class _Builder:
             trees,
             self.variables,
             {leaf.node: self._path(leaf.node) for base in self.bases.values() for leaf in base.leaves},
+            ordered,
+            tuple(self.labelled),
             self.steps,
             groups,
         )
@@ -191,6 +237,17 @@ class _Builder:
         self.tables[table][f.T_MULT] = self.fields[table].wide()
         self.tables[table][f.T_KEYED] = int(bool(relation.key))
         self.bases[relation.name] = BaseLayout(relation, table, order)
+
+    def _ordered_trees(self) -> NDArray[np.int64]:
+        """The descriptions of all counted trees, whose blocks lie in tables behind all others."""
+        if not self.ordered:
+            return np.zeros((0, C_ORDER), np.int64)
+        first, longest = len(self.tables), max(map(len, self.ordered))
+        self.tables += pools(BLOCKS, _WIDTH)
+        for row in self.ordered:
+            row[C_POOLS] = first
+            row += [-1] * (longest - len(row))
+        return np.array(self.ordered, np.int64)
 
     def _table(self, arity: int, hashed: int) -> int:
         row = [-1] * f.T_FIELDS
@@ -248,6 +305,8 @@ class _Builder:
             self._narrow(table, self.tables[table], f.T_REFS)
         for child, below_it in zip(children, node.children, strict=True):
             self._edge(number, node, child, below_it)
+            if plan.order and below_it.output:
+                self._in_order(plan, node, child)
         return number
 
     def _leaf(self, query: str, atom: Atom, number: int, variables: tuple[str, ...]) -> None:
@@ -311,8 +370,31 @@ class _Builder:
     def _remember(self, node: int) -> None:
         """Room in each row for what it was before a commit."""
         row = self.nodes[node]
+        assert row[f.N_TREE] < 0, "what feeds relations has no order"
         row[f.N_OLD] = self.fields[row[f.N_TABLE]].wide(2)
         self._narrow(row[f.N_TABLE], row, f.N_CHANGED)
+
+    def _in_order(self, plan: Plan, above: Node, child: int) -> None:
+        """Keep the groups of a child in the order of the variables it adds; one that adds none has a row at most."""
+        row, added = self.nodes[child], set(self.variables[child]) - above.vars
+        keys: list[OrderKey] = []
+        for o in plan.order:
+            if o.variable in added:
+                kind = plan.query.variable(o.variable).type
+                if needs_labels(kind):
+                    place = C_ORDER + len(keys) * O_FIELDS + O_LABELS
+                    self.labelled.append(Labelled(len(self.ordered), place, kind.name))
+                # NULL is the smallest value, whichever way the order goes.
+                keys.append(OrderKey(self._position(child, o.variable), o.descending, not o.descending))
+        if not keys:
+            return
+        table, payload = row[f.N_TABLE], UNIT if row[f.N_CLAMP] else LANES if row[f.N_DEGREE] else COUNT
+        if payload == COUNT:
+            # The multiplicities of a batch are known before the first of its rows comes into a tree.
+            row[f.N_VALUE] = self.fields[table].wide()
+        row[f.N_TREE] = len(self.ordered)
+        self._narrow(row[f.N_GROUP], row, f.N_ROOT)
+        self.ordered.append(description(table, payload, row[f.N_VALUE], _WIDTH, -1, keys))
 
     def _position(self, node: int, variable: str) -> int:
         """Where a variable stands in the codes of the node's table."""
@@ -322,10 +404,10 @@ class _Builder:
         return at
 
     def _levels(self, plan: Plan, root: int) -> tuple[tuple[int, ...], tuple[bool, ...], dict[str, Place]]:
-        """The output set below the root in preorder, and where each head variable is read first.
+        """The output set below the root, parents first, and where each head variable is read first.
 
-        Of siblings those without new variables come first: their one row need not be found again for every
-        row of the others.
+        In preorder, and of siblings those without new variables first: their one row need not be found again for
+        every row of the others. With an order, the levels stand where their last variable stands in it.
         """
         levels: list[int] = []
         todo = [root]
@@ -338,6 +420,10 @@ class _Builder:
             siblings = [c for c in children if self.nodes[c][f.N_OUTPUT]]
             siblings.sort(key=lambda c, n=n: not set(self.variables[c]) <= set(self.variables[n]))  # type: ignore[misc]
             todo += reversed(siblings)
+        if plan.order:
+            rank = {o.variable: i for i, o in enumerate(plan.order)}
+            # The sort is stable, and a parent has no later variable than its child.
+            levels.sort(key=lambda n: max((rank[v] for v in self.variables[n]), default=-1))
         places: dict[str, Place] = {}
         for i, n in enumerate(levels):
             for v in self.variables[n]:

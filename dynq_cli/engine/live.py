@@ -17,16 +17,16 @@ import numpy as np
 import pyarrow as pa
 
 from dynq_cli.engine.arrow_changes import changes_of
-from dynq_cli.engine.codes import Codes, arrow_type, decode, encode
+from dynq_cli.engine.codes import UNKNOWN, Codes, arrow_type, decode, encode, floor, needs_labels
 from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.engine import BLOCK, BatchError, Changes, DerivedError, Engine, OverflowedError
+from dynq_cli.engine.in_order import Bound
 from dynq_cli.engine.ingest import RowError
 from dynq_cli.engine.layout import BaseLayout, Layout, layout_of
 from dynq_cli.engine.lossless import CodeError, lossless
 from dynq_cli.engine.meaning import Meaning
 from dynq_cli.engine.pairs import joined, split
 from dynq_cli.engine.refused import why
-from dynq_cli.engine.supported import refusal_of
 from dynq_cli.errors import DynqError, RejectedError, UsageError
 from dynq_cli.plan.lower import program_of
 from dynq_cli.plan.plan import AnyPlan
@@ -36,6 +36,8 @@ from dynq_cli.query.scalar import ScalarError, evaluate
 from dynq_cli.spec.model import Spec
 from dynq_cli.spec.types import INT64
 
+_LARGEST = 2**63 - 1
+
 
 class Live:
     def __init__(self, spec: Spec, plans: Mapping[str, AnyPlan | Program]) -> None:
@@ -43,7 +45,7 @@ class Live:
         self.queries = {name: _program(name, plan, spec) for name, plan in plans.items()}
         steps = [step for program in self.queries.values() for step in program.steps]
         self.layout: Layout = layout_of(spec.relations, steps)
-        self.dictionaries = Dictionaries()
+        self.dictionaries = Dictionaries(self.layout.ordered_dictionaries)
         self.meaning = Meaning(lambda: self.dictionaries)
         self.engine = Engine(self.layout, self.meaning)
         self._unusable = ""
@@ -104,6 +106,7 @@ class Live:
     def attempt(self, batch: Mapping[str, Changes], ends: Codes | None = None) -> None:
         """As `take`, but raises the engine's BatchError where a change is refused."""
         self._usable()
+        self.label()
         try:
             if ends is None:
                 self.engine.apply(batch)
@@ -111,11 +114,24 @@ class Live:
                 ((relation, changes),) = batch.items()
                 self.engine.apply_commits(relation, changes, ends)
         except OverflowedError:
-            self._unusable = "a count passed 127 bits; start again from the data"
+            self._unusable = "a result would have more than 2^127 - 1 rows\n  hint: use `semantics: set`"
             raise RejectedError(self._unusable) from None
         except DerivedError as error:
-            self._unusable = str(error)
+            self._unusable = self._outgrown(error)
             raise RejectedError(self._unusable) from None
+
+    def label(self) -> None:
+        """Let the engine know the order of all ids. O(1) where there are no new ones."""
+        if self.layout.labelled:
+            labels = self.dictionaries.label()
+            self.engine.ordered.label(labels.array, labels.starts)
+
+    def _outgrown(self, error: DerivedError) -> str:
+        """Why a step of a query cannot be kept, in words that name the query."""
+        for query, program in self.queries.items():
+            if error.step in {step.name for step in program.steps}:
+                return f"query {query}: its view {error}" + (f"\n  hint: {error.hint}" if error.hint else "")
+        raise AssertionError(error.step)
 
     @property
     def is_usable(self) -> bool:
@@ -218,9 +234,7 @@ class Live:
     def codes_of(self, query: str, row: Mapping[str, Any]) -> dict[str, int] | None:
         """The codes, by head variable, of a row given by its output columns; None if no result can have it."""
         q = self.form_of(query)
-        unknown = [name for name in row if name not in {c.name for c in q.columns}]
-        missing = [c.name for c in q.columns if c.name not in row]
-        if unknown or missing:
+        if len(self._named(q, query, row)) < len(q.columns):
             named = ", ".join(c.name for c in q.columns) or "none"
             raise UsageError(f"a row of {query} has the columns {named}, not {', '.join(row) or 'none'}")
         codes: dict[str, int] = {}
@@ -234,9 +248,55 @@ class Live:
                     return None
         return codes
 
+    def bounds_of(self, query: str, row: Mapping[str, Any]) -> list[Bound]:
+        """The values of the first variables of a query's order, given by output columns; of all if the row is whole.
+
+        UsageError if the columns are others; RejectedError if no row could have the values.
+        """
+        q, order = self.form_of(query), self.layout.trees[query].plan.order
+        found: dict[str, Bound] = {}
+        for c in self._named(q, query, row):
+            if c.kind == "expression":
+                if _constant(c).as_py() != row[c.name]:
+                    raise RejectedError(f"column {c.name}: {row[c.name]!r} is not its only value, {_constant(c)}")
+                continue
+            for variable, bound in zip(_variables(c), self._bounds(q, c, row[c.name]), strict=True):
+                if found.setdefault(variable, bound) != bound:
+                    raise RejectedError(f"column {c.name}: {row[c.name]!r} is not the value of a column that equals it")
+        missing = [o.variable for o in order[: len(found)] if o.variable not in found]
+        if missing or not found:
+            shown = {v: c.name for c in reversed(q.columns) for v in _variables(c)}
+            names = ", ".join(dict.fromkeys(shown[o.variable] for o in order))
+            raise UsageError(f"a place in the order of {query} needs the first of the columns {names}")
+        return [found[o.variable] for o in order[: len(found)]]
+
+    def _bounds(self, q: ConjunctiveQuery, column: OutputColumn, value: Any) -> list[Bound]:
+        """A bound for the variable of a column, or for both of a pair."""
+        codes = self._coded(q, column, value)
+        if column.kind == "pair":
+            return [Bound(code) for code in codes if code is not None]
+        kind = q.variable(column.source).type
+        if codes[0] is None:
+            raise RejectedError(f"column {column.name}: {value!r} is no {kind}, which the column is compared as")
+        if codes[0] != UNKNOWN or not needs_labels(kind):
+            return [Bound(codes[0])]
+        values = lossless(pa.array([value], arrow_type(column.type)), kind)
+        return [Bound(floor(values, kind, self.dictionaries), is_known=False)]
+
+    def _named(self, q: ConjunctiveQuery, query: str, row: Mapping[str, Any]) -> list[OutputColumn]:
+        """The columns that a row has. UsageError if it has one that the result does not have."""
+        if any(name not in {c.name for c in q.columns} for name in row):
+            named = ", ".join(c.name for c in q.columns) or "none"
+            raise UsageError(f"a row of {query} has the columns {named}, not {', '.join(row) or 'none'}")
+        return [c for c in q.columns if c.name in row]
+
     def _coded(self, q: ConjunctiveQuery, column: OutputColumn, value: Any) -> list[int | None]:
         """The code of a value of a column, two of a pair; None if the variable, whose type may be narrower, cannot
         be it."""
+        is_plain = column.kind == "variable" and q.variable(column.source).type == column.type == INT64
+        if is_plain and type(value) is int and -_LARGEST <= value <= _LARGEST:
+            # Arrow takes longer for one value than all the rest of finding a row.
+            return [value]
         try:
             typed = pa.array([value], arrow_type(column.type))
             if column.kind == "pair":
@@ -267,9 +327,8 @@ def _program(name: str, plan: AnyPlan | Program, spec: Spec) -> Program:
     """The steps in which a query is kept. RejectedError if it cannot be."""
     if isinstance(plan, Program):
         return plan
-    reason = refusal_of(plan)
-    if reason:
-        raise RejectedError(f"query {name}: {reason}")
+    if plan.refusal:
+        raise RejectedError(f"query {name}: {plan.refusal}")
     return program_of(plan.query, spec)
 
 

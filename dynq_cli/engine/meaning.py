@@ -17,6 +17,7 @@ from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.ingest import computed_of
 from dynq_cli.engine.kernels.fields import Flags, Words
 from dynq_cli.engine.layout import BaseLayout
+from dynq_cli.engine.order_labels import OrderLabels
 from dynq_cli.engine.pairs import joined
 from dynq_cli.plan.program import Derived, high, low
 from dynq_cli.query.normal_form import Comparison, Scalar
@@ -47,7 +48,11 @@ class Meaning:
 
     def labels(self, kind: Type) -> Words:
         """The labels by which ids of a type are in the order of its values."""
-        return self._dictionaries().labels(kind)
+        return self._dictionaries().labels_of(kind)
+
+    def order_labels(self) -> OrderLabels:
+        """Those of all types whose ids are kept in order."""
+        return self._dictionaries().label()
 
     def holds(self, c: Comparison, left: Type, right: Type, mine: Codes, theirs: Codes) -> Flags:
         """Row by row, whether `left op right + offset` is true of the values."""

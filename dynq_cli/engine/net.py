@@ -85,12 +85,17 @@ def _first_of_each(codes: Codes) -> Codes:
 
 def take_back(live: Live, nets: Mapping[str, Net]) -> None:
     """Apply the opposite of nets, as one commit. O(what applying them took)."""
-    live.attempt({name: _opposite(live, name, net) for name, net in nets.items() if len(net.delta)})
+    bring(live, {name: Net(net.codes, -net.delta) for name, net in nets.items()})
 
 
-def _opposite(live: Live, relation: str, net: Net) -> Changes:
+def bring(live: Live, nets: Mapping[str, Net]) -> None:
+    """Apply nets, as one commit. Raises BatchError, with nothing changed."""
+    live.attempt({name: _changes(live, name, net) for name, net in nets.items() if len(net.delta)})
+
+
+def _changes(live: Live, relation: str, net: Net) -> Changes:
     base = live.base(relation)
-    kinds = np.where(net.delta > 0, k.DELETE, k.INSERT).astype(np.int8)
+    kinds = np.where(net.delta > 0, k.INSERT, k.DELETE).astype(np.int8)
     counts = np.abs(net.delta)
     if not base.computed and not base.filters:
         return operations(Changes(net.codes, kinds, counts), base)

@@ -1,11 +1,12 @@
 """Rows of a result by position, in codes: the positions of `enum` with every row as often as it has copies, from 1.
 
     Selection(engine, query, variables).at(positions)    the rows there
-    find(engine, query, row)                             the position of a row's first copy, and its copies
-    find(engine, query, row of Selection.at([j])) = (i, n) with i ≤ j < i + n
+    Selection(engine, query, variables).find(row)        the position of a row's first copy, and its copies
+    find(row of at([j])) = (i, n) with i ≤ j < i + n
 
-Cost is the length of the lists walked: per level at most the group that a position is in, up to its row; see
-`kernels.positions`. Positions and counts are Python's integers: they may pass 63 bits.
+In the order of a spec each takes O(log n); see `in_order`. Otherwise the cost is the length of the lists walked: per
+level at most the group that a position is in, up to its row; see `kernels.positions`. Positions and counts are
+Python's integers: they may pass 63 bits.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from typing import NamedTuple
 import numpy as np
 
 from dynq_cli.engine.engine import Engine
+from dynq_cli.engine.in_order import Bound, InOrder
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels import positions as p
 from dynq_cli.engine.kernels.fields import Words
@@ -44,19 +46,28 @@ class Selection:
     """
 
     def __init__(self, engine: Engine, query: str, variables: Sequence[str]) -> None:
+        self._engine, self._query = engine, query
         self._arena = engine.arena
         self._tree = tree = engine.layout.trees[query]
-        self._places = [tree.places[v] for v in variables]
+        places = [tree.places[v] for v in variables]
+        tables = [int(engine.arena.N[tree.levels[place.level], f.N_TABLE]) for place in places]
+        starts = [record_of(engine.arena, t, 0) + place.position for t, place in zip(tables, places, strict=True)]
+        self._starts = np.array(starts, np.int64).reshape(-1, 1)
+        self._strides = engine.arena.T[tables, f.T_STRIDE].reshape(-1, 1)
+        self._column_levels = np.array([place.level + 1 for place in places], np.int64)
         self._levels = np.array(tree.levels, np.int64)
         self._above = np.array([level_above(engine.arena, tree, node) + 1 for node in tree.levels], np.int64)
         self._many = _lanes(engine.count(query)[0])
+        self._ordered = InOrder(engine, query, self._many) if tree.plan.order else None
         self._cursors = np.full((len(tree.levels), p.C_FIELDS), -1, np.int64)
 
     def at(self, positions: Sequence[int]) -> Words:
         """The rows at these positions, all of which are in the result, in the order asked: a row of codes per variable.
 
-        O(positions × log(positions)) and the lists, each of which is walked once.
+        O(positions × log(positions)) and the lists, each of which is walked once; O(positions × log n) in an order.
         """
+        if self._ordered is not None:
+            return self._codes(self._ordered.rows(_all_lanes(positions)))
         n, a = len(positions), self._arena
         rows = np.zeros((len(self._levels) + 1, n), np.int64)
         state = np.zeros((p.P_FIELDS, n), np.int64)
@@ -67,11 +78,33 @@ class Selection:
             p.descend(a.a64, a.a32, a.T, a.N, self._levels, self._above, order, state, self._cursors, rows)
         elif n:
             self._descend(state, rows)
-        codes = np.empty((len(self._places), n), np.int64)
-        for i, place in enumerate(self._places):
-            table = int(a.N[self._tree.levels[place.level], f.N_TABLE])
-            start = record_of(a, table, 0) + place.position
-            codes[i] = a.a64[start + rows[place.level + 1] * int(a.T[table, f.T_STRIDE])]
+        return self._codes(rows)
+
+    def find(self, row: Mapping[str, int]) -> Found | None:
+        """Where the row given by a code per head variable is; None if the result does not have it."""
+        if self._ordered is not None:
+            found = self.place(self._ordered.bounds(row))
+            return found if found.copies else None
+        if not self._engine.copies(self._query, row):
+            return None
+        a = self._arena
+        reading = Reading(self._engine.layout, a)
+        rows = np.array([reading.row_of(self._tree, node, row) for node in self._tree.levels], np.int64)
+        return _found(p.position_of(a.a64, a.a32, a.T, a.N, self._levels, rows, *self._many))
+
+    def place(self, bounds: Sequence[Bound]) -> Found:
+        """Where the rows of an ordered result are, or would be, that have these values of the first variables of the
+        order. O(log n), whether there are any or not."""
+        assert self._ordered is not None
+        return _found(self._ordered.place(bounds))
+
+    @property
+    def is_ordered(self) -> bool:
+        return self._ordered is not None
+
+    def _codes(self, rows: Words) -> Words:
+        """What stands in the columns asked for, of the rows of each level."""
+        codes: Words = self._arena.a64[self._starts + rows[self._column_levels] * self._strides]
         return codes
 
     def _descend(self, state: Words, rows: Words) -> None:
@@ -85,14 +118,11 @@ class Selection:
 
 def find(engine: Engine, query: str, row: Mapping[str, int]) -> Found | None:
     """Where the row given by a code per head variable is; None if the result does not have it."""
-    tree, a = engine.layout.trees[query], engine.arena
-    if not engine.copies(query, row):
-        return None
-    many = _lanes(engine.count(query)[0])
-    reading = Reading(engine.layout, a)
-    rows = np.array([reading.row_of(tree, node, row) for node in tree.levels], np.int64)
-    levels = np.array(tree.levels, np.int64)
-    lo, hi, copies_lo, copies_hi = p.position_of(a.a64, a.a32, a.T, a.N, levels, rows, *many)
+    return Selection(engine, query, ()).find(row)
+
+
+def _found(lanes: tuple[int, int, int, int]) -> Found:
+    lo, hi, copies_lo, copies_hi = lanes
     return Found(_number(lo, hi) + 1, _number(copies_lo, copies_hi))
 
 
@@ -111,6 +141,8 @@ def _all_lanes(positions: Sequence[int]) -> Words:
     lanes = np.zeros((2, len(positions)), np.int64)
     if isinstance(positions, range) and positions and positions[-1] <= _LARGEST:
         lanes[0] = np.arange(positions.start - 1, positions.stop - 1, positions.step)
+    elif len(positions) == 1:
+        lanes[0, 0], lanes[1, 0] = _lanes(positions[0] - 1)
     elif positions:
         lanes[:] = np.array([_lanes(position - 1) for position in positions], np.int64).T
     return lanes

@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from dynq_cli.engine.engine import BLOCK
 from dynq_cli.engine.live import Live
-from dynq_cli.engine.positions import Found, Selection, find
+from dynq_cli.engine.positions import Found, Selection
 from dynq_cli.errors import RejectedError
 
 
@@ -35,6 +35,8 @@ class Ranked:
         self.schema = schema.remove(len(schema) - 1) if schema.names[-1:] == ["_count"] else schema
         self._live = live
         self._query = query
+        self._variables = live.variables(query)
+        self._selection = Selection(live.engine, query, self._variables)
         self._block = block
 
     def jth(self, positions: Sequence[int]) -> Iterator[pa.RecordBatch]:
@@ -56,11 +58,18 @@ class Ranked:
         return self._rows(range(offset + 1, min(offset + limit, self.count) + 1))
 
     def after(self, row: Mapping[str, Any], limit: int) -> Iterator[pa.RecordBatch]:
-        """The rows behind the last copy of a row. RejectedError if the result does not have it."""
+        """The rows behind the last copy of a row. RejectedError if the result does not have it and has no order.
+
+        In an order, the rows that are greater, whether the result has the row or not; if only the first columns of the
+        order are given, those that are greater in these.
+        """
         return self.page(self._found_for_page(row).last, limit)
 
     def before(self, row: Mapping[str, Any], limit: int) -> Iterator[pa.RecordBatch]:
-        """The rows up to the last copy of a row, that one included, the last `limit` of them."""
+        """The rows up to the last copy of a row, that one included, the last `limit` of them.
+
+        In an order, the largest rows that are not greater; see `after`.
+        """
         last = self._found_for_page(row).last
         return self._rows(range(max(last - limit, 0) + 1, last + 1))
 
@@ -88,6 +97,8 @@ class Ranked:
         return f"the result of {self._query} has {self.count:,} row{'s' if self.count != 1 else ''}"
 
     def _found_for_page(self, row: Mapping[str, Any]) -> Found:
+        if self._selection.is_ordered:
+            return self._selection.place(self._live.bounds_of(self._query, row))
         found = self._find(row)
         if found is None:
             raise RejectedError(
@@ -103,14 +114,12 @@ class Ranked:
                 f"rows of {self._query} do not tell its groups apart, so a row has no position of its own\n"
                 "  hint: select all columns of the GROUP BY"
             )
-        return None if codes is None else find(self._live.engine, self._query, codes)
+        return None if codes is None else self._selection.find(codes)
 
     def _rows(self, positions: Iterable[int]) -> Iterator[pa.RecordBatch]:
         live, query = self._live, self._query
-        variables = live.variables(query)
-        selection = Selection(live.engine, query, variables)
         for some in _blocks(positions, self._block):
-            columns = live.decoded(query, variables, selection.at(some), len(some))
+            columns = live.decoded(query, self._variables, self._selection.at(some), len(some))
             if columns:
                 yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
             else:

@@ -10,6 +10,7 @@ reading the old version. Several marks need one log of changes, and no result is
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +26,16 @@ from dynq_cli.errors import RejectedError
 # again with more room.
 _ROOM_PER_CHANGE = 4
 _LEAST_ROOM = 4096
+
+
+@lru_cache(4)
+def _words(word: str, many: int) -> pa.Array:
+    return pa.repeat(pa.scalar(word), many)
+
+
+def _word(word: str, many: int) -> pa.Array:
+    """A word so many times, cut from a longer array that is made once."""
+    return _words(word, 1 << (many - 1).bit_length())[:many]
 
 
 def diff_schema(live: Live, query: str) -> pa.Schema:
@@ -58,7 +69,7 @@ def diff(old: Live, new: Live, query: str, block: int = BLOCK) -> Iterator[pa.Re
         for changed in differences(old.engine, new.engine, query, variables, block):
             many = len(changed.copies)
             columns = new.decoded(query, variables, changed.codes, many)
-            columns.append(pa.repeat(pa.scalar("insert" if changed.is_insert else "delete"), many))
+            columns.append(_word("insert" if changed.is_insert else "delete", many))
             if schema.names[-1:] == ["_count"]:
                 columns.append(pa.array(np.ascontiguousarray(changed.copies)))
             yield pa.RecordBatch.from_arrays(columns, schema=schema)

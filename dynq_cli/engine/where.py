@@ -7,7 +7,7 @@ themselves are compared, by DuckDB. NULL compares with nothing.
 
 from __future__ import annotations
 
-from decimal import Decimal
+from decimal import localcontext
 
 import numpy as np
 
@@ -56,5 +56,7 @@ def _units(c: Comparison, left: Type, right: Type) -> int | None:
         return 0
     if left.is_float:
         return None
-    scaled = c.offset * Decimal(10) ** left.scale if left.name == "decimal" else c.offset
-    return int(scaled) if scaled == scaled.to_integral_value() else None
+    # Offsets have up to 38 digits; the default context would round at 28.
+    with localcontext(prec=100):
+        scaled = c.offset.scaleb(left.scale)
+        return int(scaled) if scaled == scaled.to_integral_value() else None

@@ -79,6 +79,10 @@ class Derived:
     groups: Groups | None = None
     budget: int | None = None
 
+    @property
+    def name(self) -> str:
+        return self.relation.name
+
 
 @dataclass(frozen=True)
 class Tree:

@@ -16,7 +16,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from dynq_cli.engine.supported import refusal_of
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.plan.draw import draw_dot, draw_mermaid
@@ -87,7 +86,7 @@ def explain_spec(path: str | os.PathLike[str]) -> Explanation:
 
 
 def explain_state(path: str | os.PathLike[str]) -> Explanation:
-    """Explain the queries of a state directory: as `dynq init` planned them, or SpecDiffersError."""
+    """Explain the queries of a state directory: as this version of dynq plans them."""
     from dynq_cli.storage.manifest import read_manifest
     from dynq_cli.storage.plans import read_plans
 
@@ -107,7 +106,6 @@ def check_supported(path: str | os.PathLike[str]) -> None:
     spec, queries = compile_file(path)
     for query in spec.queries:
         plan = plan_query(queries[query.name], spec)
-        reason = refusal_of(plan)
-        if reason:
-            named = query.order_by[0].place if plan.refusal and query.order_by else None
-            raise RejectedError(f"{named or query.texts[0].place()}: query {query.name}: {reason}")
+        if plan.refusal:
+            named = query.order_by[0].place if query.order_by else None
+            raise RejectedError(f"{named or query.texts[0].place()}: query {query.name}: {plan.refusal}")

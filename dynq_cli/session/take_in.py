@@ -185,11 +185,11 @@ class _Taking:
         else:
             files = self._new_files()
             reason = "" if files else "applied before"
-        if not files:
-            return Outcome(self.group.path, None, reason=reason or "there is nothing in it")
+        if reason:
+            return Outcome(self.group.path, None, reason=reason)
         skipped = self.writer.opened.engine.skipped
         # What versions say about order across files is known only when all are read.
-        hold = len(files) > 1 or files[0][0].relation is None or self.options.dry_run
+        hold = len(files) != 1 or files[0][0].relation is None or self.options.dry_run
         try:
             readings = self._take(files, hold)
         except BackwardsError:

@@ -7,10 +7,16 @@ files        files wherever Spark keeps them
 types        types of the spec and of Spark
 texts        texts to values, by the rules of change logs
 columns      the rows of a table in the types of the spec, and why a row cannot be taken
+database     a database that Spark reaches by JDBC, and what must not be shown of it
 sources      a snapshot of a table, wherever Spark finds it, and its name
 difference   two snapshots to changes, and rows that are bad
+upserts      rows as they are now to changes that may be applied again
+rejects      bad rows, told or set aside
+watermark    how far a table was read: values and their overlap
+progress     the same on disk, moved on together with an output
 write        an extraction directory that is there whole or not at all
 described    which relation a job extracts
 snapshot     the job `dynq extract snapshot`
 program      the same for spark-submit
+jdbc         the job `dynq extract jdbc`
 """

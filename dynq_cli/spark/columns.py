@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 from pyspark.sql import types as t
 
+from dynq_cli.errors import RejectedError
 from dynq_cli.spark.texts import parse
 from dynq_cli.spark.types import from_spark, holds, to_spark
 from dynq_cli.spec import model
@@ -30,6 +31,22 @@ _BAD_TYPE = "struct<reason string, row string>"
 def value(position: int) -> str:
     """The name of a column in typed rows: whatever it is called, no name of a user's column gets in the way."""
     return f"v{position}"
+
+
+def all_columns(place: str, frame: DataFrame, ignored: Collection[str]) -> tuple[model.Column, ...]:
+    """The columns of a table that no spec describes."""
+    found = []
+    for column in frame.schema.fields:
+        kind, theirs = from_spark(column.dataType), column.dataType.simpleString()
+        if column.name in ignored or column.name == CORRUPT:
+            continue
+        if kind is None:
+            raise RejectedError(
+                f"{place}: column {column.name} is {theirs}, which no type of a spec holds"
+                f"\n  hint: leave it out with --ignore {column.name}, or name the columns in a spec"
+            )
+        found.append(model.Column(column.name, kind, nullable=True))
+    return tuple(found)
 
 
 def misfits(frame: DataFrame, columns: Sequence[model.Column], texts: Collection[str]) -> list[str]:
@@ -55,9 +72,9 @@ def typed(frame: DataFrame, columns: Sequence[model.Column], key: Collection[str
     if CORRUPT in fields:
         reasons.append(f.when(raw(CORRUPT).isNotNull(), f.lit("the row cannot be read")))
     for column in columns:
-        made, wrong = _typed(raw(column.name), fields[column.name], column.type, is_text=column.name in texts)
+        made, wrong = typed_value(raw(column.name), fields[column.name], column.type, is_text=column.name in texts)
         values.append(made)
-        reasons += _reasons(column, made, wrong, in_key=column.name in key)
+        reasons += reasons_against(column, made, wrong, in_key=column.name in key)
     reason = f.coalesce(*reasons) if reasons else f.lit(None).cast("string")
     shown = raw(CORRUPT) if CORRUPT in fields else f.lit(None).cast("string")
     as_json = f.coalesce(shown, row_as_json({c.name: raw(c.name) for c in columns}))
@@ -87,7 +104,8 @@ def raw(name: str) -> Column:
     return f.col("`" + name.replace("`", "``") + "`")
 
 
-def _reasons(column: model.Column, made: Column, wrong: Column | None, *, in_key: bool) -> list[Column]:
+def reasons_against(column: model.Column, made: Column, wrong: Column | None, *, in_key: bool) -> list[Column]:
+    """Why a row may be bad because of one column: each is NULL where it is not."""
     found = []
     if wrong is not None:
         found.append(f.when(wrong, f.lit(f"column {column.name}: the value does not fit {column.type}")))
@@ -99,7 +117,7 @@ def _reasons(column: model.Column, made: Column, wrong: Column | None, *, in_key
     return found
 
 
-def _typed(source: Column, found: t.DataType, kind: Type, *, is_text: bool) -> tuple[Column, Column | None]:
+def typed_value(source: Column, found: t.DataType, kind: Type, *, is_text: bool) -> tuple[Column, Column | None]:
     """The value, and where it is not the value of the source; None if that cannot be."""
     if is_text:
         value = parse(source, kind)

@@ -87,7 +87,7 @@ class Difference:
 def difference(before: DataFrame | None, after: DataFrame, table: Table) -> Difference:
     """What came and went from one snapshot to the next; without `before`, everything came. One pass over both."""
     if not table.key:
-        return _counted(_keyless(before, after, table), table)
+        return _counted(_keyless(before, after, table), table)[0]
     first, suspicious = _keyed(before, after, table)
     if not suspicious:
         return first
@@ -115,8 +115,7 @@ def _keyed(before: DataFrame | None, after: DataFrame, table: Table) -> tuple[Di
         .when(f.col("b" + value(key)).isNull(), f.lit(DELETE))
         .when(~_all_equal(table.compared), f.lit(_UPDATE))
     )
-    found = _counted(joined.withColumn(_KIND, kind).filter(f.col(_KIND).isNotNull()), table)
-    suspicious = _stand_twice(found)
+    found, suspicious = _counted(joined.withColumn(_KIND, kind).filter(f.col(_KIND).isNotNull()), table)
     if before is not None and not suspicious:
         given = [(_seen(side) or {}).get("rows") for side in (went, came)]
         suspicious = None in given or _seen(met) != dict(zip("ab", given, strict=True))
@@ -140,21 +139,17 @@ def _seen(observation: Observation) -> dict[str, int] | None:
         return None
 
 
-def _counted(found: DataFrame, table: Table) -> Difference:
-    """Compute the difference once, and keep it."""
+def _counted(found: DataFrame, table: Table) -> tuple[Difference, bool]:
+    """Compute the difference once, and keep it; and whether a key stands twice among what came, or what went."""
     kept = found.persist()
-    copies = f.count("*") if table.key else f.sum(f.abs("copies"))
-    rows = kept.groupBy(_KIND).agg(copies.alias("rows")).collect()
-    return Difference(kept, table, {row[_KIND]: int(row["rows"]) for row in rows})
-
-
-def _stand_twice(found: Difference) -> bool:
-    if not found.counts.get(INSERT, 0) + found.counts.get(DELETE, 0):
-        return False
-    keys = [f.coalesce(f.col("a" + value(i)), f.col("b" + value(i))).alias(value(i)) for i in found.table.key]
-    one_sided = found.found.filter(f.col(_KIND).isin(INSERT, DELETE))
-    twice = one_sided.groupBy(_KIND, *keys).count().filter("count > 1")
-    return bool(twice.take(1))
+    if table.key:
+        keys = [f.coalesce(f.col("a" + value(i)), f.col("b" + value(i))).alias(value(i)) for i in table.key]
+        copies = kept.groupBy(_KIND, *keys).agg(f.count("*").alias("copies"))
+    else:
+        copies = kept.select(_KIND, f.abs("copies").alias("copies"))
+    rows = copies.groupBy(_KIND).agg(f.sum("copies").alias("rows"), f.max("copies").alias("most")).collect()
+    is_twice = any(row["most"] > 1 for row in rows if row[_KIND] in (INSERT, DELETE))
+    return Difference(kept, table, {row[_KIND]: int(row["rows"]) for row in rows}), is_twice
 
 
 def _without_duplicates(rows: DataFrame, table: Table) -> DataFrame:

@@ -7,6 +7,7 @@ into another directory; `sync` makes sure that what was written survives a power
 from __future__ import annotations
 
 import os
+import secrets
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -76,10 +77,23 @@ class Files:
 
     def rename(self, source: str, target: str) -> None:
         """Move a directory to a name that is not taken."""
+        self._rename(source, target, self._jvm.org.apache.hadoop.fs.Options.Rename.NONE)
+
+    def replace(self, path: str, text: str) -> None:
+        """A small text file, whole, in place of the one that is there if there is one."""
+        folder, name = os.path.split(path)
+        new = os.path.join(folder, f".{name.lstrip('.')}.{secrets.token_hex(6)}")
+        self.write(new, text)
+        local = self.local(new)
+        if local is not None:
+            _sync(local)
+        self._rename(new, path, self._jvm.org.apache.hadoop.fs.Options.Rename.OVERWRITE)
+        self.sync_entry(path)
+
+    def _rename(self, source: str, target: str, how: Any) -> None:
         context = self._jvm.org.apache.hadoop.fs.FileContext.getFileContext(self._path(source).toUri(), self._conf)
-        never = self._jvm.org.apache.hadoop.fs.Options.Rename.NONE
-        options = self._jvm.java.lang.reflect.Array.newInstance(never.getClass(), 1)
-        options[0] = never
+        options = self._jvm.java.lang.reflect.Array.newInstance(how.getClass(), 1)
+        options[0] = how
         context.rename(self._path(source), self._path(target), options)
 
     def remove(self, path: str) -> None:

@@ -15,6 +15,12 @@ _NOT_THERE = ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
 _NO_FORMAT = ("DATA_SOURCE_NOT_FOUND", "FAILED_CLASS_NOT_FOUND")
 _UNREADABLE = ("UNABLE_TO_INFER_SCHEMA", "CANNOT_READ_FILE_FOOTER", "FAILED_READ_FILE", "CANNOT_MERGE_SCHEMAS")
 _CAUSE = re.compile(r"(?:Caused by: |^)(?:[\w.$]+(?:Exception|Error)): (.+)")
+# What a URL gives away.
+SECRET = re.compile(r"(?i)(password|pwd|secret|token)\s*=\s*([^&;\s]+)")
+USER_INFO = re.compile(r"//[^/@\s]*@")
+_HIDDEN = "…"
+_NO_DATABASE = "FAILED_JDBC"
+_NO_DRIVER = ("No suitable driver", "ClassNotFoundException")
 _SHOWN = 400
 
 
@@ -24,11 +30,31 @@ def explained(place: str) -> Iterator[None]:
     try:
         yield
     except PySparkException as error:
-        raise _translated(place, error.getCondition() or "", str(error)) from error
+        condition, said = error.getCondition() or "", str(error)
+        if condition.startswith(_NO_DATABASE):
+            raise _database_failed(place, _root(error)) from error
+        raise _translated(place, condition, said) from error
     except Py4JJavaError as error:
-        raise _translated(place, "", str(error.java_exception.toString())) from error
+        said = str(error.java_exception.toString())
+        if "java.sql." in said or any(sign in said for sign in _NO_DRIVER):
+            raise _database_failed(place, said) from error
+        raise _translated(place, "", said) from error
     except Py4JError as error:
         raise DynqError(f"{place}: Spark was lost: {first_line(str(error))}") from error
+
+
+def _root(error: BaseException) -> str:
+    """What was at the bottom of an error, in Java."""
+    cause = getattr(error, "_cause", None)
+    return _root(cause) if isinstance(cause, BaseException) else str(error)
+
+
+def _database_failed(place: str, said: str) -> DynqError:
+    if any(sign in said for sign in _NO_DRIVER):
+        return UsageError(
+            f"{place}: Spark has no driver for this database\n  hint: give it one with --conf spark.jars=DRIVER.jar"
+        )
+    return DynqError(f"{place}: the database refused: {first_line(said)}")
 
 
 def _translated(place: str, condition: str, said: str) -> DynqError:
@@ -51,4 +77,15 @@ def first_line(said: str) -> str:
     lines = [line.strip() for line in said.splitlines() if line.strip()] or ["it did not say why"]
     cause = _CAUSE.search(lines[0])
     text = cause[1] if cause else lines[0]
-    return re.sub(r"^\[[A-Z_.]+\] | ?SQLSTATE: \w+.*$", "", text)[:_SHOWN]
+    return hidden(re.sub(r"^\[[A-Z_.]+\] | ?SQLSTATE: \w+.*$", "", text)[:_SHOWN])
+
+
+def hidden(text: str, *secrets: str) -> str:
+    """A message without passwords.
+
+    >>> hidden("jdbc:postgresql://me:abc@db/shop?user=me&password=xyz is gone: abc", "abc")
+    'jdbc:postgresql://…@db/shop?user=me&password=… is gone: …'
+    """
+    for secret in secrets:
+        text = text.replace(secret, _HIDDEN) if secret else text
+    return USER_INFO.sub(f"//{_HIDDEN}@", SECRET.sub(rf"\1={_HIDDEN}", text))

@@ -9,25 +9,22 @@ examples, or are set aside. Also a program of its own, for spark-submit: `python
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as f
 
 from dynq_cli.errors import RejectedError, UsageError
-from dynq_cli.spark.columns import BAD, misfits, typed
+from dynq_cli.spark.columns import BAD, all_columns, misfits, typed
+from dynq_cli.spark.database import java_in_utc
 from dynq_cli.spark.difference import DELETE, INSERT, Difference, Table, difference
+from dynq_cli.spark.rejects import as_lines, rejection
 from dynq_cli.spark.said import explained
 from dynq_cli.spark.session import settings
 from dynq_cli.spark.sources import Snapshot, open_snapshot
-from dynq_cli.spark.types import from_spark
 from dynq_cli.spark.write import Batch, Target
-from dynq_cli.spec.model import Column, Relation
-
-_EXAMPLES = 5
-_LONGEST_EXAMPLE = 200
+from dynq_cli.spec.model import Relation
 
 
 @dataclass(frozen=True)
@@ -77,7 +74,7 @@ def extract_snapshot(spark: SparkSession, job: SnapshotJob) -> Extracted:
     UsageError for what is not there or does not go together; RejectedError for bad columns and bad rows. Nothing is
     written then. One pass over both snapshots: a shuffle by the key, or by the whole row.
     """
-    with settings(spark):
+    with settings(spark), java_in_utc(spark):
         return _Extraction(spark, job).run()
 
 
@@ -94,7 +91,7 @@ class _Extraction:
         if job.before is not None:
             form = job.before_form or job.form
             self._before = open_snapshot(spark, job.before, form, job.options, declared, job.before_name)
-        self._columns = declared.columns if declared else _all_columns(self._after, job.ignored)
+        self._columns = declared.columns if declared else all_columns(self._after.place, self._after.frame, job.ignored)
         self._key = job.relation.key if job.key is None else job.key
         self._check()
         self._batch = Batch(
@@ -138,7 +135,7 @@ class _Extraction:
         if bad and self._rejects is None:
             raise self._rejected(found, bad)
         if bad and self._rejects is not None:
-            self._rejects.write_texts(_as_lines(found.bad()))
+            self._rejects.write_texts(as_lines(found.bad()))
         rows = sum(counts.values()) - bad + counts.get("update", 0)
         self._target.write(found.changes(), rows, found.order(), self._batch)
         return Extracted(
@@ -187,43 +184,8 @@ class _Extraction:
             raise RejectedError("\n".join(said) + "\n  hint: mend the table or the spec; no row was read")
 
     def _rejected(self, found: Difference, bad: int) -> RejectedError:
-        rows = found.bad().orderBy("snapshot", "reason", "row").limit(_EXAMPLES).collect()
         places = {"before": self._before.place if self._before else "", "after": self._after.place}
-        lines = [f"{places[row['snapshot']]}: {row['reason']}: {_cut(row['row'])}" for row in rows]
-        more = [f"and {bad - len(lines):,} more"] if bad > len(lines) else []
-        number = f"{bad:,} row{'' if bad == 1 else 's'}"
-        return RejectedError(
-            "\n  ".join([f"{number} of {self._job.relation.name} cannot be taken; nothing was written", *lines, *more])
-            + "\n  hint: mend them, or set them aside with --reject-to DIR"
-        )
-
-
-def _all_columns(snapshot: Snapshot, ignored: Sequence[str]) -> tuple[Column, ...]:
-    """The columns of a table that no spec describes."""
-    found = []
-    for column in snapshot.frame.schema.fields:
-        kind, theirs = from_spark(column.dataType), column.dataType.simpleString()
-        if column.name in ignored or column.name == "_corrupt_record":
-            continue
-        if kind is None:
-            raise RejectedError(
-                f"{snapshot.place}: column {column.name} is {theirs}, which no type of a spec holds"
-                f"\n  hint: leave it out with --ignore {column.name}, or name the columns in a spec"
-            )
-        found.append(Column(column.name, kind, nullable=True))
-    return tuple(found)
-
-
-def _as_lines(bad: DataFrame) -> DataFrame:
-    """JSON lines with `snapshot`, `reason`, `copies`, and the row as it was read."""
-    about = f.to_json(f.struct("snapshot", "reason", "copies"))
-    row = f.when(f.col("row").startswith("{"), f.col("row")).otherwise(f.to_json(f.struct("row")))
-    line = f.concat(f.expr("substring(about, 1, length(about) - 1)"), f.lit(',"row":'), f.col("line"), f.lit("}"))
-    return bad.select(about.alias("about"), row.alias("line")).select(line.alias("value")).orderBy("value")
-
-
-def _cut(text: str) -> str:
-    return text if len(text) <= _LONGEST_EXAMPLE else f"{text[: _LONGEST_EXAMPLE - 3]}..."
+        return rejection(self._job.relation.name, found.bad(), bad, places)
 
 
 def _listed(names: set[str]) -> str:

@@ -19,6 +19,7 @@ from pyspark.sql import types as t
 
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.spark.columns import CORRUPT
+from dynq_cli.spark.database import Database
 from dynq_cli.spark.files import Files
 from dynq_cli.spark.said import explained
 from dynq_cli.spec.model import Relation
@@ -76,7 +77,9 @@ def open_snapshot(
             frame = spark.table(place)
             texts: frozenset[str] = frozenset()
         elif form == JDBC:
-            frame = spark.read.format(JDBC).options(**({"dbtable": place} | given)).load()
+            if "url" not in given:
+                raise UsageError(f"{place}: say which database with --option url=jdbc:postgresql://HOST/DATABASE")
+            frame = Database(given.pop("url"), given).read(spark, place)
             texts = frozenset()
         elif form in (CSV, JSON):
             _refuse_unfinished(spark, place)

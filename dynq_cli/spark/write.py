@@ -15,9 +15,10 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 
@@ -70,15 +71,37 @@ class Target:
         with explained(self._said):
             if not self._files.exists(self.path):
                 return False
-            known = os.path.join(self.path, BATCH_FILE)
-            is_whole = self._files.exists(os.path.join(self.path, SUCCESS)) and self._files.exists(known)
-            if is_whole and self._files.read(known) == batch.to_json():
+            there = batch_in(self._files, self.path)
+            if there == json.loads(batch.to_json()):
                 return True
-        what = "another extraction" if is_whole else "something"
-        raise UsageError(f"{self._said} holds {what} already: name a directory that is not there, or remove it")
+        raise self._taken(there)
 
-    def write(self, changes: DataFrame, rows: int, order: Sequence[Column], batch: Batch) -> None:
-        """Write the changes, `rows` of them; all or nothing. O(rows log rows)."""
+    def is_of(self, source: str) -> bool:
+        """Whether an extraction of a source is there. UsageError if one of another source, or anything else, is."""
+        with explained(self._said):
+            if not self._files.exists(self.path):
+                return False
+            there = batch_in(self._files, self.path)
+            if there is not None and there["source"] == source:
+                return True
+        raise self._taken(there)
+
+    def _taken(self, there: Mapping[str, Any] | None) -> UsageError:
+        what = "something" if there is None else "another extraction"
+        return UsageError(f"{self._said} holds {what} already: name a directory that is not there, or remove it")
+
+    def write(
+        self,
+        changes: DataFrame,
+        rows: int,
+        order: Sequence[Column],
+        batch: Batch,
+        ready: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Write the changes, `rows` of them; all or nothing. `ready` is called when only their name is missing.
+
+        O(rows log rows).
+        """
         self._sweep()
         files = self._files
         parts = max(1, -(-rows // ROWS_PER_FILE))
@@ -90,6 +113,8 @@ class Target:
                 files.write(os.path.join(self._unfinished, BATCH_FILE), batch.to_json())
                 files.write(os.path.join(self._unfinished, SUCCESS), "")
                 files.sync(self._unfinished)
+            ready()
+            with explained(self._said):
                 files.rename(self._unfinished, self.path)
                 files.sync_entry(self.path)
         except OSError as error:
@@ -119,6 +144,18 @@ class Target:
                 mine = re.fullmatch(re.escape(self._hidden) + r"[0-9a-f]{12}\.unfinished", name)
                 if mine and self._files.modified(path) < old:
                     self._files.remove(path)
+
+
+def batch_in(files: Files, path: str) -> Mapping[str, Any] | None:
+    """What the extraction in a directory says that it is; None if there is none, or not a whole one."""
+    known = os.path.join(path, BATCH_FILE)
+    if not (files.exists(os.path.join(path, SUCCESS)) and files.exists(known)):
+        return None
+    try:
+        said = json.loads(files.read(known))
+    except ValueError:
+        return None
+    return said if isinstance(said, dict) and {"source", "from", "to"} <= said.keys() else None
 
 
 def _write_parquet(rows: DataFrame, path: str) -> None:

@@ -14,7 +14,7 @@ Writing:
 
 Reading:
 
-- `recover`: from files to an engine: map the snapshot, replay the log
+- `recover`: from files to an engine: map the snapshot, replay the log; `rebuild`: views of another version of dynq
 - `history`, `versions`: which versions before are kept, and going back to one
 - `plans`: the plans of the spec, made once and then read back
 

@@ -23,7 +23,7 @@ from dynq_cli.storage.layout import remove_others, snapshot_name, wal_name, writ
 from dynq_cli.storage.ledger import AppliedLog, Entry, append_entry
 from dynq_cli.storage.ledger_facts import LedgerFacts
 from dynq_cli.storage.manifest import Counts, Manifest, keep_manifest, write_manifest
-from dynq_cli.storage.plans import Planned, fingerprints
+from dynq_cli.storage.plans import Planned
 from dynq_cli.storage.recover import Opened
 from dynq_cli.storage.snapshot import write_snapshot
 from dynq_cli.storage.wal import no_records
@@ -47,7 +47,7 @@ def first_manifest(
         version=0,
         generation=1,
         spec=spec_checksum,
-        plans=fingerprints(planned),
+        plans=planned.fingerprints,
         counts=counts_of(live),
         snapshot=snapshot,
         wal=no_records(snapshot),
@@ -101,6 +101,7 @@ def commit_snapshot(directory: Path, opened: Opened) -> None:
         before,
         number=before.number + 1,
         generation=generation,
+        plans=opened.plans,
         snapshot=snapshot,
         wal=no_records(snapshot),
         past=with_past(before),

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from dynq_cli.errors import DamagedError
-from dynq_cli.storage.layout import CURRENT, PLANS, PREVIOUS, SPEC, checksum_of, snapshot_name, wal_name
+from dynq_cli.storage.layout import CURRENT, ENGINE, PLANS, PREVIOUS, SPEC, checksum_of, snapshot_name, wal_name
 from dynq_cli.storage.ledger import Ledger, verify_ledger
 from dynq_cli.storage.ledger_facts import LEDGER
 from dynq_cli.storage.manifest import Manifest, PastLog, damaged, parse_manifest, read_manifest
@@ -125,7 +125,8 @@ def _snapshot(directory: Path, manifest: Manifest, read_data: bool) -> str:
         open_snapshot(path, facts)
     elif os.stat(path).st_size != facts.length:
         raise damaged(path, "has another length than was written")
-    return f"version {facts.version}, {facts.length} bytes{'' if read_data else ', not read'}"
+    said = f"version {facts.version}, {facts.length} bytes{'' if read_data else ', not read'}"
+    return said if facts.engine == ENGINE else f"{said}; of another version of dynq: its views are built anew"
 
 
 def _wal(directory: Path, manifest: Manifest) -> str:

@@ -24,8 +24,11 @@ from pathlib import Path
 
 import xxhash
 
-# The layout of files, of log records and of the engine's arrays; a change of any of them is a new number.
-FORMAT = 1
+# The layout of files, log records, dictionaries and base rows; a change of any of them is a new number, and states of
+# another one are refused.
+FORMAT = 2
+# How views stand in the arena; a change is a new number, and views of another one are built anew from the base rows.
+ENGINE = 1
 CURRENT, PREVIOUS, SPEC, PLANS, LOCK = "CURRENT", "PREVIOUS", "spec.yaml", "plans.json", "lock"
 TEMPORARY = ".tmp"
 OURS = re.compile(r"(snapshot|wal|ledger-index)-\d+(\.tmp)?|(CURRENT|PREVIOUS)\.tmp")

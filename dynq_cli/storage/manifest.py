@@ -14,7 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from dynq_cli.errors import DamagedError, NoStateError
-from dynq_cli.storage.layout import CURRENT, FORMAT, PREVIOUS, checksum_of, snapshot_name, wal_name, write_whole
+from dynq_cli.storage.layout import (
+    CURRENT,
+    FORMAT,
+    PREVIOUS,
+    SPEC,
+    checksum_of,
+    snapshot_name,
+    wal_name,
+    write_whole,
+)
 from dynq_cli.storage.ledger_facts import LedgerFacts
 
 
@@ -37,12 +46,13 @@ class ArrayPlace:
 
 @dataclass(frozen=True)
 class SnapshotFacts:
-    """A snapshot file: the version it holds, what it must be, and its arrays."""
+    """A snapshot file: the version it holds, what it must be, its arrays, and the layout of the views in them."""
 
     version: int
     length: int
     checksum: str
     arrays: Mapping[str, ArrayPlace]
+    engine: int
 
 
 @dataclass(frozen=True)
@@ -149,8 +159,9 @@ def _parse(path: Path, text: bytes) -> Manifest:
     written = read.pop("format")
     if written != FORMAT:
         raise NoStateError(
-            f"{path.parent} has format {written} and this version of dynq reads format {FORMAT}\n"
-            "  hint: use the version that wrote it, or make a new state with `dynq init SPEC`"
+            f"{path.parent} has format {written} and this version of dynq reads format {FORMAT}; nothing was changed\n"
+            "  hint: use the version that wrote it; or make a new state, `dynq init "
+            f"{path.parent / SPEC} --state DIR`, and give it the data again, with --load and `dynq apply`"
         )
     snapshot = read.pop("snapshot")
     arrays = {

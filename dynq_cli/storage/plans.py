@@ -5,8 +5,8 @@
 Parsing and planning a spec takes longer than opening a small state, so `plans.json` keeps what they gave, behind a
 line with its checksum. It is trusted only where planning again would give the same: if it is of the same spec and
 the same code made it, which a hash of all sources that plans depend on and the versions of the parsers decide.
-Otherwise, or where it is missing, the spec is planned again. Either way the plans' fingerprints have to be those of
-the manifest.
+Otherwise, or where it is missing, the spec is planned again. Where the plans' fingerprints are not those of the
+manifest, this version of dynq plans in another way: views are built anew then (`rebuild`).
 """
 
 from __future__ import annotations
@@ -15,12 +15,11 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from dynq_cli.engine.installed import version_of
-from dynq_cli.engine.supported import refusal_of
 from dynq_cli.errors import SpecDiffersError
 from dynq_cli.plan.codec import CodecError, decode, encode
 from dynq_cli.plan.plan import AnyPlan
@@ -37,11 +36,12 @@ _LIBRARIES = ("duckdb", "lark", "sqlglot")
 
 @dataclass(frozen=True)
 class Planned:
-    """A frozen spec with its plans and the steps of those that can be kept: the same as long as the state lives."""
+    """A frozen spec with its plans and the steps of those that can be kept, and the fingerprints of both."""
 
     spec: Spec
     plans: Mapping[str, AnyPlan]
     programs: Mapping[str, Program]
+    fingerprints: Mapping[str, str]
 
     @property
     def kept(self) -> dict[str, AnyPlan | Program]:
@@ -55,7 +55,6 @@ class _Kept:
 
     code: str
     spec: str
-    fingerprints: Mapping[str, str]
     planned: Planned
 
 
@@ -68,14 +67,14 @@ def plan_spec(text: str, file: str = SPEC) -> Planned:
 
     spec = parse_spec(text, file)
     plans = {name: plan_query(query, spec) for name, query in compile_spec(spec).items()}
-    programs = {name: program_of(plan.query, spec) for name, plan in plans.items() if not refusal_of(plan)}
-    return Planned(spec, plans, programs)
+    programs = {name: program_of(plan.query, spec) for name, plan in plans.items() if not plan.refusal}
+    return _with_fingerprints(spec, plans, programs)
 
 
-def fingerprints(planned: Planned) -> dict[str, str]:
+def _with_fingerprints(spec: Spec, plans: Mapping[str, AnyPlan], programs: Mapping[str, Program]) -> Planned:
     from dynq_cli.plan.fingerprint import fingerprint
 
-    return {name: fingerprint(plan, planned.programs.get(name)) for name, plan in planned.plans.items()}
+    return Planned(spec, plans, programs, {name: fingerprint(p, programs.get(name)) for name, p in plans.items()})
 
 
 def write_plans(directory: Path, made: Planned, spec: str) -> None:
@@ -83,14 +82,14 @@ def write_plans(directory: Path, made: Planned, spec: str) -> None:
     from dynq_cli.spec.load import parse_spec
 
     # Read as the state will read it: under its name there, not under that of the file it came from.
-    planned = replace(made, spec=parse_spec(spec, SPEC))
-    kept = _Kept(code_version(), checksum_of(spec.encode()), fingerprints(planned), planned)
+    planned = _with_fingerprints(parse_spec(spec, SPEC), made.plans, made.programs)
+    kept = _Kept(code_version(), checksum_of(spec.encode()), planned)
     text = json.dumps(encode(_Kept, kept), separators=(",", ":")).encode() + b"\n"
     write_new(directory / PLANS, checksum_of(text).encode() + b"\n" + text)
 
 
 def read_plans(directory: Path, manifest: Manifest) -> Planned:
-    """The state's spec and plans. DamagedError if a file is not what was written, SpecDiffersError if the plans
+    """The state's spec and plans. DamagedError if a file is not what was written, SpecDiffersError if the queries
     are not those the state was made for."""
     try:
         content = (directory / SPEC).read_bytes()
@@ -99,16 +98,11 @@ def read_plans(directory: Path, manifest: Manifest) -> Planned:
     if checksum_of(content) != manifest.spec:
         raise damaged(directory / SPEC, "is not what was written")
     kept = _kept_plans(directory, manifest)
-    if kept is not None:
-        planned, now = kept.planned, kept.fingerprints
-    else:
-        planned = plan_spec(content.decode())
-        now = fingerprints(planned)
-    changed = [name for name in now if now[name] != manifest.plans.get(name)]
-    if changed or set(now) != set(manifest.plans):
+    planned = plan_spec(content.decode()) if kept is None else kept.planned
+    if set(planned.plans) != set(manifest.plans):
         raise SpecDiffersError(
-            f"{directory} was made for another plan of {', '.join(changed) or 'its queries'} than this version has\n"
-            "  hint: use the version that wrote it, or make a new state with `dynq init SPEC`"
+            f"{directory} was made for the queries {', '.join(manifest.plans)}, and its spec has "
+            f"{', '.join(planned.plans)}\n  hint: make a new state with `dynq init SPEC`"
         )
     return planned
 

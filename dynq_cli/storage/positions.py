@@ -1,8 +1,9 @@
 """Rows of a state by position: the j-th, pages, samples, and the position of a row, of the version in force.
 
-Positions count from 1 in the order of `State.enum`, in a bag every copy, in a set every row. They stay as they are
-until the next version. What is out of range raises RejectedError before a row is read; rows that are not all read when
-the state moves on to another version end in a UsageError. What a row costs is in the plan's guarantee for `jth`.
+Positions count from 1 in the order of `State.enum`, the query's own if it has one; in a bag every copy, in a set every
+row. They stay as they are until the next version. What is out of range raises RejectedError before a row is read; rows
+that are not all read when the state moves on to another version end in a UsageError. What a row costs is in the plan's
+guarantee for `jth`.
 """
 
 from __future__ import annotations
@@ -34,7 +35,10 @@ def page(
     before: Mapping[str, Any] | None = None,
     limit: int = PAGE,
 ) -> Iterator[pa.RecordBatch]:
-    """At most `limit` rows: those behind the first `offset`, those after a row, or the last up to a row, with it."""
+    """At most `limit` rows: those behind the first `offset`, those after a row, or the last up to a row, with it.
+
+    In an order, the row need not be there, and may have the first columns of the order alone.
+    """
     if sum(given is not None for given in (offset, after, before)) > 1:
         raise UsageError("a page has one place: give only one of offset, after and before")
     if limit < 0 or (offset or 0) < 0:
@@ -55,6 +59,12 @@ def sample(state: State, many: int, query: str | None = None, seed: int | None =
     if many < 0:
         raise UsageError("the number of rows of a sample is not negative")
     return _read(state, query, lambda ranked: ranked.sample(many, seed))
+
+
+def is_ordered(state: State, query: str | None = None) -> bool:
+    """Whether a query has an order: then pages may begin and end beside rows that the result does not have."""
+    opened = state.current()
+    return bool(opened.live.layout.trees[query_name(opened.manifest, query)].plan.order)
 
 
 def rank(state: State, row: Mapping[str, Any], query: str | None = None) -> int:

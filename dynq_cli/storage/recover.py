@@ -3,20 +3,22 @@
     open_engine(directory, manifest) = the engine that wrote the manifest: the same rows, ids and order
 
 Replaying is deterministic: a snapshot is what every process goes on from, the one that wrote it included, and
-a record is what the engine was given. O(log), and O(snapshot) at the speed of a checksum.
+a record is what the engine was given. O(log), and O(snapshot) at the speed of a checksum. Where the views are those of
+another version of dynq, they are built anew (`rebuild`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from dynq_cli.engine.image import RestoredEngine, restore
 from dynq_cli.engine.live import Live
-from dynq_cli.errors import SpecDiffersError
 from dynq_cli.storage.layout import snapshot_name, wal_name
 from dynq_cli.storage.manifest import Manifest, WalFacts, damaged, read_manifest
 from dynq_cli.storage.plans import Planned
+from dynq_cli.storage.rebuild import has_views, rebuild
 from dynq_cli.storage.snapshot import Mapped, open_snapshot
 from dynq_cli.storage.wal import no_records, read_records
 
@@ -29,13 +31,16 @@ BYTES_PER_CHANGE = 64 * 1024
 class Opened:
     """An engine, the manifest whose version it is at, and the snapshot that it was mapped from.
 
-    `applied` counts the changes that this process applied itself.
+    `plans` are the fingerprints of the plans that its views are of. `applied` counts the changes that this process
+    applied itself.
     """
 
     manifest: Manifest
     live: Live
     engine: RestoredEngine
     snapshot: Mapped
+    plans: Mapping[str, str]
+    is_rebuilt: bool = False
     applied: int = 0
 
     def count_applied(self, changes: int) -> None:
@@ -62,11 +67,14 @@ def open_engine(directory: Path, manifest: Manifest, planned: Planned) -> Opened
     path = directory / snapshot_name(manifest.generation)
     mapped = open_snapshot(path, manifest.snapshot)
     live = Live(planned.spec, planned.kept)
+    if not has_views(manifest, planned):
+        engine = rebuild(directory, manifest, live, mapped.arrays)
+        return Opened(manifest, live, engine, mapped, planned.fingerprints, is_rebuilt=True)
     try:
         engine = restore(live, mapped.arrays)
     except ValueError:
-        raise SpecDiffersError(f"{path} was written for another layout of tables than this version has") from None
-    opened = Opened(manifest, live, engine, mapped)
+        raise damaged(path, "has other tables than this version writes") from None
+    opened = Opened(manifest, live, engine, mapped, planned.fingerprints)
     _replay(directory, opened, no_records(manifest.snapshot), manifest)
     return opened
 
@@ -79,9 +87,5 @@ def catch_up(directory: Path, opened: Opened, manifest: Manifest) -> None:
 def _replay(directory: Path, opened: Opened, since: WalFacts, manifest: Manifest) -> None:
     for record in read_records(directory / wal_name(manifest.generation), since, manifest.wal):
         opened.live.dictionaries.extend(record.values)
-        if record.ends is None:
-            opened.engine.apply(record.batch)
-        else:
-            ((relation, changes),) = record.batch.items()
-            opened.engine.apply_commits(relation, changes, record.ends)
+        opened.live.attempt(record.batch, record.ends)
     opened.manifest = manifest

@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynq_cli.engine.image import Part
-from dynq_cli.storage.layout import TEMPORARY, checksum_of, sync_directory
+from dynq_cli.storage.layout import ENGINE, TEMPORARY, checksum_of, sync_directory
 from dynq_cli.storage.manifest import ArrayPlace, SnapshotFacts, damaged
 
 _PAGE = 4096
@@ -67,7 +67,7 @@ def write_snapshot(path: Path, parts: Mapping[str, Part], version: int) -> Snaps
         os.fsync(file.fileno())
     temporary.replace(path)
     sync_directory(path.parent)
-    return SnapshotFacts(version, length, checksum, places)
+    return SnapshotFacts(version, length, checksum, places, ENGINE)
 
 
 def open_snapshot(path: Path, facts: SnapshotFacts) -> Mapped:

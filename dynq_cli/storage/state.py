@@ -193,7 +193,7 @@ class State:
             yield Writer(self._directory, self._lent, rehearsal=True)
             return
         with self._writing_files(), writing_to(self._directory):
-            writer = Writer(self._directory, self._lent)
+            writer = Writer(self._directory, self._lent_to_write)
             before = writer.version
             try:
                 yield writer
@@ -348,12 +348,24 @@ class State:
         opened, self._opened = self.current(), None
         return opened
 
+    def _lent_to_write(self) -> Opened:
+        """As `_lent`, for the one who holds the lock: views that were built anew are kept first."""
+        from dynq_cli.storage.commit import commit_snapshot
+
+        opened = self._lent()
+        if opened.is_rebuilt:
+            commit_snapshot(self._directory, opened)
+            opened = self._lent()
+        return opened
+
     def current(self) -> Opened:
         """The engine, brought to the version in force."""
         from dynq_cli.storage.recover import catch_up, open_latest
 
         manifest, planned = read_manifest(self._directory), self._plans()
         opened, self._opened = self._opened, None
+        if opened is not None and opened.is_rebuilt and opened.manifest.number != manifest.number:
+            opened = None  # the log may have gone on under the views of another version
         if opened is None or opened.manifest.generation != manifest.generation:
             opened = open_latest(self._directory, planned)
             opened.count_applied(self._applied)

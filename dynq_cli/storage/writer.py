@@ -99,17 +99,16 @@ class Writer:
         """Changes of the version in the making: a commit, or several of one relation that end before `ends`.
 
         BatchError where a change is refused: then nothing of this call holds, or, with `ends`, the commits
-        before it. RejectedError if a result would be too large.
+        before it. RejectedError if a result, or a view that is kept for it, would be too large.
         """
         live = self.opened.live
         was_clean, self.is_clean = self.is_clean, False
         around = look_around(live, batch)
         try:
             live.attempt(batch, ends)
-        except RejectedError:
-            raise RejectedError(
-                "a result would have more than 2^127 - 1 rows; nothing was changed\n  hint: use `semantics: set`"
-            ) from None
+        except RejectedError as error:
+            reason, *hint = str(error).split("\n")
+            raise RejectedError("\n".join([f"{reason}; nothing was changed", *hint])) from None
         except BatchError:
             self.is_clean = was_clean and ends is None
             raise

@@ -21,6 +21,7 @@ relations:
 queries:
   bag: {sql: "SELECT R.x, s, d FROM R, S WHERE R.x = S.x"}
   set: {rule: "set(x, s, d) :- R(x, s), S(x, d)"}
+  ordered: {sql: "SELECT R.x, s, d FROM R, S WHERE R.x = S.x", order_by: [s desc, x, d]}
   some: {rule: "some() :- R(x, s)"}
   huge: {sql: "SELECT a.n AS a, b.n AS b FROM N a, N b"}
   none: {rule: "none(x) :- R(x, _), N(x)"}

@@ -14,7 +14,7 @@ import dynq_cli
 from dynq_cli.cli.app import main
 
 Dynq = Callable[..., "subprocess.CompletedProcess[str]"]
-HEAVY = ("numba", "numpy", "pyarrow", "duckdb", "sqlglot", "yaml", "lark")
+HEAVY = ("numba", "numpy", "pyarrow", "duckdb", "sqlglot", "yaml", "lark", "pydantic")
 pytestmark = pytest.mark.usefixtures("bag_and_set")
 
 

@@ -18,7 +18,7 @@ from tests.conftest import ROOT
 
 Dynq = Callable[..., "subprocess.CompletedProcess[str]"]
 Capture = pytest.CaptureFixture[str]
-HEAVY = ("numba", "numpy", "pyarrow", "duckdb", "sqlglot", "yaml", "lark")
+HEAVY = ("numba", "numpy", "pyarrow", "duckdb", "sqlglot", "yaml", "lark", "pydantic")
 SPEC = """\
 version: 1
 relations: {R: {columns: {x: int64}}}

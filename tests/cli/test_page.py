@@ -20,7 +20,7 @@ def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     make_state(tmp_path, monkeypatch)
 
 
-@pytest.mark.parametrize("query", ["bag", "set", "some", "none"])
+@pytest.mark.parametrize("query", ["bag", "set", "ordered", "some", "none"])
 def test_pages_are_stretches_of_the_expanded_enumeration(capsys: pytest.CaptureFixture[str], query: str) -> None:
     rows = expanded(capsys, query)
     for offset in range(len(rows) + 1):
@@ -37,7 +37,7 @@ def test_a_page_has_100_rows_where_no_limit_is_given(capsys: pytest.CaptureFixtu
     assert rows[0] != rows[1] == rows[99], "the last copy of one row, then copies of the next"
 
 
-@pytest.mark.parametrize("query", ["bag", "set"])
+@pytest.mark.parametrize("query", ["bag", "set", "ordered"])
 def test_pages_one_after_the_other_are_the_whole_result(capsys: pytest.CaptureFixture[str], query: str) -> None:
     rows = expanded(capsys, query)
     found = lines(capsys, "page", "--limit", "3", "-q", query)
@@ -49,7 +49,7 @@ def test_pages_one_after_the_other_are_the_whole_result(capsys: pytest.CaptureFi
     assert list(seen) == list(dict.fromkeys(map(json.dumps, rows)))
 
 
-@pytest.mark.parametrize("query", ["bag", "set"])
+@pytest.mark.parametrize("query", ["bag", "set", "ordered"])
 def test_before_a_row_are_the_last_rows_up_to_it(capsys: pytest.CaptureFixture[str], query: str) -> None:
     rows = expanded(capsys, query)
     for row in rows:
@@ -57,6 +57,34 @@ def test_before_a_row_are_the_last_rows_up_to_it(capsys: pytest.CaptureFixture[s
         for limit in (0, 1, 2, 100):
             found = lines(capsys, "page", "--before", json.dumps(row), "--limit", str(limit), "-q", query)
             assert found == rows[max(end - limit, 0) : end]
+
+
+@pytest.mark.parametrize(
+    ("row", "skipped"),
+    [
+        ({"s": "c"}, 0),
+        ({"s": "b"}, 2),
+        ({"s": "ab"}, 2),
+        ({"s": "a", "x": 1}, 6),
+        ({"s": "a", "x": 1, "d": "2022-01-08"}, 4),
+        ({"s": "a", "x": 1, "d": "2021-12-31"}, 2),
+        ({"s": "", "x": 1, "d": "2021-12-31"}, 7),
+        ({"s": None}, 8),
+    ],
+)
+def test_in_an_order_a_page_begins_beside_a_row_that_need_not_be_there(
+    capsys: pytest.CaptureFixture[str], row: dict[str, object], skipped: int
+) -> None:
+    rows = expanded(capsys, "ordered")
+    assert [r["s"] for r in rows] == ["b"] * 2 + ["a"] * 5 + [None]
+    assert lines(capsys, "page", "--after", json.dumps(row), "-q", "ordered") == rows[skipped:]
+    before = lines(capsys, "page", "--before", json.dumps(row), "--limit", "2", "-q", "ordered")
+    assert before == rows[max(skipped - 2, 0) : skipped]
+
+
+def test_a_place_in_an_order_has_its_first_columns(capsys: pytest.CaptureFixture[str]) -> None:
+    for row in ('{"x": 1}', '{"s": "a", "d": "2022-01-08"}', "{}"):
+        assert "the first of the columns s, x, d" in refused(capsys, 2, "page", "--after", row, "-q", "ordered")
 
 
 def test_a_file_of_an_empty_page_has_columns_and_no_rows(capsys: pytest.CaptureFixture[str]) -> None:

@@ -71,7 +71,7 @@ def test_a_row_that_is_not_there_has_no_rank(
 
 def test_the_row_and_the_query_are_needed(capsys: pytest.CaptureFixture[str]) -> None:
     assert "--row" in refused(capsys, 2, "rank", "-q", "bag")
-    assert "bag, set, some, huge, none" in refused(capsys, 2, "rank", "--row", "{}")
+    assert "bag, set, ordered, some, huge, none" in refused(capsys, 2, "rank", "--row", "{}")
     refused(capsys, 10, "rank", "--row", "{}", "-s", "nowhere")
 
 

@@ -13,7 +13,7 @@ import pytest
 from dynq_cli.cli.app import main
 from tests.conftest import ROOT
 
-HEAVY = ("numba", "pyarrow", "duckdb", "sqlglot", "yaml", "lark")
+HEAVY = ("numba", "pyarrow", "duckdb", "sqlglot", "yaml", "lark", "pydantic")
 pytestmark = pytest.mark.usefixtures("bag_and_set")
 
 

@@ -7,18 +7,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
 from random import Random
 from typing import Any
 
-from dynq_cli.engine.supported import refusal_of
 from dynq_cli.errors import SpecError
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.program import Program
 from dynq_cli.query.compile import compile_query
-from dynq_cli.spec.model import Column, Language, QuerySpec, Relation, Semantics, Spec, Text
+from dynq_cli.spec.model import Column, Language, OrderKey, QuerySpec, Relation, Semantics, Spec, Text
 from dynq_cli.spec.types import Type, parse_type
 from tests.engine.random_history import DOMAINS, Batch, kind_of, random_history
 
@@ -65,6 +64,13 @@ class Drawn:
     plan: Plan = field(repr=False, compare=False)
     program: Program | None = field(default=None, repr=False, compare=False)
     tags: frozenset[str] = frozenset()
+    order_by: tuple[OrderKey, ...] = ()
+
+    @property
+    def order(self) -> list[tuple[int, bool]]:
+        """The complete order that is kept: output columns by number, and whether they descend."""
+        sources = [c.source for c in self.plan.query.columns]
+        return [(sources.index(o.variable), o.descending) for o in self.plan.order]
 
 
 @dataclass(frozen=True)
@@ -304,18 +310,37 @@ def draw_query(chance: Random, spec: Spec, name: str, refused: Counter[str]) -> 
         except SpecError as error:
             refused[error.problems[0].message[:60]] += 1
             continue
-        reason = refusal_of(plan)
-        if reason or not isinstance(plan, Plan):
-            refused[plan.classification.name if plan.strategy != "view-tree" else reason] += 1
+        if plan.refusal or not isinstance(plan, Plan) or plan.strategy != "view-tree":
+            refused[plan.refusal or plan.classification.name] += 1
             continue
         tags |= shape.tags() | {plan.classification.name, plan.query.semantics}
         tags |= {"simple tree" if plan.tree.is_simple else "other tree"}
         return Drawn(name, language, text, semantics, oracle, plan, None, frozenset(tags))
 
 
-def random_case(seed: int, queries: int = 8, batches: int = 7) -> Case:
+def in_order(chance: Random, spec: Spec, drawn: Drawn, tries: int = 6) -> Drawn:
+    """The query with an order, if one of some that are tried can be kept."""
+    columns = [c.name for c in drawn.plan.query.columns if c.kind == "variable"]
+    for _ in range(tries if columns else 0):
+        by = chance.sample(columns, chance.randint(1, len(columns)))
+        keys = tuple(OrderKey(name, chance.random() < 0.4) for name in by)
+        text = Text(drawn.text, "spec.yaml", ((0, 1, 1),))
+        plan = plan_query(
+            compile_query(spec, QuerySpec(drawn.name, drawn.language, (text,), drawn.semantics, keys)), spec
+        )
+        if not plan.refusal:
+            assert isinstance(plan, Plan) and plan.order
+            tags = drawn.tags | {"ordered", "descending" if any(k.descending for k in keys) else "ascending"}
+            tags |= {"simple ordered tree" if plan.tree.is_simple else "other ordered tree"}
+            return replace(drawn, plan=plan, tags=frozenset(tags), order_by=keys)
+    return drawn
+
+
+def random_case(seed: int, queries: int = 8, batches: int = 7, *, ordered: bool = False) -> Case:
     chance = Random(seed)
     spec = Spec("spec.yaml", random_relations(chance), ())
     refused: Counter[str] = Counter()
     drawn = tuple(draw_query(chance, spec, f"q{i}", refused) for i in range(queries))
+    if ordered:
+        drawn = tuple(in_order(chance, spec, query) for query in drawn)
     return Case(seed, spec, drawn, tuple(random_history(chance, spec, batches)))

@@ -130,6 +130,14 @@ def _given(live: Live, query: Drawn, block: int = 65536) -> list[tuple[Row, int]
     return found
 
 
+def compare_order(found: list[tuple[Row, int]], stored: Stored, query: Drawn) -> None:
+    """Rows stand in the order of DuckDB's ORDER BY, NULL being the smallest value."""
+    keys = [f"{i + 1} {'DESC NULLS LAST' if desc else 'ASC NULLS FIRST'}" for i, desc in query.order]
+    rows = stored.connection.execute(f"SELECT * FROM ({query.oracle}) ORDER BY {', '.join(keys)}").fetchall()
+    in_order = list(dict.fromkeys(tuple(map(plain, row)) for row in rows))
+    expect(query, "order", [row for row, _ in found], in_order)
+
+
 def as_plain(row: Row) -> Row:
     return tuple(map(plain, row))
 
@@ -144,6 +152,8 @@ def compare(live: Live, stored: Stored, query: Drawn, chance: Random) -> None:
     given = _given(live, query)
     found = [(as_plain(row), copies) for row, copies in given]
     expect(query, "rows", sorted(found, key=repr), sorted(wanted.items(), key=repr))
+    if query.plan.order:
+        compare_order(found, stored, query)
     names = [c.name for c in query.plan.query.columns]
     present = [row for row, _ in chance.sample(given, min(3, len(given)))]
     for row in [*present, *_absent(query, stored.spec, present, chance)]:
@@ -278,7 +288,9 @@ def minimise(case: Case, tries: int = 400) -> Case:
 
 def described(case: Case) -> str:
     lines = [f"seed {case.seed}", *(str(r) for r in case.spec.relations)]
-    lines += [f"{q.name}: {q.language} {q.semantics or ''} {q.text}" for q in case.queries]
+    for q in case.queries:
+        ordered = f" order_by [{', '.join(map(str, q.order_by))}]" if q.order_by else ""
+        lines.append(f"{q.name}: {q.language} {q.semantics or ''} {q.text}{ordered}")
     for batch in case.history:
         lines.append(f"batch of {', '.join(batch.relations)}")
         lines += [f"  refused ({batch.bad}): {c}" for c in batch.rejected]

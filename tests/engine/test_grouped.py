@@ -121,8 +121,8 @@ class Fed:
 
     def __init__(self, case: Case, sizes: Sizes = SMALL) -> None:
         self.case = case
-        self.dictionaries = Dictionaries()
-        self.grouped = by_itself(case.groups, self.dictionaries.labels, sizes)
+        self.dictionaries = Dictionaries({"string", "binary"})
+        self.grouped = by_itself(case.groups, self.dictionaries.labels_of, sizes)
         self.arena = self.grouped.arena
         self.rows: Counter[Row] = Counter()
         self.given: Counter[Row] = Counter()

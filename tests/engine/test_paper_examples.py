@@ -14,6 +14,7 @@ import pyarrow as pa
 import pytest
 
 from dynq_cli.engine.live import Live
+from dynq_cli.engine.ranked import Ranked
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.query.compile import compile_spec
 from dynq_cli.spec.load import parse_spec
@@ -23,7 +24,10 @@ Weighted = Mapping[Row, int]
 
 
 class Example:
-    """Relations given by their columns, queries by their rules; a rule ending in ` bag` counts copies."""
+    """Relations given by their columns, queries by their rules.
+
+    A rule ending in ` bag` counts copies; one ending in ` order x, y` is kept in that order.
+    """
 
     def __init__(self, relations: Mapping[str, str], rules: Mapping[str, str]) -> None:
         lines = ["version: 1", "relations:"]
@@ -32,7 +36,9 @@ class Example:
         lines.append("queries:")
         for name, rule in rules.items():
             semantics = "bag" if rule.endswith(" bag") else "set"
-            lines.append(f'  {name}: {{rule: "{name}{rule.removesuffix(" bag")}", semantics: {semantics}}}')
+            rule, _, order = rule.removesuffix(" bag").partition(" order ")
+            ordered = f", order_by: [{order}]" if order else ""
+            lines.append(f'  {name}: {{rule: "{name}{rule}", semantics: {semantics}{ordered}}}')
         spec = parse_spec("\n".join(lines), "spec.yaml")
         self.columns = {name: columns.split() for name, columns in relations.items()}
         self.plans = {name: plan_query(query, spec) for name, query in compile_spec(spec).items()}
@@ -62,6 +68,10 @@ class Example:
                 assert values[: -1 if is_bag else None] not in found, "a row is enumerated twice"
                 found[values[:-1] if is_bag else values] = values[-1] if is_bag else 1
         return found
+
+    def enumerated(self, query: str) -> list[Row]:
+        """The rows of a set in their order."""
+        return list(self.result(query))
 
     def rows(self, query: str) -> list[Row]:
         return sorted(self.result(query))
@@ -136,6 +146,7 @@ def test_thesis_section_8_1_has_24_rows_and_the_counts_of_figure_8_2() -> None:
         {"R": "x y1 z1", "S": "x y2 z2", "T": "x y2 z3", "U": "x y3"},
         {
             "result": f"(x, y1, z1, y2, z2, z3, y3) :- {COUNTED}",
+            "in_order": f"(x, y1, z1, y2, z2, z3, y3) :- {COUNTED} order x, y1, z1, y2, z2, z3, y3",
             "below_x": f"(x) :- {COUNTED} bag",
             "below_y1": "(x) :- R(x, y1, z1) bag",
             "below_y2": "(x) :- S(x, y2, z2), T(x, y2, z3) bag",
@@ -162,6 +173,12 @@ def test_thesis_section_8_1_has_24_rows_and_the_counts_of_figure_8_2() -> None:
     table = [(x, *a, *b, c) for x, first, second, third in choices for a in first for b in second for c in third]
     assert table[19] == (3, 2, 5, 7, 8, 10, 1), "the 20th row, for which the section searches"
     assert example.rows("result") == sorted(table)
+    in_order = Ranked(example.live, "in_order")
+    assert example.enumerated("in_order") == sorted(table)
+    (found,) = in_order.jth([20])
+    assert [tuple(row.values()) for row in found.to_pylist()] == [(3, 2, 5, 7, 8, 10, 1)]
+    assert sorted(table)[19] == (3, 2, 5, 7, 8, 10, 1)
+    assert in_order.rank(found.to_pylist()[0]) == 20
     grouped = Counter(row[0] for row in example.rows("result"))
     assert grouped == {1: 8, 2: 4, 3: 12}
 

@@ -40,6 +40,7 @@ queries:
   ends: {sql: "SELECT R.x, y FROM R, S, U WHERE R.x = S.x"}
   some: {rule: "some() :- R(x, y), S(x, z)"}
   ones: {sql: "SELECT 1 AS one FROM R"}
+  ordered: {sql: "SELECT R.x, y, z, u FROM R, S, U WHERE R.x = S.x", order_by: [u desc, x, z, y desc]}
 """
 
 
@@ -112,7 +113,7 @@ def test_positions_are_those_of_the_expanded_enumeration(seed: int) -> None:
 
 def test_a_batch_that_goes_on_where_the_last_one_ended_finds_the_same_rows() -> None:
     live = filled(2)
-    for query in ("bag", "set", "ends"):
+    for query in ("bag", "set", "ends", "ordered"):
         ranked = Ranked(live, query)
         whole = rows_of(ranked.page(0, ranked.count))
         assert len(whole) == ranked.count > 50
@@ -121,13 +122,14 @@ def test_a_batch_that_goes_on_where_the_last_one_ended_finds_the_same_rows() -> 
             assert rows_of(Ranked(live, query, block).jth(range(ranked.count, 0, -1))) == whole[::-1]
 
 
+@pytest.mark.parametrize(("query", "like"), [("bag", "set"), ("ordered", "ordered")])
 @pytest.mark.parametrize("copies", [2, 2**31, 2**39 + 1])
-def test_positions_past_63_bits_are_exact(copies: int) -> None:
+def test_positions_past_63_bits_are_exact(copies: int, query: str, like: str) -> None:
     """Copies do not change the order, so the result of one copy each says which row is where."""
     one, live = filled(), filled(copies)
-    rows = rows_of(Ranked(one, "set").page(0, 10**6))
+    rows = rows_of(Ranked(one, like).page(0, 10**6))
     each = copies**3
-    ranked = Ranked(live, "bag")
+    ranked = Ranked(live, query)
     assert ranked.count == len(rows) * each
     for i, row in enumerate(rows):
         values = dict(zip(("x", "y", "z", "u"), row, strict=True))
@@ -215,9 +217,10 @@ def improbable(freedom: int) -> float:
     return float(freedom * (1 - part + 3.0902 * part**0.5) ** 3)
 
 
-def test_samples_are_uniform() -> None:
+@pytest.mark.parametrize("query", ["set", "ordered"])
+def test_samples_are_uniform(query: str) -> None:
     live, many, times = filled(), 12, 3000
-    ranked = Ranked(live, "set")
+    ranked = Ranked(live, query)
     seen: Counter[Row] = Counter()
     for seed in range(times):
         rows = rows_of(ranked.sample(many, seed))

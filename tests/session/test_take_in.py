@@ -94,3 +94,23 @@ def test_the_beginning_of_a_source_comes_before_what_follows_it(state: State, tm
     outcomes = take_in(state, [str(inbox)])
     assert [Path(o.path).name for o in outcomes] == ["R.b.parquet", "R.a.parquet"]
     assert rows(state) == []
+
+
+def test_a_batch_without_rows_is_a_version_that_the_next_one_goes_on_from(state: State, tmp_path: Path) -> None:
+    """Batches that are named by digests form a chain: without the one in the middle the last would be refused."""
+    inbox = tmp_path / "inbox"
+    for name, (start, stop), content in (
+        ("1", ("", "monday"), "x,y\n1,1\n"),
+        ("2", ("monday", "tuesday"), ""),
+        ("3", ("tuesday", "wednesday"), "x,y\n2,2\n"),
+    ):
+        (inbox / name / "R").mkdir(parents=True)
+        (inbox / name / "R" / "part-0.csv").write_text(content, "utf-8")
+        (inbox / name / "_SUCCESS").touch()
+        (inbox / name / "_batch.json").write_text(json.dumps({"source": "s", "from": start, "to": stop}), "utf-8")
+    outcomes = take_in(state, [str(inbox)])
+    assert [(o.version, o.rows) for o in outcomes] == [(1, 1), (2, 0), (3, 1)]
+    again = take_in(state, [str(inbox)])
+    assert [o.version for o in again] == [None] * 3
+    assert again[1].reason == "the batch s from monday to tuesday was applied before"
+    assert [row["x"] for row in rows(state)] == [1, 2]

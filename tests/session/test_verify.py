@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from decimal import Decimal
 from pathlib import Path
+from random import Random
 
 import pyarrow as pa
 import pytest
@@ -220,3 +221,24 @@ def test_a_recorded_count_that_the_engine_does_not_share_is_found() -> None:
 
     verdicts = list(verify_live(small_live(2), {"pairs": Recorded(), "keys": Recorded()}))  # type: ignore[dict-item]
     assert not any(v.agrees for v in verdicts)
+
+
+AGGREGATES = """\
+version: 1
+relations: {R: {columns: {g: int64, x: float64, d: "decimal(9,2)"}}}
+queries:
+  q: {sql: "SELECT g, AVG(d) AS a, SUM(x) AS s, MIN(x) AS least FROM R GROUP BY g"}
+"""
+
+
+def test_sums_of_floats_agree_but_for_their_last_digits() -> None:
+    chance = Random(3)
+    rows = [
+        (chance.randrange(40), chance.random() * 10 ** chance.randrange(5), chance.randrange(99)) for _ in range(2000)
+    ]
+    columns = {"g": [g for g, _, _ in rows], "x": [x for _, x, _ in rows], "d": [Decimal(d) / 100 for *_, d in rows]}
+    live = live_of(AGGREGATES, R=pa.table(columns))
+    assert only(live).agrees
+    change_copies(live, "R", 1)
+    wrong = only(live)
+    assert not wrong.agrees and len(wrong.too_many.kept) == len(wrong.too_few.kept) == 1

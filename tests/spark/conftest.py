@@ -1,13 +1,15 @@
-"""One Spark session for all tests of extraction: starting it takes longer than most of them."""
+"""One Spark session for all tests of extraction, and one PostgreSQL: starting them takes longer than most tests."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 
 import pytest
 from pyspark.sql import SparkSession
 
 from dynq_cli.spark.session import get_session
+from tests.spark.postgres import Postgres, driver, missing, started
 
 CONF = {
     "spark.master": "local[2]",
@@ -15,7 +17,9 @@ CONF = {
     "spark.driver.memory": "1g",
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.driver.host": "127.0.0.1",
-}
+    # A zone with summer time: times without a zone must not be taken for times of Java's.
+    "spark.driver.extraJavaOptions": "-Duser.timezone=Europe/Berlin",
+} | ({"spark.jars": str(driver())} if driver() else {})
 
 
 @pytest.fixture(scope="session")
@@ -24,3 +28,12 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     session = get_session(CONF | {"spark.sql.warehouse.dir": str(folder)})
     yield session
     session.stop()
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[Postgres]:
+    if missing():
+        # Whoever can install it has to; on other machines the tests say why they do not run.
+        (pytest.fail if os.geteuid() == 0 else pytest.skip)(missing())
+    with started() as server:
+        yield server

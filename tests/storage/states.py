@@ -77,6 +77,7 @@ def bytes_of(state: State) -> list[bytes]:
         arena.a64[: arena.top].tobytes(),
         repr(arena.holes).encode(),
         *(a.tobytes() for a in flats),
+        values.labels.array.tobytes(),
     ]
 
 
@@ -90,5 +91,9 @@ def spec_text(case: Case) -> str:
     for r in case.spec.relations:
         columns = {c.name: f"{c.type}{'?' if c.nullable else ''}" for c in r.columns}
         relations[r.name] = {"columns": columns} | ({"key": list(r.key)} if r.key else {})
-    queries = {q.name: {q.language: q.text} | ({"semantics": q.semantics} if q.semantics else {}) for q in case.queries}
+    queries: dict[str, Any] = {}
+    for q in case.queries:
+        queries[q.name] = {q.language: q.text} | ({"semantics": q.semantics} if q.semantics else {})
+        if q.order_by:
+            queries[q.name]["order_by"] = [str(key) for key in q.order_by]
     return json.dumps({"version": 1, "relations": relations, "queries": queries}, ensure_ascii=False, indent=1)

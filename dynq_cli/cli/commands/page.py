@@ -17,10 +17,12 @@ def page(
     ] = None,
     limit: Annotated[int, typer.Option("--limit", metavar="M", min=0, help="At most M rows.")] = 100,
     after: Annotated[
-        str | None, typer.Option("--after", metavar="ROW", help="The rows behind this one, a JSON object.")
+        str | None,
+        typer.Option("--after", metavar="ROW", help="The rows behind this one, greater in the query's order."),
     ] = None,
     before: Annotated[
-        str | None, typer.Option("--before", metavar="ROW", help="The last rows up to this one, which is with them.")
+        str | None,
+        typer.Option("--before", metavar="ROW", help="The last rows up to this one, with it if it is there."),
     ] = None,
     query: options.OneQuery = None,
     state: options.State = ".dynq",
@@ -29,8 +31,9 @@ def page(
 ) -> None:
     """Print the rows N + 1 … N + M of `dynq enum --expand`, or those after or up to a row; fewer at the end.
 
-    Of a bag, N and M count copies, of a set distinct rows. An offset past the end, and a row that the result does not
-    have, are exit code 3. ROW has all columns of the result, its values as in change logs.
+    Of a bag, N and M count copies, of a set distinct rows. An offset past the end is exit code 3. ROW is a JSON object,
+    its values as in change logs. If the query has an order (order_by), ROW need not be in the result, and may have the
+    first columns of the order alone; otherwise it has all columns, and one that is not in the result is exit code 3.
     """
     form = asked_form(as_json, out)
     if sum(given is not None for given in (offset, after, before)) > 1:
@@ -42,12 +45,13 @@ def page(
 
     with open(state) as view:
         schema = view.schema(query)
+        is_whole = not positions.is_ordered(view, query)
         batches = positions.page(
             view,
             query,
             offset=offset,
-            after=None if after is None else row_of(after, schema),
-            before=None if before is None else row_of(before, schema),
+            after=None if after is None else row_of(after, schema, is_whole=is_whole),
+            before=None if before is None else row_of(before, schema, is_whole=is_whole),
             limit=limit,
         )
         if form is None:

@@ -7,6 +7,8 @@ were when it was compiled: numba itself looks only at the file of the function t
 calls. The directory is `$XDG_CACHE_HOME/dynq/kernels/<fingerprint>` (`~/.cache` where the variable is not set). Where
 it cannot be written, kernels are compiled in each process, with one warning.
 
+Kernels run without Python's lock, so that a thread may write one block of a result while the next one is filled.
+
 Numba is pointed at the directory only while a kernel is being made known to it: a program that uses dynq as
 a library keeps its own numba settings, whichever of the two was imported first.
 """
@@ -125,7 +127,8 @@ class Kernel:
                 _preparations.pop()()
             directory = _directory()
             with _numba_caches_in(numba.config, directory):
-                self._dispatcher = numba.njit(cache=directory is not None, **self.targetoptions)(self.py_func)
+                compiled = numba.njit(cache=directory is not None, nogil=True, **self.targetoptions)
+                self._dispatcher = compiled(self.py_func)
         return self._dispatcher
 
     @property

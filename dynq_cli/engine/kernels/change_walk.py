@@ -1,8 +1,10 @@
 """What came and went in the result of a tree, within the commit that changes it; `changed` has the rows that did.
 
-    begin   put the tree on one side, and mark what has fewer copies on the other; the old side comes first
-    read    fill blocks with the combinations of this side that have a marked row, with what they have more
-    clean   take the marks back, so that the next commit finds zeros and pays for none that it does not touch
+`fill` fills blocks from both sides, the old one first, a call per block. On each side:
+
+    _begin   put the tree on it, and mark what has fewer copies on the other
+    _read    go through the combinations that have a marked row, with what they have more
+    _clean   take the marks back, so that the next commit finds zeros and pays for none that it does not touch
 
 The marks are those of `dirty`, and stand in arrays that stay from commit to commit.
 """
@@ -49,6 +51,11 @@ from dynq_cli.engine.kernels.stages import LARGEST
 from dynq_cli.engine.kernels.table import record
 from dynq_cli.engine.kernels.wide import is_less
 
+# Of the state of `fill`: 0 and 1 are the old side, not begun and begun, 2 and 3 the new one; how many rows have to be
+# listed; whether the walk has started.
+PHASE, LISTED, STARTED, STATE = range(4)
+DONE = 4
+
 
 @bare
 def _start(
@@ -75,7 +82,7 @@ def _start(
 
 
 @bare
-def begin(
+def _begin(
     a64: Words,
     a32: Halves,
     T: Words,
@@ -91,7 +98,7 @@ def begin(
     is_old: Int,
     has_rows: Int,
 ) -> Int:
-    """Put the tree on a side; how many clean rows `read` has to list, or -1 if nothing is marked.
+    """Put the tree on a side; how many clean rows `_read` has to list, or -1 if nothing is marked.
 
     `has_rows` says whether the result has any on this side; without, there is nothing to mark.
     """
@@ -132,7 +139,7 @@ def _more(a64: Words, a32: Halves, T: Words, N: Words, L: Words, rows: Words, i:
 
 
 @bare
-def read(
+def _read(
     a64: Words,
     a32: Halves,
     T: Words,
@@ -159,10 +166,7 @@ def read(
     codes: Words,
     copies: Words,
 ) -> tuple[Int, Int]:
-    """Fill `codes` and `copies`: (how many, whether more follow), or (-1, …) if a row has too many copies.
-
-    `columns` are level and position per row of `codes`; `rows` is to work in. The rest is as for `walk`.
-    """
+    """Fill `codes` and `copies`: (how many, whether more follow), or (-1, …) if a row has too many copies."""
     if not started:
         list_clean(a32, T, N, L, marks, heads, lists, ends)
     filled, more = walk(
@@ -201,7 +205,7 @@ def read(
 
 
 @bare
-def clean(
+def _clean(
     a32: Halves,
     T: Words,
     N: Words,
@@ -237,7 +241,110 @@ def clean(
 
 
 @bare
-def end(a32: Halves, T: Words, N: Words, L: Words) -> None:
+def _end(a32: Halves, T: Words, N: Words, L: Words) -> None:
     """The commit is over for this tree: no row of it has changed."""
     for level in range(len(L)):
         forget(a32, T, N, L[level, L_NODE])
+
+
+@bare
+def fill(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    L: Words,
+    below: Words,
+    order: Words,
+    slots: Words,
+    root: Int,
+    roots: Int,
+    marks: Bytes,
+    links: Halves,
+    heads: Halves,
+    groups: Bytes,
+    lists: Words,
+    ends: Words,
+    current: Words,
+    modes: Words,
+    choices: Words,
+    cursor: Words,
+    rows: Words,
+    columns: Words,
+    codes: Words,
+    copies: Words,
+    had_rows: Int,
+    has_rows: Int,
+    state: Words,
+) -> Int:
+    """Fill `codes` and `copies` with rows that went (< 0) or came: how many, or -1 if one has too many copies.
+
+    `columns` are level and position per row of `codes`; `rows` is to work in; from `below` to `cursor` it is as for
+    `walk`. `had_rows` and `has_rows` say whether the result had any row, and has one. `state` is zeros at first. After
+    a call state[PHASE] is DONE at the end; else either the block is full, or `lists` and `ends` are shorter than
+    state[LISTED].
+    """
+    filled, size = np.int64(0), len(copies)
+    while state[PHASE] != DONE:
+        is_old = state[PHASE] == 0 or state[PHASE] == 1
+        if state[PHASE] == 0 or state[PHASE] == 2:
+            listed = _begin(
+                a64,
+                a32,
+                T,
+                N,
+                L,
+                below,
+                root,
+                roots,
+                marks,
+                links,
+                heads,
+                groups,
+                is_old,
+                had_rows if is_old else has_rows,
+            )
+            state[PHASE] += 1 if listed >= 0 else 2
+            state[LISTED], state[STARTED] = listed, 0
+            continue
+        if filled == size or state[LISTED] > len(lists):
+            return filled
+        many, more = _read(
+            a64,
+            a32,
+            T,
+            N,
+            L,
+            below,
+            order,
+            slots,
+            root,
+            roots,
+            marks,
+            links,
+            heads,
+            groups,
+            lists,
+            ends,
+            current,
+            modes,
+            choices,
+            cursor,
+            state[STARTED],
+            rows[:, filled:],
+            columns,
+            codes[:, filled:],
+            copies[filled:],
+        )
+        if many < 0:
+            return many
+        if is_old:
+            for i in range(filled, filled + many):
+                copies[i] = -copies[i]
+        filled += many
+        state[STARTED] = 1
+        if not more:
+            _clean(a32, T, N, L, below, root, roots, marks, links, heads, groups)
+            state[PHASE] += 1
+    _end(a32, T, N, L)
+    return filled

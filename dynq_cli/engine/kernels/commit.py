@@ -8,7 +8,7 @@ import numpy as np
 
 from dynq_cli.engine.kernels.base import forget, resolve
 from dynq_cli.engine.kernels.direct import bare
-from dynq_cli.engine.kernels.fields import OK, Bytes, Flags, Halves, Int, Words
+from dynq_cli.engine.kernels.fields import NO_ROOM, OK, Bytes, Flags, Halves, Int, Trees, Words
 from dynq_cli.engine.kernels.update import propagate, release_leaf, update_leaf
 
 
@@ -40,11 +40,13 @@ def run_commits(
     after: Words,
     ahead: Words,
     may_miss: Int,
+    order: Trees,
 ) -> tuple[Int, Int, Int, Int]:
     """Commits that end at the changes `ends`, the first starting at `start`.
 
     Returns (OK, -1, number of commits, deletes skipped), or what is wrong, the change at fault, and how many
-    commits hold: the one at fault has changed nothing, unless a count overflowed.
+    commits hold: the one at fault has changed nothing, unless a count overflowed. With NO_ROOM the commit after these
+    is on its way through the trees, and the number of base rows it touches is returned instead of a change.
     """
     skipped = np.int64(0)
     for done in range(len(ends)):
@@ -91,16 +93,72 @@ def run_commits(
                 before,
                 after,
                 ahead,
+                order,
             )
             if reason != OK:
                 return reason, start, done, skipped
         for k in range(0, len(trees), 2):
-            reason = propagate(a64, a32, T, N, lists, trees[k], trees[k + 1], before, after)
+            reason = propagate(a64, a32, T, N, lists, trees[k], trees[k + 1], before, after, order)
+            if reason == NO_ROOM:
+                return reason, n, done, skipped
             if reason != OK:
                 return reason, start, done, skipped
         release(a64, a32, T, N, lists, t, leaves, touched, old, new, n)
         start = ends[done]
     return OK, np.int64(-1), len(ends), skipped
+
+
+@bare
+def update_tree(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    lists: Words,
+    t: Int,
+    leaves: Words,
+    first_node: Int,
+    stop_node: Int,
+    touched: Halves,
+    first: Halves,
+    old: Words,
+    new: Words,
+    n: Int,
+    computed: Words,
+    passes: Flags,
+    key: Words,
+    before: Words,
+    after: Words,
+    ahead: Words,
+    order: Trees,
+) -> Int:
+    """A tree takes over a settled batch of base table t, on which it has these leaves. NO_ROOM as in `propagate`."""
+    for v in leaves:
+        reason = update_leaf(
+            a64,
+            a32,
+            T,
+            N,
+            lists,
+            v,
+            t,
+            touched,
+            first,
+            old,
+            new,
+            np.int64(0),
+            n,
+            computed,
+            passes,
+            key,
+            before,
+            after,
+            ahead,
+            order,
+        )
+        if reason != OK:
+            return reason
+    return propagate(a64, a32, T, N, lists, first_node, stop_node, before, after, order)
 
 
 @bare

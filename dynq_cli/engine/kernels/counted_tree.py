@@ -44,12 +44,13 @@ from dynq_cli.engine.kernels.counted_blocks import (
     put_tiny,
     resized,
     room,
+    row_at,
     rows_at,
     size_of,
     sums_at,
     take,
 )
-from dynq_cli.engine.kernels.counted_search import aim, locate
+from dynq_cli.engine.kernels.counted_search import aim, locate, preceding
 from dynq_cli.engine.kernels.fields import T_ARITY, Halves, Int, Words
 
 # A block that is less than half full looks for a neighbour to join, but not at every row that goes.
@@ -183,12 +184,12 @@ def _enter(
 @bare
 def insert(
     a64: Words, a32: Halves, T: Words, C: Words, c: Int, labels: Words, work: Words, root_at: Int, row: Int
-) -> None:
-    """A row comes into a group; its record says what it counts. O(log n)."""
+) -> Int:
+    """A row comes into a group; its record says what it counts. The row before it, or NONE. O(log n)."""
     root = np.int64(a32[root_at])
     if root == NONE:
         a32[root_at] = row
-        return
+        return np.int64(NONE)
     aim(a64, T, C, c, labels, work, row)
     leaf, entry, depth = locate(a64, a32, T, C, c, labels, work, C[c, C_KEYS], row, root)
     if leaf >= 0:
@@ -196,11 +197,14 @@ def insert(
         put_tiny(a32, T, C, c, tiny, 0, leaf)
         put_tiny(a32, T, C, c, tiny, entry, row)
         a32[root_at] = tiny
-        return
+        return leaf if entry > 0 else np.int64(NONE)
+    before, place = preceding(a32, T, C, c, leaf, entry)
+    if before != NONE:
+        before = row_at(a32, T, C, c, before, place)
     if size_of(leaf) == TINY:
         if length(a32, T, C, c, leaf) < room(T, C, c, leaf):
             put_tiny(a32, T, C, c, leaf, entry, row)
-            return
+            return before
         leaf = resized(a64, a32, T, C, c, leaf, TINY + 1)
         a32[root_at] = leaf
     width = C[c, C_WIDTH]
@@ -211,6 +215,7 @@ def insert(
             lo, hi = payload(a64, T, C, c, row, lane)
             increase(a64, sums + lane, lo, hi)
     _enter(a64, a32, T, C, c, work, root_at, leaf, entry, depth, row)
+    return before
 
 
 @bare

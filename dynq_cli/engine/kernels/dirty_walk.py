@@ -236,33 +236,74 @@ def values_of(a64: Words, a32: Halves, T: Words, N: Words, v: Int, rows: Words, 
 
 
 @bare
+def _product_of(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    levels: Words,
+    frontier: Flags,
+    rows: Words,
+    i: Int,
+    first: Int,
+    stop: Int,
+) -> tuple[Int, Int]:
+    """The product of the multiplicities of a combination over levels first … stop, and whether it fits 63 bits."""
+    product, size = np.int64(1), 1.0
+    for level in range(first, stop):
+        if frontier[level]:
+            lo, hi = value_of(a64, a32, T, N, levels[level], rows[level, i])
+            if lo == 0 and hi == 0:
+                return np.int64(0), True
+            if hi != 0 or lo < 0:
+                return np.int64(0), False
+            product *= lo
+            size *= float(lo)
+    return product, size <= LARGEST
+
+
+@bare
+def _agree(frontier: Flags, rows: Words, i: Int) -> Int:
+    """Whether a combination has the same rows as the one before, but for the innermost level."""
+    for level in range(len(frontier) - 1):
+        if frontier[level] and rows[level, i] != rows[level, i - 1]:
+            return False
+    return True
+
+
+@bare
 def copies_of(
     a64: Words, a32: Halves, T: Words, N: Words, levels: Words, frontier: Flags, rows: Words, many: Words
 ) -> Int:
-    """The multiplicity on one side of each combination, 0 if it is not there; False if one passes 63 bits."""
+    """The multiplicity on one side of each combination, 0 if it is not there; False if one passes 63 bits.
+
+    Combinations come in runs that differ in the innermost level alone: what the others contribute is found once.
+    """
+    last = len(levels) - 1
+    outer, fits = np.int64(0), True
     for i in range(rows.shape[1]):
-        product = np.int64(1)
-        size = 1.0
-        for level in range(len(levels)):
-            if frontier[level] and product != 0:
-                lo, hi = value_of(a64, a32, T, N, levels[level], rows[level, i])
-                if lo == 0 and hi == 0:
-                    product = np.int64(0)
-                    size = 0.0
-                elif hi != 0 or lo < 0:
-                    return False
-                else:
-                    product *= lo
-                    size *= float(lo)
-        if size > LARGEST:
+        if i == 0 or not _agree(frontier, rows, i):
+            outer, fits = _product_of(a64, a32, T, N, levels, frontier, rows, i, 0, last)
+        if fits and outer == 0:
+            many[i] = 0
+            continue
+        inner, is_whole = _product_of(a64, a32, T, N, levels, frontier, rows, i, last, last + 1)
+        if is_whole and inner == 0:
+            many[i] = 0
+            continue
+        if not fits or not is_whole or float(outer) * float(inner) > LARGEST:
             return False
-        many[i] = product
+        many[i] = outer * inner
     return True
 
 
 @bare
 def gather(a64: Words, T: Words, N: Words, v: Int, position: Int, rows: Words, out: Words) -> None:
-    """A code of each row of node v."""
+    """A code of each row of node v; a row that follows itself is looked at once."""
     t = N[v, N_TABLE]
+    before, code = np.int64(-1), np.int64(0)
     for i in range(len(rows)):
-        out[i] = a64[record(T, t, rows[i]) + position]
+        if rows[i] != before:
+            before = rows[i]
+            code = a64[record(T, t, before) + position]
+        out[i] = code

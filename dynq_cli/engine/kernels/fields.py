@@ -13,7 +13,7 @@ kept per group of the node's rows, in those of its group table: the parent's tab
 (projections, children) one after the other.
 """
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,7 +59,7 @@ Int = Any
     N_GID,  # narrow, per row: its group
     N_NEXT,  # narrow, per row: the live rows of a group, doubly linked
     N_PREV,
-    N_VALUE,  # wide, per row of an inner node: `width` lanes
+    N_VALUE,  # wide, per row of an inner node: `width` lanes; per row of an ordered leaf of a bag: what its tree counts
     N_SUM,  # wide, per group: `width` lanes
     N_HEAD,  # narrow, per group: first live row
     N_VGID,  # narrow, per row of the parent: the group of this non-guard child it reads
@@ -75,21 +75,33 @@ Int = Any
     N_SOURCE,  # lists: per variable of a leaf the base column, or -(i + 1) for computed column i
     N_FILTER,  # which column of the batch's filters applies, or -1
     N_WATCH,  # where in the arena the rows whose payload changes are noted: how many, how many fit, row ids; or -1
+    N_TREE,  # the counted tree that keeps the live rows of each group in order: a row of `Trees.C`, or -1
+    N_ROOT,  # narrow, per group: the code of its tree
     N_OLD,  # wide, per row of an output node of a tree that feeds relations: two lanes, what its multiplicity was
     N_CHANGED,  # narrow, per such row: 0, or the next row that changed + 2, where 1 is the last
     N_FIRST,  # first of the rows that changed, or -1; the one field of a node that is data
     N_SIDE,  # which multiplicity `dirty.value_of` gives for a row that changed
     N_FIELDS,
-) = range(32)
+) = range(34)
 
 # As it is now, as it was before the commit, or the smaller of both.
 NOW, BEFORE, LEAST = range(-1, 2)
 
+
+class Trees(NamedTuple):
+    """What counted trees need beside the arena."""
+
+    C: Words  # the trees: see `counted_blocks`
+    labels: Words  # of the ids of dictionaries, where keys are ids
+    work: Words  # scratch
+
+
 # The lower half of a slot: row + 1; the upper half is the row's tag.
 ROW_OF_SLOT = 0xFFFFFFFF
 
-# What can be wrong with a batch; all but the last are found before anything has changed.
-OK, NEGATIVE, DUPLICATE_KEY, NO_SUCH_KEY, TOO_MANY, OVERFLOW = range(6)
+# What can be wrong with a batch; all but an overflow are found before anything has changed. NO_ROOM is none of these:
+# counted trees need more blocks before a commit can go on.
+OK, NEGATIVE, DUPLICATE_KEY, NO_SUCH_KEY, TOO_MANY, OVERFLOW, NO_ROOM = range(7)
 
 # How a change is meant. Those that may miss are skipped where there is nothing to delete.
 INSERT, DELETE, UPSERT, DELETE_KEY, MAY_DELETE, MAY_DELETE_KEY = range(6)

@@ -22,8 +22,10 @@ from dynq_cli.engine.kernels.fields import (
     N_OUTPUT,
     N_PARENT,
     N_PROJECT,
+    N_ROOT,
     N_SUM,
     N_TABLE,
+    N_TREE,
     N_VALUE,
     N_VGID,
     N_VHEAD,
@@ -71,6 +73,8 @@ def _start_group(a64: Words, a32: Halves, N: Words, v: Int, at: Int) -> None:
         a64[at + N[v, N_SUM] + i] = 0
     if N[v, N_OUTPUT]:
         a32[2 * at + N[v, N_HEAD]] = -1
+    if N[v, N_TREE] >= 0:
+        a32[2 * at + N[v, N_ROOT]] = -1
 
 
 @bare

@@ -129,7 +129,7 @@ class Native:
 
     def __init__(self, linked: Any, slots: int, returned: Returned) -> None:
         self._linked = linked
-        self._entry = ctypes.PYFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(linked[ENTRY])
+        self._entry = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(linked[ENTRY])
         self._block = ctypes.c_int64 * (slots + len(returned.kinds))
         self._slots = slots
         self._returned = returned

@@ -81,7 +81,7 @@ def divide(alo: Int, ahi: Int, blo: Int, bhi: Int) -> tuple[Int, Int]:
 
 
 @bare
-def _value(a64: Words, T: Words, N: Words, v: Int, row: Int) -> tuple[Int, Int]:
+def value_of(a64: Words, T: Words, N: Words, v: Int, row: Int) -> tuple[Int, Int]:
     """The multiplicity of a live row of an output node: its part of the sum of its group."""
     t = N[v, N_TABLE]
     if N[v, N_DEGREE] == 0:
@@ -125,14 +125,14 @@ def choose(
                 row, lo, hi = cursor[C_ROW], cursor[C_BEFORE], cursor[C_BEFORE + 1]
             else:
                 row, lo, hi = np.int64(a32[2 * group + N[v, N_HEAD]]), np.int64(0), np.int64(0)
-            vlo, vhi = _value(a64, T, N, v, row)
+            vlo, vhi = value_of(a64, T, N, v, row)
         while True:
             elo, ehi = replace(lo, hi, np.int64(0), np.int64(0), vlo, vhi)
             if _is_less(plo, phi, elo, ehi):
                 break
             lo, hi = elo, ehi
             row = np.int64(a32[2 * record(T, t, row) + following])
-            vlo, vhi = _value(a64, T, N, v, row)
+            vlo, vhi = value_of(a64, T, N, v, row)
         rows[i] = row
         slo, shi = multiply(lo, hi, P[P_EACH, i], P[P_EACH + 1, i])
         P[P_AT, i], P[P_AT + 1, i] = replace(P[P_AT, i], P[P_AT + 1, i], slo, shi, np.int64(0), np.int64(0))
@@ -170,7 +170,7 @@ def _before(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int) -> tu
     lo, hi = np.int64(0), np.int64(0)
     row = np.int64(a32[2 * record(T, t, row) + previous])
     while row >= 0:
-        vlo, vhi = _value(a64, T, N, v, row)
+        vlo, vhi = value_of(a64, T, N, v, row)
         lo, hi = replace(lo, hi, np.int64(0), np.int64(0), vlo, vhi)
         row = np.int64(a32[2 * record(T, t, row) + previous])
     return lo, hi
@@ -193,6 +193,6 @@ def position_of(
         before_lo, before_hi = _before(a64, a32, T, N, v, row)
         skipped_lo, skipped_hi = multiply(before_lo, before_hi, each_lo, each_hi)
         lo, hi = replace(lo, hi, np.int64(0), np.int64(0), skipped_lo, skipped_hi)
-        vlo, vhi = _value(a64, T, N, v, row)
+        vlo, vhi = value_of(a64, T, N, v, row)
         many_lo, many_hi = multiply(vlo, vhi, each_lo, each_hi)
     return lo, hi, many_lo, many_hi

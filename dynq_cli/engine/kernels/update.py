@@ -34,12 +34,14 @@ from dynq_cli.engine.kernels.fields import (
     N_SOURCE,
     N_SUM,
     N_TABLE,
+    N_TREE,
     N_VALUE,
     N_VGID,
     N_VHEAD,
     N_VNEXT,
     N_WATCH,
     N_WIDTH,
+    NO_ROOM,
     OK,
     OVERFLOW,
     T_ARITY,
@@ -49,10 +51,12 @@ from dynq_cli.engine.kernels.fields import (
     Flags,
     Halves,
     Int,
+    Trees,
     Words,
 )
 from dynq_cli.engine.kernels.groups import join_group, leave_group, link, unlink
 from dynq_cli.engine.kernels.lookahead import ask_for_groups, ask_for_neighbours
+from dynq_cli.engine.kernels.ordered import has_room, move_in_order
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
 from dynq_cli.engine.kernels.table import dequeue, enqueue, find_or_insert, record, remove
 from dynq_cli.engine.kernels.wide import multiply, replace
@@ -62,7 +66,7 @@ WORK = 6 * AHEAD
 
 
 @bare
-def _move(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int, old: Words, new: Words) -> Int:
+def _move(a64: Words, a32: Halves, T: Words, N: Words, trees: Trees, v: Int, row: Int, old: Words, new: Words) -> Int:
     """The payload of a row went from old to new: sum, live list and queue of its group follow."""
     t, group = N[v, N_TABLE], N[v, N_GROUP]
     g = np.int64(a32[2 * record(T, t, row) + N[v, N_GID]])
@@ -77,7 +81,9 @@ def _move(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int, old: Wo
         remember(a64, a32, T, N, v, row, old)
     elif N[v, N_OUTPUT]:
         was, now = old[0] != 0 or old[1] != 0, new[0] != 0 or new[1] != 0
-        if now and not was:
+        if N[v, N_TREE] >= 0:
+            move_in_order(a64, a32, T, N, trees, v, row, at, was, now, old, new)
+        elif now and not was:
             link(a32, T, t, row, 2 * at + N[v, N_HEAD], N[v, N_NEXT], N[v, N_PREV])
         elif was and not now:
             unlink(a32, T, t, row, 2 * at + N[v, N_HEAD], N[v, N_NEXT], N[v, N_PREV])
@@ -146,6 +152,7 @@ def update_leaf(
     before: Words,
     after: Words,
     ahead: Words,
+    trees: Trees,
 ) -> Int:
     """Entries start … stop of a settled batch of base table t, for leaf v.
 
@@ -187,7 +194,7 @@ def update_leaf(
             a64[many_at] = now
         _payload_of_leaf(N, v, was, before)
         _payload_of_leaf(N, v, now, after)
-        if (before[0] != after[0] or before[2] != after[2]) and not _move(a64, a32, T, N, v, row, before, after):
+        if (before[0] != after[0] or before[2] != after[2]) and not _move(a64, a32, T, N, trees, v, row, before, after):
             return OVERFLOW
     return OK
 
@@ -277,21 +284,31 @@ def _recompute_rows(
     before: Words,
     after: Words,
     places: Words,
+    trees: Trees,
 ) -> Int:
-    """Recompute some rows of node n and let the groups of those that change follow; False if a count does not fit."""
+    """Recompute some rows of node n and let the groups of those that change follow.
+
+    OVERFLOW if a count does not fit; NO_ROOM if the node's counted tree may need more blocks: the rows are queued then.
+    """
     t, group, value, width = N[n, N_TABLE], N[n, N_GROUP], N[n, N_VALUE], N[n, N_WIDTH]
+    if not has_room(T, N, trees, n, many):
+        for k in range(many):
+            enqueue(a32, T, t, rows[k])
+        return NO_ROOM
     _ask_for_sums(a64, a32, T, N, lists, n, rows, many)
     moved = 0
     for k in range(many):
         at = record(T, t, rows[k])
         old, new = before[4 * moved :], after[4 * moved :]
         if not _recompute(a64, a32, T, N, lists, n, at, new):
-            return False
+            return OVERFLOW
         changed = False
         for i in range(width):
             old[i] = a64[at + value + i]
             changed = changed or old[i] != new[i]
-            a64[at + value + i] = new[i]
+            # Ordered rows are written one by one, when their group follows.
+            if N[n, N_TREE] < 0:
+                a64[at + value + i] = new[i]
         if changed and N[n, N_PARENT] >= 0:
             places[moved] = record(T, group, np.int64(a32[2 * at + N[n, N_GID]]))
             prefetch(a64, places[moved] + N[n, N_SUM])
@@ -303,9 +320,9 @@ def _recompute_rows(
             was, now = before[4 * k] != 0 or before[4 * k + 1] != 0, after[4 * k] != 0 or after[4 * k + 1] != 0
             ask_for_neighbours(a64, a32, T, N, n, rows[k], places[k], was, now)
     for k in range(moved):
-        if not _move(a64, a32, T, N, n, rows[k], before[4 * k :], after[4 * k :]):
-            return False
-    return True
+        if not _move(a64, a32, T, N, trees, n, rows[k], before[4 * k :], after[4 * k :]):
+            return OVERFLOW
+    return OK
 
 
 @bare
@@ -348,17 +365,27 @@ def _take_readers(
 
 @bare
 def propagate(
-    a64: Words, a32: Halves, T: Words, N: Words, lists: Words, first: Int, stop: Int, before: Words, after: Words
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    lists: Words,
+    first: Int,
+    stop: Int,
+    before: Words,
+    after: Words,
+    trees: Trees,
 ) -> Int:
     """Recompute the touched rows of the nodes first … stop, which stand children before parents.
 
-    `before` and `after` are WORK words each to work in.
+    `before` and `after` are WORK words each to work in. NO_ROOM if counted trees need more blocks: what is left to
+    be done is queued, and another call goes on.
     """
     rows, places, walkers = before[4 * AHEAD : 5 * AHEAD], before[5 * AHEAD : WORK], after[4 * AHEAD : 5 * AHEAD]
     for n in range(first, stop):
         if N[n, N_DEGREE] == 0:
             continue
-        t = N[n, N_TABLE]
+        t, short = N[n, N_TABLE], False
         for k in range(N[n, N_DEGREE]):
             c = lists[N[n, N_CHILDREN] + k]
             left = 0
@@ -366,8 +393,12 @@ def propagate(
                 many, left = _take_readers(a64, a32, T, N, c, t, walkers, left, rows)
                 if many == 0:
                     break
-                if not _recompute_rows(a64, a32, T, N, lists, n, rows, many, before, after, places):
+                done = _recompute_rows(a64, a32, T, N, lists, n, rows, many, before, after, places, trees)
+                if done == OVERFLOW:
                     return OVERFLOW
+                short = short or done == NO_ROOM
+        if short:
+            return NO_ROOM
         while T[t, T_QHEAD] >= 0:
             many = 0
             while many < AHEAD and T[t, T_QHEAD] >= 0:
@@ -376,6 +407,7 @@ def propagate(
                 prefetch(a64, following)
                 prefetch(a64, following + N[n, N_VALUE])
                 many += 1
-            if not _recompute_rows(a64, a32, T, N, lists, n, rows, many, before, after, places):
-                return OVERFLOW
+            done = _recompute_rows(a64, a32, T, N, lists, n, rows, many, before, after, places, trees)
+            if done != OK:
+                return done
     return OK

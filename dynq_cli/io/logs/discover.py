@@ -2,8 +2,9 @@
 
 A file is a group. A directory means what is in it, by name: files, and directories in turn. An extraction (a directory
 that a job such as Spark's wrote and closed with `_SUCCESS`) is one group: `part-*` files, or one directory of them
-per relation, with `_SUCCESS` in the whole or in each. A directory of parts that no job finished is refused. Names that
-begin with `_` or `.` are skipped, and nothing outside of a directory is reached through a symbolic link in it.
+per relation, with `_SUCCESS` in the whole or in each; it may have no rows and yet be a batch. A directory of parts
+that no job finished is refused. Names that begin with `_` or `.` are skipped, and nothing outside of a directory is
+reached through a symbolic link in it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from dataclasses import dataclass
 
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.io.data_files import format_of, known_format
+from dynq_cli.io.logs.identity import BATCH_FILE
 from dynq_cli.io.logs.model import Group, LogFile
 from dynq_cli.spec.shown import visible
 
@@ -86,7 +88,8 @@ class _Folder:
         files, folders = self._entries()
         if self._is_extraction(files, folders):
             found = tuple(self._logs())
-            if found:
+            # One without rows may still say up to where there were none, which the next one goes on from.
+            if found or os.path.lexists(os.path.join(self.path, BATCH_FILE)):
                 yield Group(self.path, found, (self.path,))
             return
         self._refuse_unfinished(files)

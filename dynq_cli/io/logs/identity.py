@@ -64,10 +64,13 @@ def batch_of(group: Group) -> BatchId | None:
     """The batch that the files of a group say they are; RejectedError if they disagree, or say it in another way."""
     wholes = {folder: _of_extraction(folder) for folder in group.extractions}
     said: dict[BatchId | None, str] = {}
+    for folder, whole in wholes.items():
+        if whole is not None and not any(_around(file.path, [folder]) for file in group.files):
+            said.setdefault(whole, folder)
     for file in group.files:
         own = _of_file(file)
-        folder = _around(file.path, group.extractions)
-        around = None if folder is None else wholes[folder]
+        inside = _around(file.path, group.extractions)
+        around = None if inside is None else wholes[inside]
         if own is not None and around not in (None, own):
             raise RejectedError(
                 f"{file.path} says that it is {_shown(own)}, its extraction that it is {_shown(around)}"

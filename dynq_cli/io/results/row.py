@@ -1,6 +1,6 @@
 """A row that a user wrote as a JSON object, by the rules of change logs.
 
-Numbers or strings for integers and decimals, ISO dates and times, base64 for binary; all columns of the result by name.
+Numbers or strings for integers and decimals, ISO dates and times, base64 for binary; columns of the result by name.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ from dynq_cli.io.results.copies import expanded_schema
 from dynq_cli.spec.shown import shown
 
 
-def row_of(text: str, schema: pa.Schema) -> dict[str, Any]:
+def row_of(text: str, schema: pa.Schema, *, is_whole: bool = True) -> dict[str, Any]:
     """The values of a row of a result with the columns `schema`; `_count` is none of a row's columns.
 
-    UsageError for what is no JSON object, RejectedError for wrong columns and values.
+    If it need not be whole, columns may be missing. UsageError for what is no JSON object, RejectedError for wrong
+    columns and values.
     """
     given = _object(text)
     columns = expanded_schema(schema)
@@ -30,9 +31,9 @@ def row_of(text: str, schema: pa.Schema) -> dict[str, Any]:
         if name not in columns.names:
             raise RejectedError(f"the row has a column {shown(name)}, the result {_listed(columns.names)}")
     for name in columns.names:
-        if name not in given:
+        if is_whole and name not in given:
             raise RejectedError(f"the row has no column {shown(name)}; the result has {_listed(columns.names)}")
-    return {field.name: _value(field, given[field.name]) for field in columns}
+    return {field.name: _value(field, given[field.name]) for field in columns if field.name in given}
 
 
 def _object(text: str) -> dict[str, Any]:

@@ -1,8 +1,10 @@
 """A stream of record batches into one file of results.
 
-The same batches give the same bytes. Memory is that of a few blocks, whatever the size of the result: at most three
-row groups of a Parquet file, of a million rows or 128 MiB each. What is written is complete only when `write` has
+The same batches give the same bytes. Memory is that of a few blocks, whatever the size of the result: at most six
+row groups of a Parquet file, of 131,072 rows or 32 MiB each. What is written is complete only when `write` has
 returned; that it appears whole or not at all is up to the sink.
+
+Each form imports what it needs when it is asked for: importing takes longer than writing a small result.
 """
 
 from __future__ import annotations
@@ -15,9 +17,9 @@ import pyarrow as pa
 from dynq_cli.errors import UsageError
 from dynq_cli.io.results.ahead import feed
 from dynq_cli.io.results.forms import Form
-from dynq_cli.io.results.lines import csv_header, csv_lines, json_lines, pieces
 
-_GROUP_ROWS, _GROUP_BYTES = 1 << 20, 128 << 20
+# Row groups that a processor's cache holds while they are encoded; DuckDB writes them as small.
+_GROUP_ROWS, _GROUP_BYTES = 1 << 17, 32 << 20
 
 
 class Sink(Protocol):
@@ -59,11 +61,9 @@ def _grouped(batches: Iterator[pa.RecordBatch], schema: pa.Schema, least: int) -
 
 
 def _write_parquet(groups: Iterator[pa.Table], schema: pa.Schema, sink: Sink) -> None:
-    import pyarrow.parquet as pq
+    from dynq_cli.io.results.parquet_groups import write_groups
 
-    with pq.ParquetWriter(sink, schema) as writer:
-        for group in groups:
-            writer.write_table(group, row_group_size=group.num_rows)
+    write_groups(groups, schema, sink)
 
 
 def _write_arrow(groups: Iterator[pa.Table], schema: pa.Schema, sink: Sink) -> None:
@@ -74,15 +74,21 @@ def _write_arrow(groups: Iterator[pa.Table], schema: pa.Schema, sink: Sink) -> N
 
 
 def _write_csv(groups: Iterator[pa.Table], schema: pa.Schema, sink: Sink) -> None:
+    from dynq_cli.io.results.lines import csv_header, csv_lines
+
     sink.write(csv_header(schema))
     _write_lines(groups, sink, csv_lines)
 
 
 def _write_jsonl(groups: Iterator[pa.Table], schema: pa.Schema, sink: Sink) -> None:
+    from dynq_cli.io.results.lines import json_lines
+
     _write_lines(groups, sink, json_lines)
 
 
 def _write_lines(groups: Iterator[pa.Table], sink: Sink, lines: Callable[[pa.RecordBatch], pa.Buffer]) -> None:
+    from dynq_cli.io.results.lines import pieces
+
     for group in groups:
         for batch in group.to_batches():
             for piece in pieces(batch):

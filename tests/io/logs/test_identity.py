@@ -79,6 +79,20 @@ def test_the_batch_of_an_extraction_stands_in_its_own_file(tmp_path: Path) -> No
     assert batch_of(group_of(tmp_path / "out")) == BATCH
 
 
+def test_an_extraction_without_rows_may_be_a_batch(tmp_path: Path) -> None:
+    (tmp_path / "out/orders").mkdir(parents=True)
+    (tmp_path / "out/orders/part-0.csv").touch()
+    (tmp_path / "out/_SUCCESS").touch()
+    relations = ["orders", "customers"]
+    assert find_groups([str(tmp_path / "out")], relations, relation=None, atomic=False) == []
+    (tmp_path / "out/_batch.json").write_text(json.dumps(ID))
+    group = group_of(tmp_path / "out")
+    assert (group.files, batch_of(group)) == ((), BATCH)
+    with pytest.raises(RejectedError, match="they cannot be one version"):
+        batch_of(group_of(tmp_path / "out", write(tmp_path / "d.parquet", {**ID, "to": 8})))
+    assert batch_of(group_of(tmp_path / "out", write(tmp_path / "e.parquet", ID))) == BATCH
+
+
 def test_a_batch_file_beside_plain_files_says_nothing(tmp_path: Path) -> None:
     (tmp_path / "_batch.json").write_text(json.dumps(ID))
     assert batch_of(group_of(write(tmp_path / "orders.csv"))) is None

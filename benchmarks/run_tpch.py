@@ -1,0 +1,113 @@
+"""Run the TPC-H stream of one spec through the engine, and print what it took as one JSON object.
+
+    python benchmarks/run_tpch.py SPEC FOLDER [--scale S] [--chunks N] [--check]
+
+Changes are Arrow tables in memory; a commit has a chunk of every relation. With `--check` the result is compared with
+DuckDB's after every commit.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pyarrow as pa
+from tpch import Commit, Stream, generated, stream
+
+from dynq_cli.engine.live import Live
+from dynq_cli.plan.choose import plan_query
+from dynq_cli.query.compile import compile_spec
+from dynq_cli.spec.load import load_spec
+from dynq_cli.spec.model import Spec
+
+_TINY, _LARGE = 200, 20_000
+
+
+def opened(spec: Spec) -> Live:
+    return Live(spec, {name: plan_query(query, spec) for name, query in compile_spec(spec).items()})
+
+
+def warm(spec: Spec, commits: list[Commit]) -> None:
+    """Meet every kernel once."""
+    live = opened(spec)
+    for kind in ("insert", "delete"):
+        live.apply({name: _as(kind, table.slice(0, _TINY)) for name, table in commits[0].items()})
+    for query in live.queries:
+        for _ in live.enum(query):
+            pass
+
+
+def _as(kind: str, table: pa.Table) -> pa.Table:
+    return table.set_column(0, "_change_type", pa.repeat(kind, len(table)))
+
+
+def run(spec: Spec, given: Stream, *, check: bool) -> dict[str, Any]:
+    live, taken = opened(spec), 0.0
+    (query,) = live.queries
+    for k, commit in enumerate(given.commits):
+        start = time.perf_counter()
+        live.apply(commit)
+        taken += time.perf_counter() - start
+        if check:
+            compare(live, spec, given, k + 1)
+    start = time.perf_counter()
+    rows = sum(len(batch) for batch in live.enum(query))
+    enumerated = time.perf_counter() - start
+    return {
+        "changes": given.changes,
+        "seconds": taken,
+        "changes_per_s": given.changes / taken,
+        "rows": rows,
+        "enum_seconds": enumerated,
+        "state_mb": live.engine.arena.top * 8 / 1e6,
+        "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
+    }
+
+
+def plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(float(f"{v:.12g}") if isinstance(v, float) else v for v in row)
+
+
+def compare(live: Live, spec: Spec, given: Stream, many: int) -> None:
+    """The result is DuckDB's; of a large one, its size."""
+    (query,) = live.queries
+    text = spec.queries[0].texts[0].value
+    with duckdb.connect(config={"threads": 1}) as connection:
+        for name, table in given.held(many).items():
+            connection.register(name, table)
+        size = connection.execute(f"SELECT count(*) FROM ({text})").fetchall()[0][0]
+        assert live.count(query)[0] == size, f"{query} after commit {many}: {live.count(query)[0]} rows, not {size}"
+        if size > _LARGE:
+            return
+        wanted = Counter(map(plain, connection.execute(text).fetchall()))
+    is_bag = live.schema(query).names[-1:] == ["_count"]
+    found: Counter[Any] = Counter()
+    for batch in live.enum(query):
+        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
+            found[plain(row[:-1] if is_bag else row)] += row[-1] if is_bag else 1
+    more, less = list((found - wanted).items())[:3], list((wanted - found).items())[:3]
+    assert found == wanted, f"{query} after commit {many}: {more} instead of {less}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("spec", type=Path)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("--scale", type=float, default=0.1)
+    parser.add_argument("--chunks", type=int, default=100)
+    parser.add_argument("--check", action="store_true")
+    asked = parser.parse_args()
+    spec = load_spec(asked.spec)
+    given = stream(spec, generated(asked.folder, asked.scale), asked.chunks)
+    warm(spec, given.commits)
+    print(json.dumps(run(spec, given, check=asked.check)))
+
+
+if __name__ == "__main__":
+    main()

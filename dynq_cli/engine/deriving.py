@@ -1,0 +1,79 @@
+"""The derived relations of an engine: what trees pass on to them in a commit, and the changes that makes.
+
+    deriving.pass_on(tree, before, after)    what came and went in the result of a tree goes to the relations it feeds
+    deriving.changes(derived)                what that amounts to, once all trees that feed the relation have passed on
+
+Whatever cannot be is a DerivedError: the engine's memory is no longer usable then.
+"""
+
+from __future__ import annotations
+
+from dynq_cli.engine.arena import Arena
+from dynq_cli.engine.changes import Changes
+from dynq_cli.engine.delta import Delta
+from dynq_cli.engine.feeding import DerivedError, Rows, Sink, changes_of, outflows
+from dynq_cli.engine.grouped import AggregateOverflowedError, Grouped
+from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.layout import Layout
+from dynq_cli.engine.lossless import CodeError
+from dynq_cli.engine.meaning import Meaning
+from dynq_cli.engine.reading import OverflowedError
+from dynq_cli.plan.program import Derived
+from dynq_cli.query.scalar import ScalarError
+
+# Rows that a derived relation may have if the query does not say: as many, or so many times the rows of the base.
+LEAST_BUDGET, BUDGET_PER_ROW = 1_000_000, 20
+
+
+class Deriving:
+    """`feeding` are the trees that feed relations."""
+
+    def __init__(self, layout: Layout, arena: Arena, meaning: Meaning) -> None:
+        self._layout = layout
+        self._arena = arena
+        self._meaning = meaning
+        self._written = [b.table for name, b in layout.bases.items() if name not in layout.derived]
+        self.groups = {name: Grouped(arena, g, meaning.labels) for name, g in layout.groups.items()}
+        self._sinks: dict[str, Sink] = {n: self._rows(d) for n, d in layout.derived.items() if not d.groups}
+        self._sinks |= self.groups
+        self._outflows = outflows(layout, self._sinks, meaning)
+        self._deltas = {name: Delta(arena, layout.trees[name], o.variables) for name, o in self._outflows.items()}
+        self.feeding = frozenset(self._outflows)
+
+    def _rows(self, derived: Derived) -> Rows:
+        base = self._layout.bases[derived.name]
+        is_evaluated = bool(base.computed or base.filters)
+        return Rows(derived.name, len(base.order), lambda: self._budget(derived), is_evaluated)
+
+    def pass_on(self, tree: str, before: int, after: int) -> None:
+        """What came and went in a tree's result, which had and has so many rows, goes to the relations it feeds."""
+        try:
+            for codes, copies in self._deltas[tree].blocks(before, after):
+                self._outflows[tree].pass_on(codes, copies)
+        except OverflowedError:
+            raise DerivedError.too_many_copies(tree) from None
+        except (AggregateOverflowedError, ScalarError, CodeError) as error:
+            raise DerivedError(tree, f"cannot be kept: {error}") from None
+
+    def changes(self, derived: Derived) -> Changes | None:
+        """What a derived relation does in this commit; None if nothing."""
+        try:
+            rows, copies = self._sinks[derived.name].finish()
+            if not len(copies):
+                return None
+            return changes_of(derived, self._layout.bases[derived.name], rows, copies, self._meaning)
+        except (AggregateOverflowedError, ScalarError, CodeError) as error:
+            raise DerivedError(derived.name, f"cannot be kept: {error}") from None
+
+    def check_budget(self, derived: Derived, came: int, went: int) -> None:
+        """Rows came and went, which are still in the table: nothing is refused that became no larger."""
+        table = self._layout.bases[derived.name].table
+        rows, limit = int(self._arena.T[table, f.T_LIVE]) - went, self._budget(derived)
+        if came > went and rows > limit:
+            raise DerivedError.too_large(derived.name, rows, limit)
+
+    def _budget(self, derived: Derived) -> int:
+        """How many rows a derived relation may have."""
+        if derived.budget is not None:
+            return derived.budget
+        return max(LEAST_BUDGET, BUDGET_PER_ROW * int(self._arena.T[self._written, f.T_LIVE].sum()))

@@ -1,0 +1,105 @@
+"""Ordered groups: the live rows of a group in the order of some of their columns.
+
+A counted tree has the order, and what each row counts; the list that enumeration walks is linked in that order, so
+that walking it needs no tree. A row that comes finds its place in the tree, and with it the row to be linked behind.
+
+What a row counts is written here and nowhere else: a tree that splits a block reads the records of rows which may
+be about to change themselves, and has to find there what it has counted for them.
+"""
+
+import numpy as np
+
+from dynq_cli.engine.kernels.counted_blocks import C_POOLS, INNER, POOLS
+from dynq_cli.engine.kernels.counted_tree import change, delete, insert
+from dynq_cli.engine.kernels.direct import bare
+from dynq_cli.engine.kernels.fields import (
+    N_DEGREE,
+    N_HEAD,
+    N_NEXT,
+    N_PREV,
+    N_ROOT,
+    N_TABLE,
+    N_TREE,
+    N_VALUE,
+    N_WIDTH,
+    T_CAPACITY,
+    T_LIVE,
+    Halves,
+    Int,
+    Trees,
+    Words,
+)
+from dynq_cli.engine.kernels.groups import link, unlink
+from dynq_cli.engine.kernels.table import record
+
+# Inner blocks that a row may take: one per level, of which there are fewer, since blocks hold eight entries or more.
+LEVELS = 12
+
+
+@bare
+def has_room(T: Words, N: Words, trees: Trees, v: Int, rows: Int) -> Int:
+    """Whether so many rows can come into or leave the groups of v without more blocks than there is room for."""
+    if N[v, N_TREE] < 0:
+        return True
+    first = trees.C[N[v, N_TREE], C_POOLS]
+    for size in range(POOLS):
+        needed = rows * LEVELS if size >= INNER else rows
+        if T[first + size, T_LIVE] + needed > T[first + size, T_CAPACITY]:
+            return False
+    return True
+
+
+@bare
+def _link_behind(a32: Halves, T: Words, N: Words, v: Int, row: Int, before: Int, head_at: Int) -> None:
+    """Put a row of v into its list, behind another; in front, if that is none."""
+    t, following, previous = N[v, N_TABLE], N[v, N_NEXT], N[v, N_PREV]
+    if before < 0:
+        link(a32, T, t, row, head_at, following, previous)
+        return
+    at, left = 2 * record(T, t, row), 2 * record(T, t, before)
+    after = np.int64(a32[left + following])
+    a32[at + following] = after
+    a32[at + previous] = before
+    a32[left + following] = row
+    if after >= 0:
+        a32[2 * record(T, t, after) + previous] = row
+
+
+@bare
+def _write(a64: Words, T: Words, N: Words, v: Int, row: Int, new: Words) -> None:
+    at = record(T, N[v, N_TABLE], row) + N[v, N_VALUE]
+    if N[v, N_DEGREE] > 0:
+        for i in range(N[v, N_WIDTH]):
+            a64[at + i] = new[i]
+    elif N[v, N_VALUE] >= 0:
+        a64[at] = new[0]
+
+
+@bare
+def move_in_order(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    trees: Trees,
+    v: Int,
+    row: Int,
+    at: Int,
+    was_live: Int,
+    is_live: Int,
+    old: Words,
+    new: Words,
+) -> None:
+    """The payload of a row went from old to new: tree and list of its group, at `at`, follow. O(log n)."""
+    C, labels, work = trees
+    c, t = N[v, N_TREE], N[v, N_TABLE]
+    root_at, head_at = 2 * at + N[v, N_ROOT], 2 * at + N[v, N_HEAD]
+    if was_live and not is_live:
+        delete(a64, a32, T, C, c, labels, work, root_at, row)
+        unlink(a32, T, t, row, head_at, N[v, N_NEXT], N[v, N_PREV])
+    _write(a64, T, N, v, row, new)
+    if is_live and not was_live:
+        before = insert(a64, a32, T, C, c, labels, work, root_at, row)
+        _link_behind(a32, T, N, v, row, before, head_at)
+    elif is_live and (old[0] != new[0] or old[1] != new[1]):
+        change(a64, a32, T, C, c, labels, work, root_at, row, old, new)

@@ -1,0 +1,125 @@
+"""The row groups of a Parquet file, encoded side by side.
+
+    write_groups(groups) = the bytes that one ParquetWriter gives, a row group for each table
+
+Arrow encodes a file in one thread, and that takes longer than anything else when a result is written. But no row group
+depends on another: each is encoded here as a file of its own in memory, several at a time, and the file is made of
+them: what the row groups consist of, one after the other, and a footer that says where it went.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from dynq_cli.io.results.thrift import Field, Struct, read, written
+
+ENCODERS = 2
+_MAGIC = b"PAR1"
+_LENGTH = 4
+# Fields of FileMetaData, RowGroup, ColumnChunk and ColumnMetaData in the format's parquet.thrift.
+_ROWS, _GROUPS = 3, 4
+_COLUMNS, _GROUP_OFFSET, _ORDINAL = 1, 5, 7
+_CHUNK_OFFSET, _CHUNK = 2, 3
+_PAGES = (9, 10, 11)  # where data, index and dictionary pages begin
+
+
+class Sink(Protocol):
+    def write(self, data: Any, /) -> int: ...
+
+
+def write_groups(groups: Iterator[pa.Table], schema: pa.Schema, sink: Sink) -> None:
+    """Write each table as a row group. Memory is that of ENCODERS + 1 tables and as many encoded ones."""
+    file = _File(sink)
+    waiting: deque[Future[pa.Buffer]] = deque()
+    with ThreadPoolExecutor(ENCODERS, "dynq-encoder") as encoders:
+        for group in groups:
+            waiting.append(encoders.submit(_encoded, [group], schema))
+            del group  # it is held by whoever encodes it, and by nobody else
+            if len(waiting) > ENCODERS:  # one more, so that no encoder has to wait
+                file.add(waiting.popleft().result())
+        while waiting:
+            file.add(waiting.popleft().result())
+    if file.is_empty:
+        file.add(_encoded([], schema))
+    file.end()
+
+
+def _encoded(groups: list[pa.Table], schema: pa.Schema) -> pa.Buffer:
+    """A whole file with these row groups."""
+    out = pa.BufferOutputStream()
+    with pq.ParquetWriter(out, schema) as writer:
+        for group in groups:
+            writer.write_table(group, row_group_size=group.num_rows)
+    groups.clear()
+    return out.getvalue()
+
+
+class _File:
+    """A Parquet file that is made of others."""
+
+    def __init__(self, sink: Sink) -> None:
+        self._sink = sink
+        self._footer: Struct = {}
+        self._groups: list[Struct] = []
+        self._size = _put(sink, _MAGIC)
+
+    @property
+    def is_empty(self) -> bool:
+        return not self._footer
+
+    def add(self, encoded: pa.Buffer) -> None:
+        """Take over the row groups of a whole file."""
+        content = memoryview(encoded)
+        length = int.from_bytes(content[-_LENGTH - len(_MAGIC) : -len(_MAGIC)], "little")
+        start = len(content) - len(_MAGIC) - _LENGTH - length
+        footer = read(content[start:])
+        for group in footer[_GROUPS].value.value:
+            self._groups.append(_moved(group, self._size - len(_MAGIC), len(self._groups)))
+        rows = footer[_ROWS].value + (self._footer[_ROWS].value if self._footer else 0)
+        self._footer = footer
+        self._footer[_ROWS] = Field(footer[_ROWS].kind, rows)
+        self._size += _put(self._sink, content[len(_MAGIC) : start])
+
+    def end(self) -> None:
+        """Write the footer, which has all row groups."""
+        kind, held = self._footer[_GROUPS]
+        self._footer[_GROUPS] = Field(kind, Field(held.kind, self._groups))
+        footer = written(self._footer)
+        for part in (footer, len(footer).to_bytes(_LENGTH, "little"), _MAGIC):
+            _put(self._sink, part)
+
+
+def _put(sink: Sink, data: bytes | memoryview) -> int:
+    """Write all of the data; its length."""
+    sink.write(data)
+    return len(data)
+
+
+def _moved(group: Struct, by: int, ordinal: int) -> Struct:
+    """A row group that stands so many bytes further on in its file, as one of several."""
+    group = _shifted(group, by, (_GROUP_OFFSET,))
+    if _ORDINAL in group:
+        group[_ORDINAL] = Field(group[_ORDINAL].kind, ordinal)
+    kind, chunks = group[_COLUMNS]
+    group[_COLUMNS] = Field(kind, Field(chunks.kind, [_moved_chunk(chunk, by) for chunk in chunks.value]))
+    return group
+
+
+def _moved_chunk(chunk: Struct, by: int) -> Struct:
+    chunk = _shifted(chunk, by, (_CHUNK_OFFSET,))
+    chunk[_CHUNK] = Field(chunk[_CHUNK].kind, _shifted(chunk[_CHUNK].value, by, _PAGES))
+    return chunk
+
+
+def _shifted(struct: Struct, by: int, offsets: tuple[int, ...]) -> Struct:
+    """The struct with its offsets moved; 0 is no offset, since every file begins with its magic number."""
+    return {
+        number: Field(field.kind, field.value + by) if number in offsets and field.value else field
+        for number, field in struct.items()
+    }

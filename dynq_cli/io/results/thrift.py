@@ -1,0 +1,152 @@
+"""Thrift's compact protocol, as far as the footer of a Parquet file needs it: any struct in, the same bytes out.
+
+    written(read(data)) = data
+
+A struct is a dict from the number of a field to its kind and value, in the order of the fields. What the fields mean
+is not known here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+Struct = dict[int, "Field"]
+
+TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
+_STOP = 0
+_SHORT = 15  # from this many items on a list's size stands by itself; so do steps from a field to one further on
+
+
+class Field(NamedTuple):
+    """A value and its kind; of a list the kind of its items and all of them."""
+
+    kind: int
+    value: Any
+
+
+def read(data: bytes | memoryview) -> Struct:
+    """The struct that the data begins with. ValueError or IndexError if there is none."""
+    return _Reader(data).struct()
+
+
+def written(struct: Struct) -> bytes:
+    """The bytes of a struct."""
+    out = bytearray()
+    _put_struct(out, struct)
+    return bytes(out)
+
+
+class _Reader:
+    def __init__(self, data: bytes | memoryview) -> None:
+        self._data = data
+        self._at = 0
+        self._readers: dict[int, Callable[[], Any]] = {
+            TRUE: lambda: True,
+            FALSE: lambda: False,
+            BYTE: lambda: self._bytes(1),
+            I16: self._signed,
+            I32: self._signed,
+            I64: self._signed,
+            DOUBLE: lambda: self._bytes(8),
+            BINARY: lambda: self._bytes(self._unsigned()),
+            LIST: self._list,
+            SET: self._list,
+            STRUCT: self.struct,
+        }
+
+    def struct(self) -> Struct:
+        found: Struct = {}
+        number = 0
+        while (head := self._bytes(1)[0]) != _STOP:
+            step, kind = head >> 4, head & 15
+            number = number + step if step else self._signed()
+            found[number] = Field(kind, self._value(kind))
+        return found
+
+    def _value(self, kind: int) -> Any:
+        if kind not in self._readers:
+            raise ValueError(f"no kind {kind} is known")
+        return self._readers[kind]()
+
+    def _list(self) -> Field:
+        head = self._bytes(1)[0]
+        size, kind = head >> 4, head & 15
+        size = self._unsigned() if size == _SHORT else size
+        if kind in (TRUE, FALSE):  # among items a truth value is a byte of its own
+            return Field(kind, [self._bytes(1) for _ in range(size)])
+        return Field(kind, [self._value(kind) for _ in range(size)])
+
+    def _bytes(self, size: int) -> bytes:
+        found = bytes(self._data[self._at : self._at + size])
+        if len(found) < size:
+            raise IndexError("the data ends too early")
+        self._at += size
+        return found
+
+    def _unsigned(self) -> int:
+        value = shift = 0
+        while True:
+            byte = self._bytes(1)[0]
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    def _signed(self) -> int:
+        value = self._unsigned()
+        return value >> 1 ^ -(value & 1)
+
+
+def _put_struct(out: bytearray, struct: Struct) -> None:
+    before = 0
+    for number, field in struct.items():
+        step = number - before
+        if 0 < step <= _SHORT:
+            out.append(step << 4 | field.kind)
+        else:
+            out.append(field.kind)
+            _put_signed(out, number)
+        _put(out, field)
+        before = number
+    out.append(_STOP)
+
+
+def _put(out: bytearray, field: Field) -> None:
+    kind, value = field
+    if kind in (I16, I32, I64):
+        _put_signed(out, value)
+    elif kind == BINARY:
+        _put_unsigned(out, len(value))
+        out += value
+    elif kind in (BYTE, DOUBLE):
+        out += value
+    elif kind in (LIST, SET):
+        _put_list(out, value)
+    elif kind == STRUCT:
+        _put_struct(out, value)
+
+
+def _put_list(out: bytearray, items: Field) -> None:
+    size = len(items.value)
+    if size < _SHORT:
+        out.append(size << 4 | items.kind)
+    else:
+        out.append(_SHORT << 4 | items.kind)
+        _put_unsigned(out, size)
+    for item in items.value:
+        if items.kind in (TRUE, FALSE):
+            out += item
+        else:
+            _put(out, Field(items.kind, item))
+
+
+def _put_unsigned(out: bytearray, value: int) -> None:
+    while value >= 0x80:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    out.append(value)
+
+
+def _put_signed(out: bytearray, value: int) -> None:
+    _put_unsigned(out, value << 1 if value >= 0 else ~value << 1 | 1)

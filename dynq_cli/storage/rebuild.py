@@ -1,0 +1,86 @@
+"""Views of another version of dynq: built anew from the base rows.
+
+    rebuild(…) = an engine with the same base rows, and this version's views of them
+
+A snapshot says how its views stand in the arena (`layout.ENGINE`), a manifest which plans they are of. Where this
+version would have other ones, nothing of the views is read: the base rows of the snapshot are brought into a new
+engine, and then what the log amounts to. Both are codes of values, which mean the same under every plan. The results
+have to have the sizes that the manifest gives; their order may be another one.
+
+Nothing is written here. Whoever only reads builds the views for itself; a writer begins with a snapshot that has them,
+so that no log ever has records of two versions.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
+
+from dynq_cli.engine.engine import BatchError
+from dynq_cli.engine.image import RestoredEngine, base_rows_in, dictionaries_in
+from dynq_cli.engine.live import Live
+from dynq_cli.engine.net import Net, bring, joined, plain_net
+from dynq_cli.errors import SpecDiffersError
+from dynq_cli.storage.layout import ENGINE, snapshot_name, wal_name
+from dynq_cli.storage.manifest import Manifest, damaged
+from dynq_cli.storage.plans import Planned
+from dynq_cli.storage.wal import no_records, read_records
+
+_log = logging.getLogger("dynq")
+BLOCK = 1 << 20
+
+
+def has_views(manifest: Manifest, planned: Planned) -> bool:
+    """Whether the views of a snapshot are those that this version would have."""
+    return manifest.snapshot.engine == ENGINE and planned.fingerprints == manifest.plans
+
+
+def rebuild(directory: Path, manifest: Manifest, live: Live, arrays: Mapping[str, NDArray[Any]]) -> RestoredEngine:
+    """Bring the base rows of a manifest's version into a new engine. O(base rows and log).
+
+    DamagedError if they cannot be; SpecDiffersError if they give other counts than the manifest has.
+    """
+    _log.warning(
+        "another version of dynq wrote the views of %s: they are built anew, and kept by the next apply", directory
+    )
+    live.dictionaries = dictionaries_in(arrays, live.layout.ordered_dictionaries)
+    live.label()
+    nets = _log_nets(directory, manifest, live)
+    try:
+        for number, relation in enumerate(live.spec.relations):
+            for rows in base_rows_in(arrays, number, BLOCK):
+                bring(live, {relation.name: rows})
+        bring(live, nets)
+    except BatchError as error:
+        raise damaged(directory / snapshot_name(manifest.generation), f"holds what cannot be ({error})") from None
+    _check_counts(directory, manifest, live)
+    engine = RestoredEngine(live.layout, live.meaning, live.engine.arena)
+    live.engine = engine
+    live.label()
+    return engine
+
+
+def _log_nets(directory: Path, manifest: Manifest, live: Live) -> dict[str, Net]:
+    """What the log amounts to, by relation; its values are in the dictionaries then."""
+    nets: dict[str, list[Net]] = {}
+    path = directory / wal_name(manifest.generation)
+    for record in read_records(path, no_records(manifest.snapshot), manifest.wal):
+        live.dictionaries.extend(record.values)
+        for name, changes in record.batch.items():
+            nets.setdefault(name, []).append(record.nets.get(name) or plain_net(changes))
+    return {name: joined(several) for name, several in nets.items()}
+
+
+def _check_counts(directory: Path, manifest: Manifest, live: Live) -> None:
+    for query, counts in manifest.counts.items():
+        rows, distinct = live.count(query)
+        if (rows, distinct) != (counts.rows, counts.distinct):
+            raise SpecDiffersError(
+                f"{directory} says that {query} has {counts.rows:,} rows, and this version of dynq finds {rows:,} in "
+                "its data; nothing was changed\n"
+                "  hint: use the version that wrote it, or make a new state with `dynq init SPEC`"
+            )

@@ -1,0 +1,85 @@
+"""Comparisons of codes are comparisons of their values: every type, with and without an offset, NULL included."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from itertools import product
+
+import duckdb
+import pyarrow as pa
+import pytest
+
+from dynq_cli.engine.codes import arrow_type, encode
+from dynq_cli.engine.dictionary import Dictionaries
+from dynq_cli.engine.meaning import Meaning
+from dynq_cli.engine.where import holds
+from dynq_cli.query.normal_form import Comparison, Temporal, Variable
+from dynq_cli.spec.types import parse_type
+from tests.engine.random_history import DOMAINS, LARGE
+
+WITH_OFFSETS = {
+    "int64": ["0", "1", "-3", str(2**62), str(-(2**63)), "1e30"],
+    "int8": ["0", "2", "-1"],
+    "decimal(9,2)": ["0", "0.5", "-1.25", "0.001", "1.00000000000000000000000000000001"],
+    "decimal(25,3)": ["0", "0.125", "-99999999999"],
+    "date": ["0", "1", "-400"],
+    "timestamp": ["0", "86400000000", "-1"],
+    "float64": ["0", "0.5"],
+    "float32": ["0"],
+    "string": ["0"],
+    "binary": ["0"],
+    "bool": ["0"],
+    "time": ["0"],
+}
+
+
+def _asked(op: str, offset: Decimal, kind: str) -> str:
+    """What DuckDB is asked; whole numbers as HUGEINT, so that no sum is out of range."""
+    if not offset:
+        return f"l {op} r"
+    if kind == "date":
+        return f"l {op} r + {int(offset)}"
+    if kind == "timestamp":
+        return f"l {op} r + to_microseconds({int(offset)})"
+    if kind.startswith("int"):
+        return f"CAST(l AS HUGEINT) {op} CAST(r AS HUGEINT) + CAST({int(offset)} AS HUGEINT)"
+    if kind == "float64":
+        return f"l {op} r + {offset}::DOUBLE"
+    return f"CAST(l AS DECIMAL(38,{max(10, -int(offset.as_tuple().exponent))})) {op} r + ({offset:f})"
+
+
+@pytest.mark.parametrize("kind", WITH_OFFSETS)
+def test_codes_compare_as_duckdb_compares_values(kind: str) -> None:
+    type_ = parse_type(kind)[0]
+    family = "int" if type_.is_integer else "float" if type_.is_float else type_.name
+    large = [2**63 - 1, -(2**63) + 1, *LARGE.get(kind, [])] if kind == "int64" else LARGE.get(kind, [])
+    domain = [None, *DOMAINS[family], *large]
+    # The last day of all has no day after it.
+    domain = [v for v in domain if str(v) != "9999-12-31"]
+    pairs = list(product(domain, repeat=2))
+    left, right = (pa.array([p[i] for p in pairs], arrow_type(type_)) for i in (0, 1))
+    dictionaries = Dictionaries()
+    mine, theirs = (encode(side, type_, dictionaries) for side in (left, right))
+    meaning = Meaning(lambda: dictionaries)
+    connection = duckdb.connect(":memory:")
+    connection.register("pairs", pa.table({"l": left, "r": right}))
+    temporal: Temporal = kind if kind in ("date", "timestamp") else ""  # type: ignore[assignment]
+    for op, text in product(("<", "<=", "!="), WITH_OFFSETS[kind]):
+        offset = Decimal(text)
+        c = Comparison("l", op, "r", offset, temporal)  # type: ignore[arg-type]
+        found = holds(c, Variable("l", type_), Variable("r", type_), mine, theirs, meaning)
+        asked = f"SELECT coalesce({_asked(op, offset, kind)}, FALSE) FROM pairs"
+        wanted = [row[0] for row in connection.execute(asked).fetchall()]
+        assert found.tolist() == wanted, f"{kind}: l {op} r + {text}"
+
+
+def test_two_types_are_compared_by_their_values() -> None:
+    dictionaries = Dictionaries()
+    whole, exact = parse_type("int64")[0], parse_type("decimal(9,2)")[0]
+    mine = encode(pa.array([1, 2, 2, None], pa.int64()), whole, dictionaries)
+    theirs = encode(
+        pa.array([Decimal("1.5"), Decimal(2), Decimal("1.99"), Decimal(1)], arrow_type(exact)), exact, dictionaries
+    )
+    c = Comparison("l", "<", "r")
+    found = holds(c, Variable("l", whole), Variable("r", exact), mine, theirs, Meaning(lambda: dictionaries))
+    assert found.tolist() == [True, False, False, False]
