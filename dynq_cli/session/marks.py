@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from dynq_cli.spec.model import Output
+from dynq_cli.spec.model import Output, Spec
 from dynq_cli.storage.history import kept_since
 from dynq_cli.storage.manifest import read_manifest
 from dynq_cli.storage.state import State
@@ -21,9 +21,9 @@ def mark_of(output: Output) -> str:
     return output.mark or OUTPUTS
 
 
-def marks_of(state: State) -> list[str]:
+def marks_of(spec: Spec) -> list[str]:
     """The marks of all diffs among the outputs, each once."""
-    return list(dict.fromkeys(mark_of(output) for output in state.spec.outputs if output.kind == "diff"))
+    return list(dict.fromkeys(mark_of(output) for output in spec.outputs if output.kind == "diff"))
 
 
 def make_missing(state: State, directory: Path) -> None:
@@ -32,7 +32,7 @@ def make_missing(state: State, directory: Path) -> None:
     LockedError if another process is writing.
     """
     known = state.marks
-    for name in marks_of(state):
+    for name in marks_of(state.spec):
         if name not in known:
             manifest = read_manifest(directory)
             state.mark(name, max(manifest.written, kept_since(manifest)))

@@ -129,7 +129,7 @@ class _Outputs:
     def _marks(self) -> dict[str, int]:
         """The versions that the diffs are read from."""
         marks = self._state.marks
-        return {name: marks[name] for name in marks_of(self._state) if name in marks}
+        return {name: marks[name] for name in marks_of(self._state.spec) if name in marks}
 
     def reveal_noted(self) -> None:
         """Complete what a run that was killed has noted."""

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from os import PathLike
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,7 @@ from dynq_cli.io.logs.model import Group, LogFile
 from dynq_cli.io.logs.read import Log, form_named, read_log
 from dynq_cli.session.commits import BackwardsError, Commits
 from dynq_cli.session.in_turn import Turn, in_turn
-from dynq_cli.session.marks import make_missing
+from dynq_cli.session.marks import marks_of
 from dynq_cli.session.pieces import Piece
 from dynq_cli.storage.batches import Batch, check_batch
 from dynq_cli.storage.ledger import AppliedLog
@@ -106,11 +105,10 @@ def make(
 ) -> State:
     """Make the state of a spec at version 0, with the rows of snapshots: (relation, path). All or nothing.
 
-    The marks of its outputs are made, too; where that is cut short, the first run makes them.
+    The marks of its outputs are there from the start: whatever is applied and pruned before the first run, its diffs
+    begin at version 0.
     """
-    made = create_from(spec, state, lambda live: _load(live, loads, progress))
-    make_missing(made, Path(state))
-    return made
+    return create_from(spec, state, lambda live: _load(live, loads, progress), marks_of)
 
 
 def _load(live: Live, loads: Sequence[tuple[str, str]], progress: Callable[[int], None]) -> list[AppliedLog]:

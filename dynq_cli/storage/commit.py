@@ -35,7 +35,12 @@ WORDS_PER_SECOND = 70_000_000
 
 
 def first_manifest(
-    directory: Path, planned: Planned, live: Live, spec_checksum: str, logs: Sequence[AppliedLog]
+    directory: Path,
+    planned: Planned,
+    live: Live,
+    spec_checksum: str,
+    logs: Sequence[AppliedLog],
+    marks: Sequence[str] = (),
 ) -> None:
     """Version 0 of a new state, as generation 1, with what the engine holds; its spec is there already."""
     snapshot = write_snapshot(directory / snapshot_name(1), parts_of(live), version=0)
@@ -56,6 +61,7 @@ def first_manifest(
         applied=now,
         commits={},
         sources={},
+        marks=dict.fromkeys(marks, 0),
     )
     write_manifest(directory, made)
 

@@ -50,8 +50,16 @@ def create(spec: StrPath, state: StrPath = ".dynq") -> State:
     return create_from(spec, state, lambda live: ())
 
 
-def create_from(spec: StrPath, state: StrPath, load: Callable[[Live], Sequence[AppliedLog]]) -> State:
-    """Make a state whose version 0 holds what `load` puts into the engine; it returns the logs it took that from."""
+def create_from(
+    spec: StrPath,
+    state: StrPath,
+    load: Callable[[Live], Sequence[AppliedLog]],
+    marks: Callable[[Spec], Sequence[str]] = lambda spec: (),
+) -> State:
+    """Make a state whose version 0 holds what `load` puts into the engine; it returns the logs it took that from.
+
+    Version 0 has the marks that `marks` names.
+    """
     from dynq_cli.engine.live import Live
     from dynq_cli.spec.source import read_source
     from dynq_cli.storage.commit import first_manifest
@@ -69,7 +77,7 @@ def create_from(spec: StrPath, state: StrPath, load: Callable[[Live], Sequence[A
             write_new(made / SPEC, content)
             write_new(made / LOCK, b"")
             write_plans(made, planned, source.text)
-            first_manifest(made, planned, live, checksum_of(content), logs)
+            first_manifest(made, planned, live, checksum_of(content), logs, marks(planned.spec))
     except OSError as error:
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):  # somebody was quicker
             _refuse_existing(directory)

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from dynq_cli.cli.app import main
+from dynq_cli.storage.manifest import read_manifest
 
 Dynq = Callable[..., "subprocess.CompletedProcess[str]"]
 SPEC = """\
@@ -144,3 +145,5 @@ def test_the_marks_of_outputs_are_made_with_the_state(capsys: pytest.CaptureFixt
     capsys.readouterr()
     assert main(["marks"]) == 0
     assert capsys.readouterr().out == "_outputs  0\nhourly    0\n"
+    # In one step with the state: a prune between the two would let the first diff begin too late.
+    assert read_manifest(Path(".dynq")).number == 1
