@@ -26,8 +26,6 @@ def plan_union(query: UnionQuery, members: Sequence[AnyPlan]) -> UnionPlan:
     count_by = _count_by(query, members)
     classes = _classes(members)
     refusal = next((m.refusal for m in members if m.refusal), "")
-    if query.order and not refusal:
-        refusal = "order_by of a union is not kept: order a SELECT over it, SELECT … FROM (… UNION …) AS u ORDER BY …"
     return UnionPlan(query, tuple(members), classes, count_by, _guarantees(query, members, count_by), (), refusal)
 
 

@@ -55,7 +55,11 @@ class Lowering:
 
     def program(self, query: Query) -> Program:
         """The steps that keep a query; the last is a tree with its name."""
-        self.tree(self.outcome(query), self.name)
+        made = self.outcome(query)
+        if made.order and self.steps and plan_query(made, self.spec).refusal:
+            # The tree of the last step has no such order; a table has any.
+            made = self._stored(made)
+        self.tree(made, self.name)
         return Program(tuple(self.steps))
 
     def tree(self, query: ConjunctiveQuery, name: str = "") -> str:
@@ -117,6 +121,10 @@ class Lowering:
         plain = self._apart(self._plain(query))
         if not plain.comparisons and is_free_connex(hypergraph_of(plain)):
             return plain
+        return self._stored(plain)
+
+    def _stored(self, plain: ConjunctiveQuery) -> ConjunctiveQuery:
+        """The query as one atom over a table of its head."""
         held, head = plain, plain.head
         if not head:
             held, one = with_one(plain)

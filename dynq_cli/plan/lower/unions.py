@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from dynq_cli.plan.lower.forms import ONE, atom_over, is_wide
-from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn, Query, UnionQuery, Variable
+from dynq_cli.plan.program import high, low
+from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn, Query, UnionQuery, Variable, VariableOrder
 from dynq_cli.spec.model import Column
 from dynq_cli.spec.types import INT64, Type
 
@@ -37,8 +38,15 @@ def union_of(lowering: Lowering, query: UnionQuery, types: Sequence[Type] | None
         head=tuple(b.variable for b in atom.bindings) if query.columns else (),
         columns=shown,
         semantics=query.semantics,
-        order=query.order,
+        order=tuple(part for o in query.order for part in _parts(o, pairs)),
     )
+
+
+def _parts(order: VariableOrder, pairs: Collection[str]) -> tuple[VariableOrder, ...]:
+    """An entry of the order; of a pair the upper part decides, then the lower."""
+    if order.variable not in pairs:
+        return (order,)
+    return tuple(VariableOrder(part(order.variable), order.descending) for part in (high, low))
 
 
 def _with_one(query: Query) -> Query:
