@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from dynq_cli.cli import output
+from dynq_cli.cli.commands.extract.debezium import debezium
 from dynq_cli.cli.commands.extract.jdbc import jdbc
 from dynq_cli.cli.commands.extract.snapshot import snapshot
 from dynq_cli.cli.values import Command, Group
@@ -51,5 +52,5 @@ def extract(
     """
 
 
-for _job in (jdbc, snapshot):
+for _job in (debezium, jdbc, snapshot):
     app.command(cls=Command)(_job)
