@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from dynq_cli.cli import output
+from dynq_cli.cli.commands.extract.changes import changes
 from dynq_cli.cli.commands.extract.debezium import debezium
 from dynq_cli.cli.commands.extract.jdbc import jdbc
 from dynq_cli.cli.commands.extract.snapshot import snapshot
@@ -53,5 +54,5 @@ def extract(
     """
 
 
-for _job in (debezium, jdbc, snapshot, stream):
+for _job in (changes, debezium, jdbc, snapshot, stream):
     app.command(cls=Command)(_job)
