@@ -92,13 +92,22 @@ class _Stream:
         self._work = Path(job.work)
         self._failed: BaseException | None = None
         self._at_work = threading.Lock()
-        self._applied = 0
+        self._taken = self._applied = 0
 
     def run(self) -> int:
         with explained(self._job.path):
             if not self._files.is_directory(self._job.path):
                 raise UsageError(f"there is no directory {self._job.path}")
             self._root = self._files.absolute(self._job.path).rstrip("/")
+        while self._query() and self._job.every is None:
+            # After a batch that came again, Spark may end one file before the last.
+            pass
+        return self._applied
+
+    def _query(self) -> int:
+        """Let Spark hand out batches until it ends; how many there were."""
+        before = self._taken
+        with explained(self._job.path):
             query = self._start()
         try:
             self._wait(query)
@@ -106,7 +115,7 @@ class _Stream:
             # Not in the middle of a batch: that would do no harm, but be work for nothing.
             with self._at_work, suppress(Py4JError, PySparkException):
                 query.stop()
-        return self._applied
+        return self._taken - before
 
     def _start(self) -> StreamingQuery:
         # Only which files there are is asked of Spark; what is in them is read as by `dynq apply`.
@@ -148,6 +157,7 @@ class _Stream:
             self._applied += has_logs
             done = _Progress(here.checkpoint, number, number if has_logs else done.applied)
         done.write(self._work / _PROGRESS)
+        self._taken += 1
         shutil.rmtree(self._work / _BATCH, ignore_errors=True)
 
     def _id(self) -> str:

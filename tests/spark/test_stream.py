@@ -86,6 +86,22 @@ def test_files_are_applied_once_also_after_a_failure_at_any_point(run: Run, tmp_
     assert not (tmp_path / "work" / "batch").exists()
 
 
+def test_a_job_that_goes_on_takes_everything_that_is_there(run: Run, tmp_path: Path) -> None:
+    for i in range(5):
+        arrive(tmp_path, f"{i}.jsonl", i)
+
+    def fails_at_the_second(folder: str) -> bool:
+        with open_state(tmp_path / "state") as view:
+            if read_manifest(tmp_path / "state").version == 1:
+                raise RejectedError("cut short")
+            return bool(take_in(view, [folder]))
+
+    with pytest.raises(RejectedError, match="cut short"):
+        run(fails_at_the_second)
+    assert run() == 4
+    assert keys(tmp_path) == Counter(range(5))
+
+
 def test_a_checkpoint_and_a_state_that_do_not_belong_together_are_refused(run: Run, tmp_path: Path) -> None:
     arrive(tmp_path, "a.jsonl", 1)
     run()
