@@ -1,6 +1,6 @@
 """A streaming job that is killed again and again, by SIGKILL, neither loses nor repeats a change.
 
-`DYNQ_CRASH` makes it 20 kills. What one kill left is there when the next one comes.
+`DYNQ_STREAM_KILLS=N` is the number of kills, 20 under `make crash`. What one kill left is there when the next one comes.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tests.spark.conftest import CONF
 from tests.spark.snapshots import agrees_with_duckdb, held, new_state
 from tests.spark.test_killed_jobs import is_alive, wait_for
 
-KILLS = 20 if "DYNQ_CRASH" in os.environ else 5
+KILLS = int(os.environ.get("DYNQ_STREAM_KILLS", "5"))
 FILES = 400
 SPEC = """\
 version: 1
