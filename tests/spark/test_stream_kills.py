@@ -1,6 +1,6 @@
 """A streaming job that is killed again and again, by SIGKILL, neither loses nor repeats a change.
 
-`DYNQ_STREAM_KILLS=N` is the number of kills, 20 under `make crash`. What one kill left is there when the next one comes.
+`DYNQ_STREAM_KILLS=N` is the number of kills, 20 under `make crash`. What one kill left is there when the next comes.
 """
 
 from __future__ import annotations
