@@ -69,7 +69,7 @@ def extract_stream(spark: SparkSession, job: StreamJob, apply: Apply) -> int:
     """Apply what arrives; the number of batches that this job applied.
 
     `apply` takes an extraction directory into the state, as one version or, if it was applied before, not at all, and
-    says whether there were logs in it. LockedError if another job is at work on this stream; RejectedError, from here
+    says whether it became one. LockedError if another job is at work on this stream; RejectedError, from here
     or from `apply`, for a batch that cannot be applied: the next job begins with it.
     """
     work = Path(job.work)

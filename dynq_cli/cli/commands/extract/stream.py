@@ -77,7 +77,8 @@ def stream(
 
     def apply(folder: str) -> bool:
         with open_state(state) as view:
-            return bool(take_in(view, [folder], how, tell=_tell, warn=output.warn))
+            taken = take_in(view, [folder], how, tell=_tell, warn=output.warn)
+            return any(outcome.version is not None for outcome in taken)
 
     job = StreamJob(
         path=path,
