@@ -48,6 +48,7 @@ fuzz: $(STAMP) ## 6,000 random histories with 10,000 queries and more against Du
 
 crash: $(STAMP) ## 2,000 kills at random moments, and every way in which every call can fail: a quarter of an hour
 	@DYNQ_CRASH=2000 $(BIN)/pytest -q tests/crash $(PYTEST_ARGS)
+	@DYNQ_STREAM_KILLS=20 $(BIN)/pytest -q tests/spark/test_stream_kills.py $(PYTEST_ARGS)
 
 docs: $(STAMP) ## regenerate docs/cli.md from the commands' own help
 	@$(BIN)/python -m dynq_cli.cli.reference -o docs/cli.md

@@ -48,6 +48,7 @@ def measure(settings: Settings) -> Section:
         f"The star with 10 % deletes. By position: a result of {many(first['rows'])} rows over\n"
         f"{many(settings.rows // 10)} base rows, then of {many(second['rows'])} over {many(settings.rows)},\n"
         "ordered by all columns; rows are asked for one at a time unless said otherwise. Differences go back from the\n"
-        f"version after the changes, which is part of their time. Processor time, median of {settings.runs}."
+        "version after the changes, which is part of their time. Processor time, of changes wall time; median of\n"
+        f"{settings.runs}."
     )
     return Section(TITLE, says, ("", "first", "second", "second ÷ first"), rows)

@@ -10,6 +10,7 @@
     skeleton     commits to a state on disk, by commands and in one process, against the dicts
     commands     whole commands: apply of a stream, count, enum to a file; against the dicts, --help, pyarrow
     cron         many small applies in a row, on a small and on a large state
+    tpch         the papers' TPC-H queries, beside DuckDB computing them again
     ranked       rows by position in an order, what it costs, differences
     memory       peak memory against the dicts, at five times the rows; bytes of state per row
     extract      the difference of two snapshots on Spark, beside the join of their keys
@@ -37,6 +38,7 @@ import ranked
 import recompute
 import skeleton
 import startup
+import tpch_queries
 import updates
 from processes import HERE, BenchmarkError, printed, say, script
 from report import BUSY, Section, machine, write_sections
@@ -55,6 +57,7 @@ GROUPS: dict[str, tuple[str, Callable[[Settings], Section]]] = {
     "skeleton": (skeleton.TITLE, skeleton.measure),
     "commands": (commands.TITLE, commands.measure),
     "cron": (cron.TITLE, cron.measure),
+    "tpch": (tpch_queries.TITLE, tpch_queries.measure),
     "ranked": (ranked.TITLE, ranked.measure),
     "memory": (memory.TITLE, memory.measure),
     "extract": (extract.TITLE, extract.measure),

@@ -17,7 +17,9 @@ The views over them:
 - `refused`: why a batch was refused, in words
 - `net`: what changes amount to, and taking them back
 - `difference`, `versions`: what came and went between an engine and one that went back
-- `counted_tree`: the rows of a group in order, with partial sums; no plan uses it yet
+- `counted_tree`: the rows of a group in order, with partial sums
+- `grouped`: the groups of an aggregate query; `group_layout`: their tables; `measured`: what a row adds to a sum
+- `pairs`: wide decimals as two codes, to count with and to order by
 - `check`: every invariant, asserted
 - `installed`: versions of libraries, without importing them
 - `kernels`: the compiled loops, one data structure per module

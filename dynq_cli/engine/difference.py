@@ -65,10 +65,11 @@ def differences(old: Engine, new: Engine, query: str, variables: list[str], bloc
         for rows in read.combinations(block):
             here, there = copies_of(side.arena, tree, rows), copies_of(*sides.opposite(is_insert, rows))
             for sign, many in _signed(here, there, is_insert, is_set):
-                kept = np.flatnonzero(many)
-                if len(kept) == len(many):
+                if many.all():
                     yield Changed(sign, codes_of(side.arena, tree, rows, variables), many)
-                elif len(kept):
+                    continue
+                kept = np.flatnonzero(many)
+                if len(kept):
                     yield Changed(sign, codes_of(side.arena, tree, rows[:, kept], variables), many[kept])
 
 

@@ -15,8 +15,11 @@ rejects      bad rows, told or set aside
 watermark    how far a table was read: values and their overlap
 progress     the same on disk, moved on together with an output
 write        an extraction directory that is there whole or not at all
-described    which relation a job extracts
+described    which relations a job extracts
 snapshot     the job `dynq extract snapshot`
 program      the same for spark-submit
 jdbc         the job `dynq extract jdbc`
+debezium     the job `dynq extract debezium`
+changes      the job `dynq extract changes`
+stream       the job `dynq extract stream`
 """

@@ -1,4 +1,4 @@
-"""Which relation a job extracts, as a spec or a state describes it."""
+"""Which relations a job extracts, as a spec or a state describes them."""
 
 from __future__ import annotations
 
@@ -17,15 +17,34 @@ def relation_of(name: str, spec: str | None, state: str | None) -> Relation:
 
     Where there is neither, a relation without columns: all columns of the table are taken as they are.
     """
-    state = state or os.environ.get("DYNQ_STATE") or (DEFAULT_STATE if Path(DEFAULT_STATE).is_dir() else None)
-    if spec is None and state is None:
+    place = _place(spec, state)
+    if place is None:
         return Relation(name, ())
-    found = load_spec(spec) if spec is not None else _spec_of(Path(str(state)))
-    relation = found.relation(name)
+    return named(name, spec_of(spec, state), place)
+
+
+def spec_of(spec: str | None, state: str | None) -> Spec:
+    """The spec of a job whose source does not say its columns. UsageError where there is none."""
+    place = _place(spec, state)
+    if place is None:
+        raise UsageError(
+            "nothing says the relations and their columns: name a spec with --spec, or a state with --state"
+        )
+    return load_spec(spec) if spec is not None else _spec_of(Path(place))
+
+
+def named(name: str, spec: Spec, place: str) -> Relation:
+    """A relation of a spec; UsageError if it has none of that name."""
+    relation = spec.relation(name)
     if relation is None:
-        named = ", ".join(r.name for r in found.relations)
-        raise UsageError(f"--relation {name}: {spec or state} has no such relation; it has {named}")
+        there = ", ".join(r.name for r in spec.relations)
+        raise UsageError(f"--relation {name}: {place} has no such relation; it has {there}")
     return relation
+
+
+def _place(spec: str | None, state: str | None) -> str | None:
+    default = DEFAULT_STATE if Path(DEFAULT_STATE).is_dir() else None
+    return spec or state or os.environ.get("DYNQ_STATE") or default
 
 
 def _spec_of(state: Path) -> Spec:

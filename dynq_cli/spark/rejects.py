@@ -31,7 +31,8 @@ def rejection(relation: str, bad: DataFrame, many: int, places: Mapping[str, str
 def as_lines(bad: DataFrame) -> DataFrame:
     """JSON lines with `snapshot`, `reason`, `copies`, and the row as it was read."""
     about = f.to_json(f.struct("snapshot", "reason", "copies"))
-    row = f.when(f.col("row").startswith("{"), f.col("row")).otherwise(f.to_json(f.struct("row")))
+    is_object = f.col("row").startswith("{") & f.try_parse_json("row").isNotNull()
+    row = f.when(is_object, f.col("row")).otherwise(f.to_json(f.struct("row")))
     line = f.concat(f.expr("substring(about, 1, length(about) - 1)"), f.lit(',"row":'), f.col("line"), f.lit("}"))
     return bad.select(about.alias("about"), row.alias("line")).select(line.alias("value")).orderBy("value")
 

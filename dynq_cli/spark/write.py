@@ -102,14 +102,21 @@ class Target:
 
         O(rows log rows).
         """
-        self._sweep()
-        files = self._files
         parts = max(1, -(-rows // ROWS_PER_FILE))
         # Which file a row is in depends on the row alone, and where it stands there on the others: not on the machine.
         sorted_rows = changes.repartition(parts, *order[:-1]).sortWithinPartitions(*order)
+        self.write_in_order({batch.relation: sorted_rows}, batch, ready)
+
+    def write_in_order(
+        self, relations: Mapping[str, DataFrame], batch: Batch, ready: Callable[[], None] = lambda: None
+    ) -> None:
+        """Write the changes of relations, rows as they stand in their frames; all or nothing, see `write`."""
+        self._sweep()
+        files = self._files
         try:
             with explained(self._said):
-                _write_parquet(sorted_rows, os.path.join(self._unfinished, batch.relation))
+                for name, rows in relations.items():
+                    _write_parquet(rows, os.path.join(self._unfinished, name))
                 files.write(os.path.join(self._unfinished, BATCH_FILE), batch.to_json())
                 files.write(os.path.join(self._unfinished, SUCCESS), "")
                 files.sync(self._unfinished)
@@ -156,6 +163,13 @@ def batch_in(files: Files, path: str) -> Mapping[str, Any] | None:
     except ValueError:
         return None
     return said if isinstance(said, dict) and {"source", "from", "to"} <= said.keys() else None
+
+
+def in_order(rows: DataFrame, many: int, order: Sequence[str]) -> DataFrame:
+    """Rows in an order that goes on from one file to the next."""
+    parts = max(1, -(-many // ROWS_PER_FILE))
+    spread = rows.repartitionByRange(parts, *order) if parts > 1 else rows.repartition(1)
+    return spread.sortWithinPartitions(*order)
 
 
 def _write_parquet(rows: DataFrame, path: str) -> None:

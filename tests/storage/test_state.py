@@ -31,6 +31,15 @@ queries: {q: {sql: "SELECT x FROM A WHERE x > 1"}}
 """
 
 
+STEPS = """\
+version: 1
+relations: {R: {columns: {x: int64, y: int64, s: string}}, S: {columns: {y: int64, z: int64}}}
+queries:
+  p: {sql: "SELECT R.x, S.z FROM R, S WHERE R.y = S.y", max_view_rows: 20}
+  n: {sql: "SELECT upper(s) || '!' AS u, x FROM R WHERE NOT EXISTS (SELECT 1 FROM S WHERE S.y = R.y)"}
+"""
+
+
 def made(folder: Path, text: str) -> State:
     (folder / "spec.yaml").write_text(text, "utf-8")
     return create(folder / "spec.yaml", folder / "state")
@@ -99,6 +108,25 @@ def test_an_overflow_changes_nothing_and_the_state_goes_on(tmp_path: Path) -> No
     assert files_of(tmp_path / "state") == before
     state.apply({"C": pa.table({"x": [1]})})
     assert state.count() == 2**124 == open(tmp_path / "state").count()
+
+
+def test_a_view_past_its_budget_changes_nothing_and_the_state_goes_on(tmp_path: Path) -> None:
+    state = made(tmp_path, STEPS)
+    ys = [1, 1, 2, 3]
+    state.apply({"R": pa.table({"x": range(4), "y": ys, "s": list("abcd")}), "S": pa.table({"y": [1, 2], "z": [1, 2]})})
+    before = files_of(tmp_path / "state")
+    many = {"S": pa.table({"y": [1] * 10, "z": range(10)})}
+    with pytest.raises(RejectedError, match=r"query p: its view \S+ would take 21 rows and may have 20; nothing was"):
+        state.apply(many)
+    assert files_of(tmp_path / "state") == before
+    assert state.apply({"S": pa.table({"y": [3], "z": [1]})}) == 2
+    state.apply({"S": pa.table({"y": [1, 2], "z": [1, 2], "_change_type": ["delete"] * 2})})
+    again = open(tmp_path / "state")
+    for each in (state, again):
+        assert each.count("p") == 1
+        assert {row["u"] for batch in each.enum("n") for row in batch.to_pylist()} == {"A!", "B!", "C!"}
+        went = [row["u"] for batch in each.diff("n", since=2).batches for row in batch.to_pylist()]
+        assert sorted(went) == ["A!", "B!", "C!"]
 
 
 def test_a_disk_that_refuses_the_log_leaves_everything_as_it_was(

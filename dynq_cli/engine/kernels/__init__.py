@@ -17,5 +17,7 @@ arity and tree shape: nothing is compiled per query. Only this package imports n
 - `dirty`, `dirty_walk`: the part of a result that has changed, marked and gone through
 - `counted_blocks`, `counted_tree`, `counted_search`: rows in order with partial sums: blocks, changing, reading
 - `prefetch`, `lookahead`: asking for memory before it is needed
-- `wide`: 128-bit counts in two lanes
+- `wide`: 128-bit counts in two lanes; `signed`: 128-bit sums and products
+- `superaccumulator`: sums of doubles without rounding
+- `aggregates`, `aggregate_rows`: rows taken into groups; what became of the groups' rows
 """
