@@ -10,6 +10,9 @@ guarantees    what update, delay, count, jth and space cost, per query and per r
 advise        what would make a query cheaper
 choose        the strategy for a query: all of the above, in order
 plan          the immutable result
+program       the steps in which a query is kept: trees, and relations that their results fill
+lower         any query as such steps
+kept          what a program costs, and its steps in words
 fingerprint   equal exactly if the kept data is
 codec         plans, and whatever else is frozen, as JSON and back
 explain       a plan in words, as JSON, as Mermaid and as DOT
