@@ -334,6 +334,7 @@ test_enumeration.without_prefetch()
 test_engine_unit.test_a_distinct_count_that_changes_under_an_equal_sum_is_seen()
 for seed in range(4):
     test_engine_unit.test_counts_up_to_127_bits_are_exact(seed)
+for seed in range(16):
     random_runs.run(random_queries.random_case(seed, 5, 5))
 """
 
