@@ -53,9 +53,9 @@ def feed_of(tree: Tree) -> Feed:
 
 
 def stepped(drawn: Drawn, spec: Spec, chance: Random) -> Drawn:
-    """A query made from a drawn one in several steps; one with constant columns stays as it is."""
+    """A query made from a drawn one in several steps; one with constant columns, or steps already, stays as it is."""
     query = drawn.plan.query
-    if any(c.kind != "variable" for c in query.columns):
+    if not drawn.is_plain or any(c.kind != "variable" for c in query.columns):
         return drawn
     steps, view, oracle = Steps(spec), f"{drawn.name}/2", drawn.oracle
     inner = steps.add(Tree(f"{drawn.name}/1", drawn.plan))

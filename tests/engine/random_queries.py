@@ -67,6 +67,13 @@ class Drawn:
     order_by: tuple[OrderKey, ...] = ()
 
     @property
+    def is_plain(self) -> bool:
+        """Whether its tree is one that the engine keeps as it is, without other steps."""
+        query = self.plan.query
+        is_equi_join = not query.comparisons and all(a.mode == "join" for a in query.atoms)
+        return is_equi_join and self.plan.strategy == "view-tree"
+
+    @property
     def order(self) -> list[tuple[int, bool]]:
         """The complete order that is kept: output columns by number, and whether they descend."""
         sources = [c.source for c in self.plan.query.columns]
@@ -310,8 +317,8 @@ def draw_query(chance: Random, spec: Spec, name: str, refused: Counter[str]) -> 
         except SpecError as error:
             refused[error.problems[0].message[:60]] += 1
             continue
-        if plan.refusal or not isinstance(plan, Plan) or plan.strategy != "view-tree":
-            refused[plan.refusal or plan.classification.name] += 1
+        if plan.refusal or not isinstance(plan, Plan):
+            refused[plan.refusal or plan.strategy] += 1
             continue
         tags |= shape.tags() | {plan.classification.name, plan.query.semantics}
         tags |= {"simple tree" if plan.tree.is_simple else "other tree"}
