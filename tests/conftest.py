@@ -15,7 +15,7 @@ Dynq = Callable[..., "subprocess.CompletedProcess[str]"]
 
 
 # Folders whose tests share something that takes long to make: one process runs all of them.
-TOGETHER = ("spark", "crash")
+TOGETHER = ("crash",)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

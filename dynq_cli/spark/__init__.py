@@ -21,5 +21,4 @@ program      the same for spark-submit
 jdbc         the job `dynq extract jdbc`
 debezium     the job `dynq extract debezium`
 changes      the job `dynq extract changes`
-stream       the job `dynq extract stream`
 """

@@ -19,7 +19,7 @@ import pytest
 import dynq_cli
 from dynq_cli.cli import output
 from dynq_cli.cli.app import main
-from dynq_cli.engine import difference
+from dynq_cli.engine import side
 from dynq_cli.io.logs.identity import METADATA_KEY
 from dynq_cli.storage import commit
 from dynq_cli.storage.lock import writing_to
@@ -425,16 +425,16 @@ def star(folder: str, cold: int, monkeypatch: pytest.MonkeyPatch) -> tuple[int, 
         view.apply({name: pa.table({"k": keys, name.lower(): values}) for name in "ABC"})
         view.apply(pa.table({"k": hot, "a": [7] * 100}), "A")
         looked, listed = [], []
-        combinations = difference._Side.combinations
+        combinations = side.Side.combinations
 
         def counted(self: Any, block: int) -> Iterator[Any]:
-            listed.append(len(self._lists))
+            listed.append(len(self.lists))
             for found in combinations(self, block):
                 looked.append(found.shape[1])
                 yield found
 
         with monkeypatch.context() as patch:
-            patch.setattr(difference._Side, "combinations", counted)
+            patch.setattr(side.Side, "combinations", counted)
             wrote = sum(batch.num_rows for batch in view.diff().batches)
         return view.count(), wrote, sum(looked), sum(listed)
 

@@ -219,7 +219,7 @@ def test_an_existing_directory_is_not_touched(tmp_path: Path) -> None:
     ("text", "error"),
     [
         (SPEC.replace("int64", "int65"), SpecError),
-        (SPEC.replace("R.y = S.y", "R.x < S.z"), RejectedError),
+        (SPEC.replace('z > 0"}', 'z > 0", order_by: [x, z]}'), RejectedError),
     ],
 )
 def test_a_spec_that_cannot_be_kept_creates_nothing(tmp_path: Path, text: str, error: type[DynqError]) -> None:
