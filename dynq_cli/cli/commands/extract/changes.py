@@ -7,19 +7,25 @@ from typing import Annotated
 import typer
 
 from dynq_cli.cli import output
+from dynq_cli.cli.commands.extract.options import (
+    ConfOption,
+    JsonOption,
+    OutOption,
+    ReaderOption,
+    RejectOption,
+    RelationOption,
+    SourceOption,
+    SpecOption,
+    StateOption,
+)
 
 
 def changes(
     table: Annotated[
         str, typer.Argument(metavar="TABLE", help="The table, as Spark's catalogs call it.", show_default=False)
     ],
-    relation: Annotated[
-        str, typer.Option("--relation", metavar="NAME", help="The relation it is of.", show_default=False)
-    ],
-    out: Annotated[
-        str,
-        typer.Option("--output", "-o", metavar="OUT", help="The directory to write, new.", show_default=False),
-    ],
+    relation: RelationOption,
+    out: OutOption,
     start: Annotated[
         str | None, typer.Option("--from", metavar="V", help="What happened after version V. [from the beginning]")
     ] = None,
@@ -28,31 +34,13 @@ def changes(
         bool,
         typer.Option("--by-time", help="Commits are ordered by their time, and V is one: for Iceberg's snapshots."),
     ] = False,
-    spec: Annotated[
-        str | None, typer.Option("--spec", metavar="SPEC", help="The spec that has the relation's columns.")
-    ] = None,
-    state: Annotated[
-        str | None,
-        typer.Option(
-            "--state", "-s", metavar="DIR", envvar="DYNQ_STATE", help="The state whose spec has them. [.dynq, if there]"
-        ),
-    ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--option", metavar="KEY=VALUE", help="An option of Spark's reader; may be repeated."),
-    ] = None,
-    reject_to: Annotated[
-        str | None,
-        typer.Option("--reject-to", metavar="DIR", help="Set bad rows aside there, instead of failing."),
-    ] = None,
-    source: Annotated[
-        str | None, typer.Option("--source", metavar="NAME", help="What the table is called in the batch id.")
-    ] = None,
-    conf: Annotated[
-        list[str] | None,
-        typer.Option("--conf", metavar="KEY=VALUE", help="Spark's configuration; may be repeated."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
+    spec: SpecOption = None,
+    state: StateOption = None,
+    option: ReaderOption = None,
+    reject_to: RejectOption = None,
+    source: SourceOption = None,
+    conf: ConfOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Write the change feed that a catalog keeps of a table (Delta, Iceberg) as a change log.
 

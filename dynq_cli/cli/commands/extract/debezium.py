@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dynq_cli.cli import output
+from dynq_cli.cli.commands.extract.options import ConfOption, JsonOption, StateOption
 
 if TYPE_CHECKING:
     from dynq_cli.spark.debezium.job import EventsExtracted
@@ -28,12 +29,7 @@ def debezium(
     spec: Annotated[
         str | None, typer.Option("--spec", metavar="SPEC", help="The spec that has the relations and their columns.")
     ] = None,
-    state: Annotated[
-        str | None,
-        typer.Option(
-            "--state", "-s", metavar="DIR", envvar="DYNQ_STATE", help="The state whose spec has them. [.dynq, if there]"
-        ),
-    ] = None,
+    state: StateOption = None,
     relation: Annotated[
         str | None,
         typer.Option("--relation", metavar="NAME", help="All events are of this relation. [by source.table]"),
@@ -71,11 +67,8 @@ def debezium(
     source: Annotated[
         str | None, typer.Option("--source", metavar="NAME", help="What the events are of, in the batch id. [debezium]")
     ] = None,
-    conf: Annotated[
-        list[str] | None,
-        typer.Option("--conf", metavar="KEY=VALUE", help="Spark's configuration; may be repeated."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
+    conf: ConfOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Write Debezium's events, of many tables at once, as one change log.
 

@@ -7,6 +7,16 @@ from typing import Annotated
 import typer
 
 from dynq_cli.cli import output
+from dynq_cli.cli.commands.extract.options import (
+    ConfOption,
+    JsonOption,
+    OutOption,
+    RejectOption,
+    RelationOption,
+    SourceOption,
+    SpecOption,
+    StateOption,
+)
 
 
 def jdbc(
@@ -22,9 +32,7 @@ def jdbc(
     table: Annotated[
         str, typer.Option("--table", metavar="TABLE", help="The table, or (SELECT ...) AS t.", show_default=False)
     ],
-    relation: Annotated[
-        str, typer.Option("--relation", metavar="NAME", help="The relation it is of.", show_default=False)
-    ],
+    relation: RelationOption,
     watermark: Annotated[
         str,
         typer.Option(
@@ -34,10 +42,7 @@ def jdbc(
             show_default=False,
         ),
     ],
-    out: Annotated[
-        str,
-        typer.Option("--output", "-o", metavar="OUT", help="The directory to write, new.", show_default=False),
-    ],
+    out: OutOption,
     deleted_flag: Annotated[
         str | None,
         typer.Option(
@@ -64,15 +69,8 @@ def jdbc(
             "--key", metavar="COLUMN", help="The key, where there is no spec; may be repeated. [the spec's key]"
         ),
     ] = None,
-    spec: Annotated[
-        str | None, typer.Option("--spec", metavar="SPEC", help="The spec that has the relation's columns.")
-    ] = None,
-    state: Annotated[
-        str | None,
-        typer.Option(
-            "--state", "-s", metavar="DIR", envvar="DYNQ_STATE", help="The state whose spec has them. [.dynq, if there]"
-        ),
-    ] = None,
+    spec: SpecOption = None,
+    state: StateOption = None,
     user: Annotated[str | None, typer.Option("--user", metavar="NAME", help="Who logs in to the database.")] = None,
     password_file: Annotated[
         str | None,
@@ -84,18 +82,10 @@ def jdbc(
         list[str] | None,
         typer.Option("--option", metavar="KEY=VALUE", help="An option of Spark's JDBC reader; may be repeated."),
     ] = None,
-    reject_to: Annotated[
-        str | None,
-        typer.Option("--reject-to", metavar="DIR", help="Set bad rows aside there, instead of failing."),
-    ] = None,
-    source: Annotated[
-        str | None, typer.Option("--source", metavar="NAME", help="What the table is called in the batch id.")
-    ] = None,
-    conf: Annotated[
-        list[str] | None,
-        typer.Option("--conf", metavar="KEY=VALUE", help="Spark's configuration; may be repeated."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
+    reject_to: RejectOption = None,
+    source: SourceOption = None,
+    conf: ConfOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Write what changed in a table of a database since the last time as a change log.
 

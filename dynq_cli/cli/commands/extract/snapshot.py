@@ -7,19 +7,25 @@ from typing import Annotated
 import typer
 
 from dynq_cli.cli import output
+from dynq_cli.cli.commands.extract.options import (
+    ConfOption,
+    JsonOption,
+    OutOption,
+    ReaderOption,
+    RejectOption,
+    RelationOption,
+    SourceOption,
+    SpecOption,
+    StateOption,
+)
 
 
 def snapshot(
     after: Annotated[
         str, typer.Option("--after", metavar="B", help="The later snapshot: a path or a table.", show_default=False)
     ],
-    relation: Annotated[
-        str, typer.Option("--relation", metavar="NAME", help="The relation it is of.", show_default=False)
-    ],
-    out: Annotated[
-        str,
-        typer.Option("--output", "-o", metavar="OUT", help="The directory to write, new.", show_default=False),
-    ],
+    relation: RelationOption,
+    out: OutOption,
     before: Annotated[
         str | None,
         typer.Option("--before", metavar="A", help="The earlier snapshot; without it, all rows are new."),
@@ -30,15 +36,8 @@ def snapshot(
             "--key", metavar="COLUMN", help="Tell rows apart by this column; may be repeated. [the spec's key]"
         ),
     ] = None,
-    spec: Annotated[
-        str | None, typer.Option("--spec", metavar="SPEC", help="The spec that has the relation's columns.")
-    ] = None,
-    state: Annotated[
-        str | None,
-        typer.Option(
-            "--state", "-s", metavar="DIR", envvar="DYNQ_STATE", help="The state whose spec has them. [.dynq, if there]"
-        ),
-    ] = None,
+    spec: SpecOption = None,
+    state: StateOption = None,
     ignore: Annotated[
         list[str] | None,
         typer.Option("--ignore", metavar="COLUMN", help="A change of this column alone is none; may be repeated."),
@@ -52,28 +51,17 @@ def snapshot(
     before_form: Annotated[
         str | None, typer.Option("--before-format", metavar="FORMAT", help="The format of A, if it is another one.")
     ] = None,
-    option: Annotated[
-        list[str] | None,
-        typer.Option("--option", metavar="KEY=VALUE", help="An option of Spark's reader; may be repeated."),
-    ] = None,
-    reject_to: Annotated[
-        str | None,
-        typer.Option("--reject-to", metavar="DIR", help="Set bad rows aside there, instead of failing."),
-    ] = None,
-    source: Annotated[
-        str | None, typer.Option("--source", metavar="NAME", help="What the table is called in the batch id.")
-    ] = None,
+    option: ReaderOption = None,
+    reject_to: RejectOption = None,
+    source: SourceOption = None,
     before_name: Annotated[
         str | None, typer.Option("--before-name", metavar="NAME", help="What A is called there. [by its files]")
     ] = None,
     after_name: Annotated[
         str | None, typer.Option("--after-name", metavar="NAME", help="What B is called there. [by its files]")
     ] = None,
-    conf: Annotated[
-        list[str] | None,
-        typer.Option("--conf", metavar="KEY=VALUE", help="Spark's configuration; may be repeated."),
-    ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
+    conf: ConfOption = None,
+    as_json: JsonOption = False,
 ) -> None:
     """Write the difference of two snapshots of a table as a change log.
 
