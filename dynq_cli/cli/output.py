@@ -9,19 +9,17 @@ from __future__ import annotations
 import io
 import json
 import os
-import signal
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
+from dynq_cli.cli.ending import terminable
 from dynq_cli.errors import DynqError, SpecError
 from dynq_cli.io.results.whole_file import whole_file
 
 _UNWRITABLE = "backslashreplace"  # half characters, as in names of files that are not UTF-8
-_KILLED = 128  # exit codes of processes that a signal ended begin here
 _RED, _YELLOW, _RESET = "\033[31m", "\033[33m", "\033[0m"
 
 
@@ -114,24 +112,6 @@ class _Stdout(io.RawIOBase):
             sys.stdout.buffer.write(data)
             sys.stdout.buffer.flush()
         return len(data)
-
-
-@contextmanager
-def terminable() -> Iterator[None]:
-    """Let SIGTERM end the block as Ctrl-C does, so that it can tidy up; the exit code is 143, as if it were killed."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def end(number: int, frame: object) -> None:
-        signal.signal(number, signal.SIG_IGN)  # once is enough, and tidying up should not be disturbed
-        raise SystemExit(_KILLED + number)
-
-    before = signal.signal(signal.SIGTERM, end)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGTERM, before)
 
 
 def note(message: str) -> None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dynq_cli.cli import options, output
+from dynq_cli.cli.ending import terminable
 from dynq_cli.cli.progress import Progress
 from dynq_cli.errors import RejectedError
 
@@ -34,7 +35,7 @@ def run(
     applied: list[Outcome] = []
     written: list[str] = []
     refused = None
-    with output.terminable(), Progress("applying") as bar:
+    with terminable(), Progress("applying") as bar:
 
         def tell(outcome: Outcome) -> None:
             bar.hide()

@@ -18,6 +18,7 @@ from dynq_cli.cli.commands.extract.options import (
     SpecOption,
     StateOption,
 )
+from dynq_cli.cli.ending import terminable
 
 
 def changes(
@@ -67,7 +68,7 @@ def changes(
         source=source,
     )
     output.detail("starting Spark")
-    with output.terminable():
+    with terminable():
         spark = get_session(pairs("--conf", conf or []), quiet=not output.settings.verbose)
         done = extract_changes(spark, job)
     output.note(done.line())

@@ -9,6 +9,7 @@ import typer
 
 from dynq_cli.cli import output
 from dynq_cli.cli.commands.extract.options import ConfOption, JsonOption, StateOption
+from dynq_cli.cli.ending import terminable
 
 if TYPE_CHECKING:
     from dynq_cli.spark.debezium.job import EventsExtracted
@@ -101,7 +102,7 @@ def debezium(
         source=source,
     )
     output.detail("starting Spark")
-    with output.terminable():
+    with terminable():
         spark = get_session(pairs("--conf", conf or []), quiet=not output.settings.verbose)
         done = extract_debezium(spark, job)
     _tell(done, path)

@@ -17,6 +17,7 @@ from dynq_cli.cli.commands.extract.options import (
     SpecOption,
     StateOption,
 )
+from dynq_cli.cli.ending import terminable
 
 
 def jdbc(
@@ -119,7 +120,7 @@ def jdbc(
         source=source,
     )
     output.detail("starting Spark")
-    with output.terminable():
+    with terminable():
         spark = get_session(pairs("--conf", conf or []), quiet=not output.settings.verbose)
         done = extract_jdbc(spark, job)
     output.note(done.line())

@@ -18,6 +18,7 @@ from dynq_cli.cli.commands.extract.options import (
     SpecOption,
     StateOption,
 )
+from dynq_cli.cli.ending import terminable
 
 
 def snapshot(
@@ -92,7 +93,7 @@ def snapshot(
         after_name=after_name,
     )
     output.detail("starting Spark")
-    with output.terminable():
+    with terminable():
         spark = get_session(pairs("--conf", conf or []), quiet=not output.settings.verbose)
         done = extract_snapshot(spark, job)
     output.note(told(done))
