@@ -4,8 +4,8 @@
 
 Both have the same row ids for the rows that are in both: `old` was a copy of `new`, took one commit, and noted the
 rows of the frontier that it changed. A leaf on base rows with a key may have one row under two ids, since it need not
-use all columns: such twins are one row here. Work is that of the commit and of the rows that have changed; see
-`kernels.dirty`.
+use all columns: such twins are one row here, and unchanged, since a row with a key is there once. Work is that of the
+commit and of the rows that have changed; see `kernels.dirty`.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.engine import BLOCK, Engine
 from dynq_cli.engine.kernels import dirty_walk as w
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.layout import TreeLayout
 from dynq_cli.engine.reading import OverflowedError
-from dynq_cli.engine.side import Side, codes_of, copies_of
+from dynq_cli.engine.side import Side
 
 
 class Changed(NamedTuple):
@@ -45,8 +44,12 @@ def is_noted(engine: Engine, query: str) -> bool:
     return all(engine.arena.watched(node) is not None for node in _frontier(engine.layout.trees[query]))
 
 
+def _levels(tree: TreeLayout) -> Iterator[tuple[int, bool]]:
+    return zip(tree.levels, tree.frontier, strict=True)
+
+
 def _frontier(tree: TreeLayout) -> list[int]:
-    return [node for node, is_frontier in zip(tree.levels, tree.frontier, strict=True) if is_frontier]
+    return [node for node, is_frontier in _levels(tree) if is_frontier]
 
 
 def differences(old: Engine, new: Engine, query: str, variables: list[str], block: int = BLOCK) -> Iterator[Changed]:
@@ -56,26 +59,24 @@ def differences(old: Engine, new: Engine, query: str, variables: list[str], bloc
     if not tree.levels:
         yield from _nullary(old.count(query)[0], new.count(query)[0], is_set)
         return
-    sides = _Changes(old, new, tree)
-    for side, is_insert in ((old, False), (new, True)):
+    dirty = [_changed(old, new, node) if is_frontier else None for node, is_frontier in _levels(tree)]
+    for side, other, is_insert in ((old, new, False), (new, old, True)):
         if not side.count(query)[0]:
             continue
         read = Side(side.arena, tree)
-        read.mark(sides.dirty)
-        for rows in read.combinations(block):
-            here, there = copies_of(side.arena, tree, rows), copies_of(*sides.opposite(is_insert, rows))
-            for sign, many in _signed(here, there, is_insert, is_set):
-                if many.all():
-                    yield Changed(sign, codes_of(side.arena, tree, rows, variables), many)
-                    continue
-                kept = np.flatnonzero(many)
-                if len(kept):
-                    yield Changed(sign, codes_of(side.arena, tree, rows[:, kept], variables), many[kept])
+        read.mark(dirty)
+        for found in read.combinations(block):
+            for sign, many in _signed(*read.copies(other.arena, found), is_insert, is_set):
+                kept = None if many.all() else np.flatnonzero(many)
+                if kept is None:
+                    yield Changed(sign, read.codes(tree, found, variables), many)
+                elif len(kept):
+                    yield Changed(sign, read.codes(tree, found, variables)[:, kept], many[kept])
 
 
-def _signed(here: Words, there: Words, is_insert: bool, is_set: bool) -> list[tuple[bool, Words]]:
+def _signed(here: Words, there: Words | None, is_insert: bool, is_set: bool) -> list[tuple[bool, Words]]:
     """How many copies came, or went, of combinations that are on one side so often and on the other so often."""
-    if not there.any():
+    if there is None:
         return [(is_insert, here)]
     if is_set or is_insert:
         # What is on both sides was seen from the old one.
@@ -99,50 +100,22 @@ def _values(engine: Engine, node: int, rows: Words) -> Words:
     return values
 
 
-class _Changes:
-    """The rows of the frontier that are not the same on both sides, and those that are under two ids."""
-
-    def __init__(self, old: Engine, new: Engine, tree: TreeLayout) -> None:
-        self._old, self._new, self._tree = old, new, tree
-        self.dirty: list[Words | None] = []
-        # Per level the ids of twins on the old side, ascending, and those on the new side.
-        self._twins: dict[int, tuple[Words, Words]] = {}
-        frontier = _frontier(tree)
-        for level, node in enumerate(tree.levels):
-            self.dirty.append(self._changed(level, node) if node in frontier else None)
-
-    def _changed(self, level: int, node: int) -> Words:
-        noted = self._old.arena.watched(node)
-        assert noted is not None
-        before, after = _values(self._old, node, noted), _values(self._new, node, noted)
-        was, now = before.any(axis=0), after.any(axis=0)
-        changed: Words = noted[(before != after).any(axis=0)]
-        went, came = noted[was & ~now], noted[now & ~was]
-        arena, layout = self._new.arena, self._new.layout
-        table = int(arena.N[node, f.N_TABLE])
-        used = [layout.position(node, v) for v in layout.variables[node]]
-        if table not in layout.base_tables or len(used) == arena.T[table, f.T_ARITY] or not len(went) or not len(came):
-            return changed
-        mine, theirs = (_keys(e, table, r, used) for e, r in ((self._old, went), (self._new, came)))
-        both = [(int(went[i]), int(came[theirs[key]])) for key, i in mine.items() if key in theirs]
-        twins = np.array(sorted(both), np.int64).reshape(-1, 2)
-        self._twins[level] = twins[:, 0], twins[:, 1]
-        return changed[~np.isin(changed, twins)]
-
-    def opposite(self, on_new_side: bool, rows: Words) -> tuple[Arena, TreeLayout, Words]:
-        """The other side, and the ids that combinations of rows have there."""
-        other = (self._old if on_new_side else self._new).arena
-        if not self._twins:
-            return other, self._tree, rows
-        there = rows.copy()
-        for level, (before, after) in self._twins.items():
-            here, mapped = (after, before) if on_new_side else (before, after)
-            order = np.argsort(here)
-            at = np.minimum(np.searchsorted(here, rows[level], sorter=order), max(len(here) - 1, 0))
-            if len(here):
-                found = here[order][at] == rows[level]
-                there[level][found] = mapped[order][at][found]
-        return other, self._tree, there
+def _changed(old: Engine, new: Engine, node: int) -> Words:
+    """The rows of a node of the frontier that are not the same on both sides."""
+    noted = old.arena.watched(node)
+    assert noted is not None
+    before, after = _values(old, node, noted), _values(new, node, noted)
+    was, now = before.any(axis=0), after.any(axis=0)
+    changed: Words = noted[(before != after).any(axis=0)]
+    went, came = noted[was & ~now], noted[now & ~was]
+    arena, layout = new.arena, new.layout
+    table = int(arena.N[node, f.N_TABLE])
+    used = [layout.position(node, v) for v in layout.variables[node]]
+    if table not in layout.base_tables or len(used) == arena.T[table, f.T_ARITY] or not len(went) or not len(came):
+        return changed
+    mine, theirs = (_keys(e, table, r, used) for e, r in ((old, went), (new, came)))
+    twins = [(went[i], came[theirs[key]]) for key, i in mine.items() if key in theirs]
+    return changed[~np.isin(changed, np.array(twins, np.int64))]
 
 
 def _keys(engine: Engine, table: int, rows: Words, positions: list[int]) -> dict[bytes, int]:

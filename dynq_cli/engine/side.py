@@ -6,6 +6,7 @@ The side is an arena, and the multiplicities that its nodes are on; see `kernels
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,23 +20,12 @@ from dynq_cli.engine.layout import TreeLayout
 from dynq_cli.engine.reading import OverflowedError, level_above
 
 
-def copies_of(arena: Arena, tree: TreeLayout, rows: Words) -> Words:
-    """How often combinations of rows, by level, are in the result on this side. OverflowedError past 63 bits."""
-    many = np.empty(rows.shape[1], np.int64)
-    frontier = np.array(tree.frontier, np.bool_)
-    levels = np.array(tree.levels, np.int64)
-    if not w.copies_of(arena.a64, arena.a32, arena.T, arena.N, levels, frontier, rows, many):
-        raise OverflowedError
-    return many
+class Runs(NamedTuple):
+    """Combinations of rows, in runs that differ in the innermost level alone; `rows` are those of `dirty_walk`."""
 
-
-def codes_of(arena: Arena, tree: TreeLayout, rows: Words, variables: Sequence[str]) -> Words:
-    """The codes of combinations of rows, a row of them per variable."""
-    codes = np.empty((len(variables), rows.shape[1]), np.int64)
-    for i, variable in enumerate(variables):
-        place = tree.places[variable]
-        w.gather(arena.a64, arena.T, arena.N, tree.levels[place.level], place.position, rows[place.level], codes[i])
-    return codes
+    rows: Words
+    many: int
+    runs: int
 
 
 class Side:
@@ -99,13 +89,34 @@ class Side:
         self.list_room(int(many))
         d.list_clean(a.a32, a.T, a.N, L, marks, heads, self.lists, self.ends)
 
-    def combinations(self, block: int) -> Iterator[Words]:
-        """The rows of all levels, by level, of every combination that has a dirty row."""
+    def copies(self, other: Arena, found: Runs) -> tuple[Words, Words | None]:
+        """How often combinations are in the result on this side, and on the other, None if none is.
+
+        OverflowedError past 63 bits.
+        """
+        a, b = self.arena, other
+        here, there = np.empty((2, found.many), np.int64)
+        is_any = w.copies_of(a.a64, a.a32, a.T, a.N, b.a64, b.a32, b.T, b.N, self.L, self.marks, *found, here, there)
+        if is_any < 0:
+            raise OverflowedError
+        return here, there if is_any else None
+
+    def codes(self, tree: TreeLayout, found: Runs, variables: Sequence[str]) -> Words:
+        """The codes of combinations, a row of them per variable."""
         a = self.arena
-        out: NDArray[np.int64] = np.empty((len(self.L), block), np.int64)
+        codes = np.empty((len(variables), found.many), np.int64)
+        for i, variable in enumerate(variables):
+            level, position = tree.places[variable].level, tree.places[variable].position
+            w.gather(a.a64, a.T, a.N, tree.levels[level], position, level, *found, codes[i])
+        return codes
+
+    def combinations(self, block: int) -> Iterator[Runs]:
+        """Every combination that has a dirty row. What is given holds until the next is asked for."""
+        a = self.arena
+        out: NDArray[np.int64] = np.empty((len(self.L) + 1, block), np.int64)
         more, started = True, False
         while more:
-            filled, more = w.walk(
+            filled, runs, more = w.walk(
                 a.a32,
                 a.T,
                 a.N,
@@ -130,7 +141,7 @@ class Side:
             )
             started = True
             if filled:
-                yield out[:, :filled]
+                yield Runs(out, filled, runs)
 
 
 def _slots(children: dict[int, list[int]]) -> list[tuple[int, int]]:

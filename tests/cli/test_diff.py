@@ -430,7 +430,7 @@ def star(folder: str, cold: int, monkeypatch: pytest.MonkeyPatch) -> tuple[int, 
         def counted(self: Any, block: int) -> Iterator[Any]:
             listed.append(len(self.lists))
             for found in combinations(self, block):
-                looked.append(found.shape[1])
+                looked.append(found.many)
                 yield found
 
         with monkeypatch.context() as patch:

@@ -32,7 +32,7 @@ from dynq_cli.engine.kernels.dirty import (
     value_now,
     value_on,
 )
-from dynq_cli.engine.kernels.dirty_walk import walk
+from dynq_cli.engine.kernels.dirty_walk import expand, walk
 from dynq_cli.engine.kernels.fields import (
     BEFORE,
     LEAST,
@@ -169,7 +169,7 @@ def _read(
     """Fill `codes` and `copies`: (how many, whether more follow), or (-1, …) if a row has too many copies."""
     if not started:
         list_clean(a32, T, N, L, marks, heads, lists, ends)
-    filled, more = walk(
+    filled, runs, more = walk(
         a32,
         T,
         N,
@@ -192,6 +192,7 @@ def _read(
         started,
         rows,
     )
+    expand(rows, filled, runs)
     for i in range(filled):
         copies[i] = _more(a64, a32, T, N, L, rows, i)
         if copies[i] < 0:

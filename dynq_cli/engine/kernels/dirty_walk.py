@@ -12,8 +12,10 @@ from dynq_cli.engine.kernels.dirty import (
     ANY,
     CLEAN,
     DIRTY,
+    IS_DIRTY,
     L_ABOVE,
     L_BELOW,
+    L_FRONTIER,
     L_GROUPS,
     L_MANY,
     L_NODE,
@@ -23,12 +25,17 @@ from dynq_cli.engine.kernels.dirty import (
     value_of,
 )
 from dynq_cli.engine.kernels.fields import (
+    N_CLAMP,
+    N_DEGREE,
     N_GROUP,
     N_HEAD,
     N_NEXT,
     N_TABLE,
+    N_VALUE,
+    T_MULT,
+    T_ROWS,
+    T_STRIDE,
     Bytes,
-    Flags,
     Halves,
     Int,
     Words,
@@ -37,6 +44,8 @@ from dynq_cli.engine.kernels.stages import LARGEST
 from dynq_cli.engine.kernels.table import record
 
 S_LEVEL, S_CHOOSES = 0, 1
+# Larger than any number of copies there may be, and no infinity: times zero it is zero.
+HUGE = 1e30
 
 
 @bare
@@ -151,6 +160,22 @@ def _next_choice(
 
 
 @bare
+def _follow(a32: Halves, T: Words, N: Words, v: Int, level: Int, current: Words, out: Words, filled: Int) -> Int:
+    """Write a level's current row and all that follow it in its list, as far as there is room: where that ends."""
+    t, size = N[v, N_TABLE], out.shape[1]
+    start, stride = 2 * T[t, T_ROWS] + N[v, N_NEXT], 2 * T[t, T_STRIDE]
+    row: Int = current[level]
+    following: Int = row
+    while following >= 0 and filled < size:
+        row = following
+        out[level, filled] = row
+        filled += 1
+        following = np.int64(a32[start + row * stride])
+    current[level] = row
+    return filled
+
+
+@bare
 def walk(
     a32: Halves,
     T: Words,
@@ -173,14 +198,16 @@ def walk(
     cursor: Words,
     started: Int,
     out: Words,
-) -> tuple[Int, Int]:
-    """Fill `out` with combinations that have a dirty row, a row id per level: (how many, whether more follow).
+) -> tuple[Int, Int, Int]:
+    """Fill `out` with combinations that have a dirty row: (how many, in how many runs, whether more follow).
 
-    At first `started` is 0; later calls go on from where the one before stopped.
+    A run is of combinations that differ in the innermost level alone. `out` has a row of ids per level, of the
+    innermost by combination, of the others by run, and behind them where each run begins. At first `started` is 0;
+    later calls go on from where the one before stopped.
     """
     last = len(slots) - 1
     inner = slots[last, S_LEVEL]
-    filled, size = 0, out.shape[1]
+    filled, size, runs = 0, out.shape[1], 0
     slot = last if started else 0
     fresh = not started
     while True:
@@ -204,28 +231,45 @@ def walk(
                 slot += 1
                 fresh = True
             elif slot == 0:
-                return filled, False
+                return filled, runs, False
             else:
                 slot -= 1
                 fresh = False
-        begin = filled
-        while True:
-            out[inner, filled] = current[inner]
-            filled += 1
-            if filled == size:
-                break
-            if not _next_row(a32, T, N, L, root, inner, current, modes, cursor, links, heads, lists, ends):
-                break
-        for level in range(len(L)):
-            if level != inner:
-                row = current[level]
-                for i in range(begin, filled):
-                    out[level, i] = row
+        out[inner + 1, runs] = filled
+        for level in range(inner):
+            out[level, runs] = current[level]
+        runs += 1
+        if modes[inner + 1] != DIRTY and cursor[inner] < 0:
+            filled = _follow(a32, T, N, L[inner, L_NODE], inner, current, out, filled)
+        else:
+            while True:
+                out[inner, filled] = current[inner]
+                filled += 1
+                if filled == size:
+                    break
+                if not _next_row(a32, T, N, L, root, inner, current, modes, cursor, links, heads, lists, ends):
+                    break
         if filled == size:
-            return filled, True
+            return filled, runs, True
         slot, fresh = last - 1, False
         if slot < 0:
-            return filled, False
+            return filled, runs, False
+
+
+@bare
+def expand(out: Words, many: Int, runs: Int) -> None:
+    """From a row id per run, as `walk` gives them, to one per combination, in place."""
+    outer = out.shape[0] - 2
+    stop = many
+    # From behind: no run begins before its number.
+    for back in range(runs):
+        run = runs - 1 - back
+        begin = out[outer + 1, run]
+        for level in range(outer):
+            row = out[level, run]
+            for i in range(begin, stop):
+                out[level, i] = row
+        stop = begin
 
 
 @bare
@@ -236,74 +280,105 @@ def values_of(a64: Words, a32: Halves, T: Words, N: Words, v: Int, rows: Words, 
 
 
 @bare
-def _product_of(
+def _outer_factors(
     a64: Words,
     a32: Halves,
     T: Words,
     N: Words,
-    levels: Words,
-    frontier: Flags,
+    b64: Words,
+    b32: Halves,
+    U: Words,
+    M: Words,
+    L: Words,
+    marks: Bytes,
     rows: Words,
-    i: Int,
-    first: Int,
-    stop: Int,
-) -> tuple[Int, Int]:
-    """The product of the multiplicities of a combination over levels first … stop, and whether it fits 63 bits."""
-    product, size = np.int64(1), 1.0
-    for level in range(first, stop):
-        if frontier[level]:
-            lo, hi = value_of(a64, a32, T, N, levels[level], rows[level, i])
-            if lo == 0 and hi == 0:
-                return np.int64(0), True
-            if hi != 0 or lo < 0:
-                return np.int64(0), False
-            product *= lo
-            size *= float(lo)
-    return product, size <= LARGEST
+    run: Int,
+) -> tuple[Int, Int, float, float]:
+    """What all levels but the innermost contribute to the copies in a run, on both sides; and the same as floats,
+    which tell where they pass 63 bits."""
+    here, there, size, far = np.int64(1), np.int64(1), 1.0, 1.0
+    for level in range(len(L) - 1):
+        if L[level, L_FRONTIER]:
+            v, row = L[level, L_NODE], rows[level, run]
+            lo, hi = value_of(a64, a32, T, N, v, row)
+            here, size = here * lo, size * _as_float(lo, hi)
+            if marks[L[level, L_ROWS] + row] & IS_DIRTY:
+                lo, hi = value_of(b64, b32, U, M, v, row)
+            there, far = there * lo, far * _as_float(lo, hi)
+    return here, there, size, far
 
 
-@bare
-def _agree(frontier: Flags, rows: Words, i: Int) -> Int:
-    """Whether a combination has the same rows as the one before, but for the innermost level."""
-    for level in range(len(frontier) - 1):
-        if frontier[level] and rows[level, i] != rows[level, i - 1]:
-            return False
-    return True
+@bare(inline="always")
+def _as_float(lo: Int, hi: Int) -> float:
+    return HUGE if hi != 0 or lo < 0 else float(lo)
 
 
 @bare
 def copies_of(
-    a64: Words, a32: Halves, T: Words, N: Words, levels: Words, frontier: Flags, rows: Words, many: Words
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    b64: Words,
+    b32: Halves,
+    U: Words,
+    M: Words,
+    L: Words,
+    marks: Bytes,
+    rows: Words,
+    many: Int,
+    runs: Int,
+    here: Words,
+    there: Words,
 ) -> Int:
-    """The multiplicity on one side of each combination, 0 if it is not there; False if one passes 63 bits.
+    """The multiplicity of each combination, as `walk` gives them, on this side (a64 …), and on the other (b64 …):
+    whether any has one there, or -1 if one passes 63 bits.
 
-    Combinations come in runs that differ in the innermost level alone: what the others contribute is found once.
+    A row of the frontier without a mark is the same on both sides, so the other is asked for marked rows alone; and
+    what all levels but the innermost contribute is found once in a run.
     """
-    last = len(levels) - 1
-    outer, fits = np.int64(0), True
-    for i in range(rows.shape[1]):
-        if i == 0 or not _agree(frontier, rows, i):
-            outer, fits = _product_of(a64, a32, T, N, levels, frontier, rows, i, 0, last)
-        if fits and outer == 0:
-            many[i] = 0
-            continue
-        inner, is_whole = _product_of(a64, a32, T, N, levels, frontier, rows, i, last, last + 1)
-        if is_whole and inner == 0:
-            many[i] = 0
-            continue
-        if not fits or not is_whole or float(outer) * float(inner) > LARGEST:
-            return False
-        many[i] = outer * inner
-    return True
+    inner = len(L) - 1
+    v, first, in_frontier = L[inner, L_NODE], L[inner, L_ROWS], L[inner, L_FRONTIER]
+    t = N[v, N_TABLE]
+    # The rows that are walked are live here: the record alone says how often.
+    is_node, is_clamped = N[v, N_DEGREE] > 0, N[v, N_CLAMP] != 0
+    start, stride = T[t, T_ROWS] + (N[v, N_VALUE] if is_node else T[t, T_MULT]), T[t, T_STRIDE]
+    is_any = False
+    for run in range(runs):
+        ours, theirs, size, far = _outer_factors(a64, a32, T, N, b64, b32, U, M, L, marks, rows, run)
+        for i in range(rows[inner + 1, run], rows[inner + 1, run + 1] if run + 1 < runs else many):
+            lo, hi = np.int64(1), np.int64(0)
+            row = rows[inner, i]
+            if in_frontier:
+                lo = a64[start + row * stride]
+                if is_node:
+                    hi = a64[start + row * stride + 1]
+                if is_clamped and lo > 1:
+                    lo = np.int64(1)
+            here[i], there[i] = ours * lo, 0
+            if size * _as_float(lo, hi) > LARGEST:
+                return np.int64(-1)
+            if far != 0.0:
+                if in_frontier and marks[first + row] & IS_DIRTY:
+                    lo, hi = value_of(b64, b32, U, M, v, row)
+                there[i] = theirs * lo
+                is_any = is_any or lo != 0
+                if far * _as_float(lo, hi) > LARGEST:
+                    return np.int64(-1)
+    return np.int64(is_any)
 
 
 @bare
-def gather(a64: Words, T: Words, N: Words, v: Int, position: Int, rows: Words, out: Words) -> None:
-    """A code of each row of node v; a row that follows itself is looked at once."""
-    t = N[v, N_TABLE]
-    before, code = np.int64(-1), np.int64(0)
-    for i in range(len(rows)):
-        if rows[i] != before:
-            before = rows[i]
-            code = a64[record(T, t, before) + position]
-        out[i] = code
+def gather(
+    a64: Words, T: Words, N: Words, v: Int, position: Int, level: Int, rows: Words, many: Int, runs: Int, out: Words
+) -> None:
+    """A code of each combination, as `walk` gives them: of the row of node v, which is that of a level."""
+    start, stride, inner = T[N[v, N_TABLE], T_ROWS] + position, T[N[v, N_TABLE], T_STRIDE], rows.shape[0] - 2
+    if level == inner:
+        for i in range(many):
+            out[i] = a64[start + rows[level, i] * stride]
+        return
+    for run in range(runs):
+        code = a64[start + rows[level, run] * stride]
+        for i in range(rows[inner + 1, run], rows[inner + 1, run + 1] if run + 1 < runs else many):
+            out[i] = code
