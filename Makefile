@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install demo test fuzz crash lint docs bench clean
+.PHONY: help install demo test tpc fuzz crash lint docs bench clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -35,6 +35,7 @@ lint: $(STAMP) ## ruff and mypy --strict
 # Spark's tests have a process of their own: a fork of one that has made large states asks for too much memory.
 test: $(STAMP) ## lint, then all tests on all cores; ends with where the time went
 	@tests/spark/install_postgres
+	@$(BIN)/python benchmarks/environments.py tpcds
 	@begin=$$(date +%s%N); \
 	$(MAKE) --no-print-directory lint; linted=$$(date +%s%N); \
 	status=0; \
@@ -45,6 +46,10 @@ test: $(STAMP) ## lint, then all tests on all cores; ends with where the time we
 	exit $$status
 
 HISTORIES := $(addprefix tests/engine/test_,$(addsuffix .py,random_queries order positions difference)) tests/storage/test_versions.py
+
+tpc: $(STAMP) ## the papers' TPC-H and TPC-DS queries at scale 0.1 against DuckDB after each of 24 commits
+	@$(BIN)/python benchmarks/environments.py tpcds
+	@DYNQ_TPC=0.1 $(BIN)/pytest -q tests/engine/test_tpc.py $(PYTEST_ARGS)
 
 fuzz: $(STAMP) ## 6,000 random histories with 10,000 queries and more against DuckDB, which takes more than an hour
 	@DYNQ_FUZZ=20 $(BIN)/pytest -q $(HISTORIES) $(PYTEST_ARGS)
@@ -59,5 +64,5 @@ bench: $(STAMP) ## how quick it is, as ratios; writes benchmarks/RESULTS.md (BEN
 	@$(BIN)/python benchmarks/run.py $(BENCH)
 
 clean: ## remove everything these targets made
-	@rm -rf $(VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf $(VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache benchmarks/.environments
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -11,6 +11,7 @@
     commands     whole commands: apply of a stream, count, enum to a file; against the dicts, --help, pyarrow
     cron         many small applies in a row, on a small and on a large state
     tpch         the papers' TPC-H queries, beside DuckDB computing them again
+    tpcds        the papers' TPC-DS queries, likewise
     ranked       rows by position in an order, what it costs, differences
     memory       peak memory against the dicts, at five times the rows; bytes of state per row
     extract      the difference of two snapshots on Spark, beside the join of their keys
@@ -38,6 +39,7 @@ import ranked
 import recompute
 import skeleton
 import startup
+import tpcds_queries
 import tpch_queries
 import updates
 from processes import HERE, BenchmarkError, printed, say, script
@@ -58,6 +60,7 @@ GROUPS: dict[str, tuple[str, Callable[[Settings], Section]]] = {
     "commands": (commands.TITLE, commands.measure),
     "cron": (cron.TITLE, cron.measure),
     "tpch": (tpch_queries.TITLE, tpch_queries.measure),
+    "tpcds": (tpcds_queries.TITLE, tpcds_queries.measure),
     "ranked": (ranked.TITLE, ranked.measure),
     "memory": (memory.TITLE, memory.measure),
     "extract": (extract.TITLE, extract.measure),

@@ -3,7 +3,9 @@
     python benchmarks/run_tpch.py SPEC FOLDER [--scale S] [--chunks N] [--check | --duckdb]
 
 Changes are Arrow tables in memory; a commit has a chunk of every relation. With `--check` the result is compared with
-DuckDB's after every commit. With `--duckdb` DuckDB takes the same changes instead and computes the result after each.
+DuckDB's after every commit (`compare`). With `--duckdb` DuckDB takes the same changes instead and computes the result
+after each.
+`run_tpcds.py` does the same with TPC-DS.
 """
 
 from __future__ import annotations
@@ -12,13 +14,15 @@ import argparse
 import json
 import resource
 import time
-from collections import Counter
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import duckdb
 import pyarrow as pa
-from tpch import Commit, Stream, generated, stream
+import tpch
+from compare import compared
+from stream import Commit, Stream, stream
 
 from dynq_cli.engine.live import Live
 from dynq_cli.plan.choose import plan_query
@@ -27,7 +31,7 @@ from dynq_cli.spec.load import load_spec
 from dynq_cli.spec.model import Spec
 
 ENUM_CAP = 1_000_000
-_TINY, _LARGE = 200, 20_000
+_TINY = 200
 
 
 def opened(spec: Spec) -> Live:
@@ -49,14 +53,14 @@ def _as(kind: str, table: pa.Table) -> pa.Table:
 
 
 def run(spec: Spec, given: Stream, *, check: bool) -> dict[str, Any]:
-    live, taken = opened(spec), 0.0
+    live, taken, whole = opened(spec), 0.0, 0
     (query,) = live.queries
     for k, commit in enumerate(given.commits):
         start = time.perf_counter()
         live.apply(commit)
         taken += time.perf_counter() - start
         if check:
-            compare(live, spec, given, k + 1)
+            whole += compared(live, spec, given, k + 1)
     start = time.perf_counter()
     rows = 0
     for batch in live.enum(query):
@@ -66,6 +70,8 @@ def run(spec: Spec, given: Stream, *, check: bool) -> dict[str, Any]:
     enumerated = time.perf_counter() - start
     return {
         "changes": given.changes,
+        "commits": len(given.commits),
+        "compared": whole,
         "seconds": taken,
         "changes_per_s": given.changes / taken,
         "rows": rows,
@@ -102,32 +108,8 @@ def recomputed(spec: Spec, given: Stream) -> dict[str, Any]:
     return {"changes": given.changes, "seconds": taken + asked, "changes_per_s": given.changes / (taken + asked)}
 
 
-def plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(float(f"{v:.12g}") if isinstance(v, float) else v for v in row)
-
-
-def compare(live: Live, spec: Spec, given: Stream, many: int) -> None:
-    """The result is DuckDB's; of a large one, its size."""
-    (query,) = live.queries
-    text = spec.queries[0].texts[0].value
-    with duckdb.connect(config={"threads": 1}) as connection:
-        for name, table in given.held(many).items():
-            connection.register(name, table)
-        size = connection.execute(f"SELECT count(*) FROM ({text})").fetchall()[0][0]
-        assert live.count(query)[0] == size, f"{query} after commit {many}: {live.count(query)[0]} rows, not {size}"
-        if size > _LARGE:
-            return
-        wanted = Counter(map(plain, connection.execute(text).fetchall()))
-    is_bag = live.schema(query).names[-1:] == ["_count"]
-    found: Counter[Any] = Counter()
-    for batch in live.enum(query):
-        for row in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            found[plain(row[:-1] if is_bag else row)] += row[-1] if is_bag else 1
-    more, less = list((found - wanted).items())[:3], list((wanted - found).items())[:3]
-    assert found == wanted, f"{query} after commit {many}: {more} instead of {less}"
-
-
-def main() -> None:
+def main(tables: ModuleType = tpch) -> None:
+    """`tables` generates the data and reads it."""
     parser = argparse.ArgumentParser()
     parser.add_argument("spec", type=Path)
     parser.add_argument("folder", type=Path)
@@ -137,7 +119,8 @@ def main() -> None:
     parser.add_argument("--duckdb", action="store_true")
     asked = parser.parse_args()
     spec = load_spec(asked.spec)
-    given = stream(spec, generated(asked.folder, asked.scale), asked.chunks)
+    data = tables.generated(asked.folder, asked.scale)
+    given = stream(spec, lambda relation: tables.table_of(relation, data), asked.chunks)
     if asked.duckdb:
         print(json.dumps(recomputed(spec, given)))
         return
