@@ -266,7 +266,7 @@ class Live:
         missing = [o.variable for o in order[: len(found)] if o.variable not in found]
         if missing or not found:
             shown = {v: c.name for c in reversed(q.columns) for v in _variables(c)}
-            names = ", ".join(dict.fromkeys(shown[o.variable] for o in order))
+            names = ", ".join(dict.fromkeys(shown[o.variable] for o in order if o.variable in shown))
             raise UsageError(f"a place in the order of {query} needs the first of the columns {names}")
         return [found[o.variable] for o in order[: len(found)]]
 

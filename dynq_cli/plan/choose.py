@@ -132,7 +132,7 @@ class _Chooser:
         assert plain is not None, "a free-connex query has a tree"
         if not self.query.order:
             return plain, (), ""
-        if projected:
+        if projected or self.query.grouped:
             return plain, self._table_order(), ""
         wanted = [o.variable for o in self.query.order]
         names = [v.name for v in self.query.variables if v.name in head]
@@ -148,7 +148,7 @@ class _Chooser:
 
     def _table_order(self) -> tuple[VariableOrder, ...]:
         """A table can be kept in any order."""
-        named = {o.variable for o in self.query.order}
+        named = {o.variable for o in self.query.order if o.of == "variable"}
         return (*self.query.order, *(VariableOrder(v) for v in self.query.head if v not in named))
 
     def _order_refusal(self, shape: _Shape, wanted: Sequence[str], names: Sequence[str]) -> str:

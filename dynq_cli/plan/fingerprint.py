@@ -19,7 +19,7 @@ from dynq_cli.plan.codec import encode
 from dynq_cli.plan.plan import AnyPlan, Plan
 from dynq_cli.plan.program import Derived, Program, Step, high, low
 from dynq_cli.plan.view_tree import Node
-from dynq_cli.query.normal_form import Aggregate, Atom, Comparison, OutputColumn, Scalar
+from dynq_cli.query.normal_form import Aggregate, Atom, Comparison, OutputColumn, Scalar, VariableOrder
 from dynq_cli.query.scalar import renamed
 
 FORMAT = 1
@@ -80,10 +80,15 @@ class _Kept:
             "grouped": q.grouped,
             "types": sorted([self.number[v.name], str(v.type)] for v in q.variables if v.name in self.number),
             "head": sorted(self.number[v] for v in q.head),
-            "order": [[self.number[o.variable], o.descending] for o in self.plan.order],
+            "order": [[self._ordered_by(o), o.descending] for o in self.plan.order],
             "aggregates": [self._aggregate(a) for a in q.aggregates],
             "having": q.having and renamed(q.having.sql, self._shown),
         }
+
+    def _ordered_by(self, o: VariableOrder) -> object:
+        if o.of == "variable":
+            return self.number[o.variable]
+        return self._column(next(c for c in self.query.columns if c.name == o.variable))
 
     def columns(self) -> object:
         return [self._column(c) for c in self.query.columns]

@@ -6,7 +6,15 @@ import os
 from dataclasses import replace
 
 from dynq_cli.errors import Place, Problem, SpecError
-from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn, Query, UnionQuery, VariableOrder, walk
+from dynq_cli.query.normal_form import (
+    ConjunctiveQuery,
+    OutputColumn,
+    Query,
+    UnionQuery,
+    VariableOrder,
+    walk,
+    without_repetition,
+)
 from dynq_cli.query.normalise import normalise
 from dynq_cli.query.problems import QueryProblems
 from dynq_cli.query.scalar import quote
@@ -156,9 +164,7 @@ def _with_order(query: QuerySpec, compiled: Query) -> Query:
             names = ", ".join(c.name for c in compiled.columns) or "none: the query is Boolean"
             problems.append(Problem(place, f"order_by: no output column {key.column}", f"the columns are {names}"))
         elif column.kind == "aggregate" or _is_computed(compiled, column):
-            what = "an aggregate" if column.kind == "aggregate" else "computed from groups"
-            message = f"order_by: {key.column} is {what}, and only the columns of groups can be ordered by"
-            problems.append(Problem(place, message, "order by columns of the GROUP BY"))
+            order.append(VariableOrder(column.name, key.descending, "column"))
         elif column.kind == "variable":
             order.append(VariableOrder(column.source, key.descending))
     if compiled.order and not problems:
@@ -171,10 +177,7 @@ def _with_order(query: QuerySpec, compiled: Query) -> Query:
         )
     if problems:
         raise SpecError(problems)
-    seen: dict[str, VariableOrder] = {}
-    for entry in order:
-        seen.setdefault(entry.variable, entry)
-    return replace(compiled, order=tuple(seen.values()))
+    return replace(compiled, order=without_repetition(order))
 
 
 def _is_computed(query: Query, column: OutputColumn) -> bool:

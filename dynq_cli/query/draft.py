@@ -102,7 +102,8 @@ class Draft:
         self.outputs: list[OutputItem] = []
         self.group_by: list[Term] | None = None
         self.having: Expression | None = None
-        self.order: list[tuple[Term, bool]] = []
+        # By a term, or by the output column of that name, with whether it is descending.
+        self.order: list[tuple[Term | str, bool]] = []
         self.views: list[View] = []
 
     def atom(self, alias: str, source: str, mode: AtomMode = "join") -> int:

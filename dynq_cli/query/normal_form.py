@@ -18,7 +18,7 @@ Everything here is frozen and compares by value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
@@ -181,11 +181,23 @@ class OutputColumn:
 
 @dataclass(frozen=True)
 class VariableOrder:
+    """`of`: a head variable; or, of a grouped query, the output column of that name, which groups have a value of."""
+
     variable: str
     descending: bool = False
+    of: Literal["variable", "column"] = "variable"
 
     def __str__(self) -> str:
         return f"{self.variable} desc" if self.descending else self.variable
+
+
+def without_repetition(order: Iterable[VariableOrder | None]) -> tuple[VariableOrder, ...]:
+    """An order without what repeats: the first mention of a variable or column decides."""
+    found: dict[tuple[str, str], VariableOrder] = {}
+    for entry in order:
+        if entry is not None:
+            found.setdefault((entry.of, entry.variable), entry)
+    return tuple(found.values())
 
 
 @dataclass(frozen=True)

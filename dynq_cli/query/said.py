@@ -16,6 +16,7 @@ from dynq_cli.query.normal_form import (
     Scalar,
     Variable,
     VariableOrder,
+    without_repetition,
 )
 
 
@@ -99,11 +100,13 @@ class Speaker:
         return Scalar(self._expand(having), having.type, having.nullable, names)
 
     def _order(self) -> tuple[VariableOrder, ...]:
-        found: dict[str, VariableOrder] = {}
-        for term, descending in self.draft.order:
-            if self._constant(term) is None:
-                found.setdefault(self._name(term), VariableOrder(self._name(term), descending))
-        return tuple(found.values())
+        return without_repetition(map(self._key, self.draft.order))
+
+    def _key(self, key: tuple[Term | str, bool]) -> VariableOrder | None:
+        value, descending = key
+        if isinstance(value, str):
+            return VariableOrder(value, descending, "column")
+        return VariableOrder(self._name(value), descending) if self._constant(value) is None else None
 
     def _expand(self, e: Expression) -> str:
         shown = []

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from random import Random
 
 from dynq_cli.errors import SpecError
 from dynq_cli.plan.lower import program_of
 from dynq_cli.query.compile import compile_query
-from dynq_cli.spec.model import Column, QuerySpec, Spec, Text
+from dynq_cli.spec.model import Column, OrderKey, QuerySpec, Spec, Text
 from tests.engine.random_history import kind_of, random_history
 from tests.engine.random_queries import FILTERS, Case, Drawn, Shape, plain_sql, random_relations
 
@@ -71,6 +72,13 @@ def _text(chance: Random, shape: Shape) -> str:
     return text
 
 
+def _order(chance: Random, text: str) -> tuple[OrderKey, ...]:
+    """Some output columns, groups and aggregates alike, up or down."""
+    columns = re.findall(r" AS (o\d+)", text)
+    some = chance.sample(columns, chance.randint(1, len(columns)))
+    return tuple(OrderKey(column, chance.random() < 0.5) for column in some)
+
+
 def draw_aggregate(chance: Random, spec: Spec, name: str) -> Drawn:
     """An aggregate query in the steps in which it is kept."""
     while True:
@@ -78,12 +86,14 @@ def draw_aggregate(chance: Random, spec: Spec, name: str) -> Drawn:
         if len(shape.atoms) > 4:
             continue
         text = _text(chance, shape)
+        order = _order(chance, text) if chance.random() < 0.4 else ()
         try:
-            query = compile_query(spec, QuerySpec(name, "sql", (Text(text, "spec.yaml", ((0, 1, 1),)),)))
+            asked = QuerySpec(name, "sql", (Text(text, "spec.yaml", ((0, 1, 1),)),), order_by=order)
+            query = compile_query(spec, asked)
         except SpecError:
             continue
         program = program_of(query, spec)
-        return Drawn(name, "sql", text, None, text, program.result, program)
+        return Drawn(name, "sql", text, None, text, program.result, program, order_by=order)
 
 
 def random_aggregates(seed: int, queries: int, batches: int = 6) -> Case:

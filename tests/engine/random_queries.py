@@ -15,7 +15,7 @@ from typing import Any
 from dynq_cli.errors import SpecError
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.plan.plan import Plan
-from dynq_cli.plan.program import Program
+from dynq_cli.plan.program import Program, high, low
 from dynq_cli.query.compile import compile_query
 from dynq_cli.spec.model import Column, Language, OrderKey, QuerySpec, Relation, Semantics, Spec, Text
 from dynq_cli.spec.types import Type, parse_type
@@ -76,8 +76,8 @@ class Drawn:
     @property
     def order(self) -> list[tuple[int, bool]]:
         """The complete order that is kept: output columns by number, and whether they descend."""
-        sources = [c.source for c in self.plan.query.columns]
-        return [(sources.index(o.variable), o.descending) for o in self.plan.order]
+        shown = {v: i for i, c in enumerate(self.plan.query.columns) for v in (c.source, high(c.source), low(c.source))}
+        return list(dict.fromkeys((shown[o.variable], o.descending) for o in self.plan.order))
 
 
 @dataclass(frozen=True)

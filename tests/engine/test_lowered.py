@@ -107,6 +107,11 @@ def test_every_kind_of_query_is_kept(start: int) -> None:
 ORDERED = """
 SELECT c, COUNT(*) AS n FROM r GROUP BY c ORDER BY c DESC
 SELECT a, c, SUM(m) AS total FROM r GROUP BY a, c HAVING COUNT(*) > 1 ORDER BY c, a DESC
+SELECT c, COUNT(*) AS n FROM r GROUP BY c ORDER BY n DESC, c
+SELECT SUM(m) AS total, a FROM r GROUP BY a ORDER BY total DESC
+SELECT c, COUNT(*) + 1 AS more, MIN(b) AS least FROM r GROUP BY c ORDER BY least, more DESC
+SELECT SUM(m) AS total FROM r GROUP BY a, c ORDER BY SUM(m)
+SELECT AVG(m) AS mean FROM r ORDER BY mean
 SELECT r.a, s.a AS sa FROM r, s WHERE r.a < s.a AND r.c = s.c ORDER BY sa, r.a DESC
 SELECT DISTINCT r.a, s.c FROM r, s WHERE r.b = s.b ORDER BY c DESC, a
 SELECT a, b FROM r WHERE a NOT IN (SELECT x FROM u) ORDER BY b DESC, a

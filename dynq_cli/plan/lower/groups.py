@@ -31,6 +31,8 @@ from dynq_cli.query.normal_form import (
     OutputColumn,
     Scalar,
     Variable,
+    VariableOrder,
+    without_repetition,
 )
 from dynq_cli.query.scalar import quote
 from dynq_cli.spec.model import Column, Relation
@@ -168,8 +170,20 @@ class _Shown:
             head=tuple(v.name for v in variables),
             columns=columns,
             semantics="set",
-            order=() if self.exactly else self.asked.order,
+            order=() if self.exactly else self._order(columns),
         )
+
+    def _order(self, columns: Sequence[OutputColumn]) -> tuple[VariableOrder, ...]:
+        """The order asked for, then by output columns, so that a row says its place; groups may have more columns."""
+        if not self.asked.order:
+            return ()
+        by_name = {c.name: c for c in columns}
+        found: list[VariableOrder] = []
+        for o in self.asked.order:
+            sources = _sources(by_name[o.variable]) if o.of == "column" else (o.variable,)
+            found += [VariableOrder(v, o.descending) for v in sources]
+        found += [VariableOrder(v) for c in columns for v in _sources(c)]
+        return without_repetition(found)
 
     def _column(self, column: OutputColumn, kind: Type) -> OutputColumn:
         if column.kind != "expression":
@@ -211,3 +225,10 @@ class _Shown:
     def _fresh(self, wish: str) -> str:
         taken = {*self.columns, *self.bindings}
         return unique(wish, taken | {v.rpartition(".")[0] for v in taken})
+
+
+def _sources(column: OutputColumn) -> tuple[str, ...]:
+    """The variables that a column is made of; the upper part of a pair decides before the lower."""
+    if column.kind == "pair":
+        return (high(column.source), low(column.source))
+    return (column.source,) if column.kind == "variable" else ()

@@ -197,11 +197,9 @@ class _Select:
         if self.context.problems:
             return
         keys = order_keys(self.context, self.select.args.get("order"), [i.name for i in items], scope, items)
-        for index, descending, at in keys:
+        for index, descending, _ in keys:
             value = values[index]
-            with self.context.gather():
-                if isinstance(value, DraftAggregate) or (isinstance(value, Expression) and value.parts):
-                    message = f"ORDER BY {items[index].name}: only columns of groups can be ordered by, not aggregates"
-                    raise self.context.refuse_at(at, message, "order by columns of the GROUP BY")
-                if isinstance(value, Term):
-                    self.body.draft.order.append((value, descending))
+            if isinstance(value, DraftAggregate) or (isinstance(value, Expression) and value.parts):
+                self.body.draft.order.append((items[index].name, descending))
+            elif isinstance(value, Term):
+                self.body.draft.order.append((value, descending))
