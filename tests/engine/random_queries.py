@@ -243,7 +243,7 @@ def _draw_sql(chance: Random, shape: Shape) -> tuple[str, str, Semantics | None,
             shape.equal.pop()
             conditions.append(f"a{i}.{c} + 1 = a{j}.{d}")
             tags.add("derived join")
-    for condition, tag in (*_compared(chance, shape), *_tested(chance, shape)):
+    for condition, tag in (*_compared(chance, shape), *tested(chance, shape)):
         conditions.append(condition)
         tags.add(tag)
     distinct = chance.random() < 0.4
@@ -263,7 +263,7 @@ def _compared(chance: Random, shape: Shape) -> Iterator[tuple[str, str]]:
             yield f"a{i}.{left.name} {chance.choice(['<', '<=', '<>', '>'])} a{j}.{right.name}{offset}", "comparison"
 
 
-def _tested(chance: Random, shape: Shape) -> Iterator[tuple[str, str]]:
+def tested(chance: Random, shape: Shape) -> Iterator[tuple[str, str]]:
     """EXISTS and IN with one relation, linked by a column, and their negations."""
     while chance.random() < 0.25:
         i, inner = chance.randrange(len(shape.atoms)), chance.choice(shape.atoms)

@@ -116,9 +116,9 @@ class Lowering:
             taken += [high(c.source), low(c.source)] if c.kind == "pair" else [c.source]
         return Feed(self.tree(made), tuple(taken))
 
-    def settled(self, query: ConjunctiveQuery) -> ConjunctiveQuery:
+    def settled(self, query: ConjunctiveQuery, *, same_head: bool = False) -> ConjunctiveQuery:
         """A free-connex equi-join with the result of a query that has no aggregates."""
-        plain = self._apart(self._plain(query))
+        plain = self._apart(self._plain(query, same_head))
         if not plain.comparisons and is_free_connex(hypergraph_of(plain)):
             return plain
         return self._stored(plain)
@@ -136,7 +136,7 @@ class Lowering:
 
     def stream(self, query: ConjunctiveQuery) -> Stream:
         """A tree with the bindings of the head of a query that has no aggregates, and what is left to filter by."""
-        query = aligned(self._apart(self._plain(query)))
+        query = aligned(self._apart(self._plain(query, same_head=True)))
         compared = frozenset().union(*(c.variables for c in query.comparisons))
         inner = part_of(query, query.atoms, compared.union(query.head))
         if not is_free_connex(hypergraph_of(inner)):
@@ -147,10 +147,10 @@ class Lowering:
 
     def distinct(self, query: ConjunctiveQuery) -> str:
         """A tree with every binding of the head once."""
-        return self.tree(self.settled(replace(query, semantics="set")))
+        return self.tree(self.settled(replace(query, semantics="set"), same_head=True))
 
-    def _plain(self, query: ConjunctiveQuery) -> ConjunctiveQuery:
-        return without_subqueries(self, without_views(self, core(query)))
+    def _plain(self, query: ConjunctiveQuery, same_head: bool) -> ConjunctiveQuery:
+        return without_subqueries(self, without_views(self, core(query), same_head=same_head))
 
     def _apart(self, query: ConjunctiveQuery) -> ConjunctiveQuery:
         """Atoms joined until one equi-join is left, acyclic, and comparisons that its rows can be filtered by."""

@@ -40,14 +40,14 @@ class _Kept:
     pairs: frozenset[str] = frozenset()
 
 
-def without_views(lowering: Lowering, query: ConjunctiveQuery) -> ConjunctiveQuery:
-    """The query over relations that hold the rows of its views."""
+def without_views(lowering: Lowering, query: ConjunctiveQuery, *, same_head: bool) -> ConjunctiveQuery:
+    """The query over relations that hold the rows of its views; its head has no pairs if it must stay the same."""
     if not query.views:
         return query
     kept = {view.name: _kept(lowering, view) for view in query.views}
     atoms = tuple(_over(a, kept[a.source]) if a.source in kept else a for a in query.atoms)
     pairs = {k.relation: k.pairs for k in kept.values()}
-    return _with_pairs(replace(query, atoms=atoms, views=()), pairs)
+    return _with_pairs(replace(query, atoms=atoms, views=()), pairs, frozenset(query.head if same_head else ()))
 
 
 def _kept(lowering: Lowering, view: View) -> _Kept:
@@ -108,13 +108,15 @@ def _key(query: Query) -> tuple[str, ...]:
     return tuple(shown[v] for v in query.head) if set(query.head) <= set(shown) else ()
 
 
-def _with_pairs(query: ConjunctiveQuery, pairs: Mapping[str, frozenset[str]]) -> ConjunctiveQuery:
+def _with_pairs(
+    query: ConjunctiveQuery, pairs: Mapping[str, frozenset[str]], whole: frozenset[str]
+) -> ConjunctiveQuery:
     atoms = tuple(_part_by_part(a, pairs.get(a.source, frozenset())) for a in query.atoms)
     query = replace(query, atoms=atoms)
     for i, atom in enumerate(query.atoms):
         for b in atom.bindings:
             held = b.scalar.sql in {quote(name) for name in pairs.get(atom.source, ())}
-            if held and not b.part and _is_carried(query, b.variable):
+            if held and not b.part and b.variable not in whole and _is_carried(query, b.variable):
                 query = _carried(query, i, b)
     return query
 
