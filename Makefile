@@ -56,6 +56,7 @@ fuzz: $(STAMP) ## 7,000 random histories with 16,000 queries, 6,000 of them with
 
 crash: $(STAMP) ## 2,000 kills at random moments, and every way in which every call can fail: a quarter of an hour
 	@DYNQ_CRASH=2000 $(BIN)/pytest -q tests/crash $(PYTEST_ARGS)
+	@DYNQ_STREAM_KILLS=140 $(BIN)/pytest -q tests/spark/test_stream_kills.py $(PYTEST_ARGS)
 
 docs: $(STAMP) ## regenerate docs/cli.md from the commands' own help
 	@$(BIN)/python -m dynq_cli.cli.reference -o docs/cli.md

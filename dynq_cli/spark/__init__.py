@@ -21,4 +21,6 @@ program      the same for spark-submit
 jdbc         the job `dynq extract jdbc`
 debezium     the job `dynq extract debezium`
 changes      the job `dynq extract changes`
+microbatches the batches of a stream into a state, each once
+stream       the job `dynq extract stream`
 """

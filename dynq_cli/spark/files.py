@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -95,6 +96,19 @@ class Files:
         options = self._jvm.java.lang.reflect.Array.newInstance(how.getClass(), 1)
         options[0] = how
         context.rename(self._path(source), self._path(target), options)
+
+    def fetch(self, path: str, target: str) -> None:
+        """A file to a new name on this machine: a second name where that can be, else a copy."""
+        local = self.local(path)
+        if local is None:
+            self._system(path).copyToLocalFile(False, self._path(path), self._path(target), True)
+            return
+        try:
+            os.link(os.path.realpath(local), target)
+        except FileNotFoundError:
+            raise
+        except OSError:  # another disk, or a file system without links
+            shutil.copyfile(local, target)
 
     def remove(self, path: str) -> None:
         """A directory with all that is in it."""

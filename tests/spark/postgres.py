@@ -14,7 +14,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from pwd import getpwnam
-from typing import Any
 
 PASSWORD = "q1 w2&e3"  # a URL, a shell and a regular expression would all read it otherwise
 _ACCOUNTS = ("postgres", "nobody")
@@ -75,41 +74,45 @@ def started() -> Iterator[Postgres]:
     programs = server()
     assert programs is not None
     folder = Path(tempfile.mkdtemp(prefix="dynq-postgres-", dir="/tmp"))
-    given = _as_somebody(folder)
+    somebody = _as_somebody(folder)
     control = [str(programs / "pg_ctl"), "-D", str(folder / "data"), "-w", "-t", "60"]
     try:
         (folder / "password").write_text(PASSWORD, "utf-8")
         login = ["-U", "postgres", "--auth=scram-sha-256", f"--pwfile={folder / 'password'}"]
-        _run([str(programs / "initdb"), "-D", str(folder / "data"), "-E", "UTF8", "--no-sync", *login], given)
+        _run([str(programs / "initdb"), "-D", str(folder / "data"), "-E", "UTF8", "--no-sync", *login], somebody)
         port = _free_port()
         options = " ".join(f"-c {name}={value}" for name, value in _SETTINGS.items())
-        _run([*control, "-l", str(folder / "log"), "-o", f"-p {port} -k {folder} {options}", "start"], given)
+        _run([*control, "-l", str(folder / "log"), "-o", f"-p {port} -k {folder} {options}", "start"], somebody)
         try:
             yield Postgres(programs, port)
         finally:
-            _run([*control, "-m", "immediate", "stop"], given)
+            _run([*control, "-m", "immediate", "stop"], somebody)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _as_somebody(folder: Path) -> dict[str, Any]:
-    """How to run the server, which refuses to run as root: as an account that owns its directory."""
+def _as_somebody(folder: Path) -> list[str]:
+    """How to run the server, which refuses to run as root: as an account that owns its directory.
+
+    By a program, because a process that changes its account itself is a copy of this one first, for which there may be
+    too little memory.
+    """
     if os.geteuid() != 0:
-        return {}
+        return []
     for name in _ACCOUNTS:
         try:
             account = getpwnam(name)
         except KeyError:
             continue
         os.chown(folder, account.pw_uid, account.pw_gid)
-        return {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+        return ["setpriv", f"--reuid={account.pw_uid}", f"--regid={account.pw_gid}", "--clear-groups"]
     raise AssertionError(f"none of the accounts {', '.join(_ACCOUNTS)} is there to run PostgreSQL")
 
 
-def _run(command: list[str], given: dict[str, Any]) -> None:
+def _run(command: list[str], somebody: list[str]) -> None:
     # Not a pipe: the server keeps it open and would be waited for.
     with tempfile.TemporaryFile() as said:
-        done = subprocess.run(command, stdout=said, stderr=said, cwd="/", check=False, timeout=120, **given)
+        done = subprocess.run([*somebody, *command], stdout=said, stderr=said, cwd="/", check=False, timeout=120)
         said.seek(0)
         assert done.returncode == 0, said.read().decode(errors="replace")
 

@@ -11,6 +11,7 @@ from dynq_cli.cli.commands.extract.changes import changes
 from dynq_cli.cli.commands.extract.debezium import debezium
 from dynq_cli.cli.commands.extract.jdbc import jdbc
 from dynq_cli.cli.commands.extract.snapshot import snapshot
+from dynq_cli.cli.commands.extract.stream import stream
 from dynq_cli.cli.values import Command, Group
 
 app = typer.Typer(
@@ -53,5 +54,5 @@ def extract(
     """
 
 
-for _job in (changes, debezium, jdbc, snapshot):
+for _job in (changes, debezium, jdbc, snapshot, stream):
     app.command(cls=Command)(_job)

@@ -1,0 +1,151 @@
+"""`extract stream`: change logs that arrive in a directory, applied to a state in micro-batches, each exactly once.
+
+    Spark     writes down which files it saw (`sources/0/N`), then which of them are batch n (`offsets/n`), then runs
+              the batch, then that it is done (`commits/n`): one that was cut short comes again, with the same files
+    dynq      applies a batch as one version, which names it, unless the state has it already (`microbatches`)
+
+So a job that is killed, at whatever point, is started again and goes on: nothing is lost, nothing repeated. A batch may
+have more files than `maxFilesPerTrigger` says: if Spark was killed after it saw files and before they were a batch,
+they are in the next one together with those that it sees then. Hence versions are at most as many as batches of files.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from py4j.protocol import Py4JError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+
+from dynq_cli.errors import DynqError, UsageError
+from dynq_cli.spark.files import Files
+from dynq_cli.spark.microbatches import MicroBatch, MicroBatches
+from dynq_cli.spark.said import explained
+from dynq_cli.spark.session import settings
+from dynq_cli.storage.lock import holding
+
+_CHECKPOINT, _BATCH, _LOCK = "spark", "batch", "lock"
+# Spark takes no notice of files that are much older than the newest, unless told otherwise: here none is left out, nor
+# one that has the name of another in another directory.
+_FORCED = {"maxFileAge": "36500d", "latestFirst": "false", "fileNameOnly": "false", "recursiveFileLookup": "true"}
+_FACTS = "path string, modificationTime timestamp, length bigint, content binary"
+_POLL = 1  # seconds
+
+Apply = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class StreamJob:
+    """What is to be applied: the change logs that arrive in `path`, to `state`.
+
+    `name` tells the streams into a state apart. `work` is where the stream keeps its place. Without `every` (as Spark
+    writes durations) the job ends when everything that is there is applied.
+    """
+
+    path: str
+    state: str
+    name: str
+    work: str
+    every: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+def extract_stream(spark: SparkSession, job: StreamJob, apply: Apply) -> int:
+    """Apply what arrives; the number of batches that this job applied.
+
+    `apply` takes an extraction directory into the state as one version, or, if it was applied before, not at all.
+    LockedError if another job is at work on this stream; RejectedError, from here or from `apply`, for a batch that
+    cannot be applied: the next job begins with it.
+    """
+    work = Path(job.work)
+    try:
+        work.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise UsageError(f"--checkpoint {job.work} cannot be made: {error.strerror or error}") from error
+    with holding(work / _LOCK, f"{job.work} is of a stream that another process is at work on"), settings(spark):
+        return _Stream(spark, job, apply).run()
+
+
+class _Stream:
+    """A job at work."""
+
+    def __init__(self, spark: SparkSession, job: StreamJob, apply: Apply) -> None:
+        self._spark = spark
+        self._files = Files(spark)
+        self._job = job
+        self._work = Path(job.work)
+        self._batches = MicroBatches(
+            Path(job.state), f"stream:{job.name}", job.work, self._work / _BATCH, apply, self._files.fetch
+        )
+        self._failed: BaseException | None = None
+        self._at_work = threading.Lock()
+        self._taken = self._applied = 0
+
+    def run(self) -> int:
+        with explained(self._job.path):
+            if not self._files.is_directory(self._job.path):
+                raise UsageError(f"there is no directory {self._job.path}")
+            self._root = self._files.absolute(self._job.path).rstrip("/")
+        while self._query() and self._job.every is None:
+            # After a batch that came again, Spark may end before the last files.
+            pass
+        return self._applied
+
+    def _query(self) -> int:
+        """Let Spark hand out batches until it ends; how many there were."""
+        before = self._taken
+        with explained(self._job.path):
+            query = self._start()
+        try:
+            self._wait(query)
+        finally:
+            # Not in the middle of a batch: that would do no harm, but be work for nothing.
+            with self._at_work, suppress(Py4JError, PySparkException):
+                query.stop()
+        return self._taken - before
+
+    def _start(self) -> StreamingQuery:
+        # Only which files there are is asked of Spark; what is in them is read as by `dynq apply`.
+        arrived = self._spark.readStream.format("binaryFile").options(**(dict(self._job.options) | _FORCED))
+        writer = arrived.schema(_FACTS).load(self._job.path).select("path").writeStream.foreachBatch(self._take)
+        writer = writer.option("checkpointLocation", str(self._work.absolute() / _CHECKPOINT))
+        every = self._job.every
+        return (writer.trigger(availableNow=True) if every is None else writer.trigger(processingTime=every)).start()
+
+    def _wait(self, query: StreamingQuery) -> None:
+        try:
+            with explained(self._job.path):
+                while not query.awaitTermination(_POLL):
+                    pass
+        except DynqError:
+            if self._failed is None:
+                raise
+        if self._failed is not None:
+            raise self._failed
+
+    def _take(self, arrived: DataFrame, number: int) -> None:
+        """What Spark calls for each batch; when it returns, the batch is done."""
+        with self._at_work:
+            try:
+                with explained(self._job.path):
+                    self._take_batch(number, sorted(row["path"] for row in arrived.collect()))
+            except BaseException as error:
+                self._failed = error
+                raise
+
+    def _take_batch(self, number: int, paths: list[str]) -> None:
+        files = {path.removeprefix(self._root).lstrip("/"): path for path in paths}
+        here = MicroBatch.of(self._id(), number, files)
+        self._applied += self._batches.take(here, files)
+        self._taken += 1
+
+    def _id(self) -> str:
+        """What Spark calls the checkpoint, for as long as there is one."""
+        said = json.loads((self._work / _CHECKPOINT / "metadata").read_text("utf-8"))
+        return str(said["id"])

@@ -1,0 +1,44 @@
+"""Several streaming jobs in one process, which share the seconds that Spark takes to start: a program.
+
+    python -m tests.spark.stream_jobs FOLDER…
+
+In each folder `in` is applied to `state`, a file at a time.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from dynq_cli.session.take_in import take_in
+from dynq_cli.spark.session import get_session
+from dynq_cli.spark.stream import StreamJob, extract_stream
+from dynq_cli.storage.state import open as open_state
+from tests.spark.conftest import CONF
+
+_APPLYING = threading.Lock()  # a process applies to one state at a time
+
+
+def job(spark: SparkSession, folder: Path) -> int:
+    def apply(batch: str) -> None:
+        with _APPLYING, open_state(folder / "state") as view:
+            take_in(view, [batch])
+
+    places = [str(folder / name) for name in ("in", "state")]
+    one = {"maxFilesPerTrigger": "1"}
+    return extract_stream(spark, StreamJob(*places, "in", str(folder / "work"), options=one), apply)
+
+
+def main(folders: list[Path]) -> None:
+    session = get_session(CONF)
+    with ThreadPoolExecutor(len(folders)) as threads:
+        # A session each: a job sets its session while it runs.
+        list(threads.map(job, [session.newSession() for _ in folders], folders))
+
+
+if __name__ == "__main__":
+    main([Path(folder) for folder in sys.argv[1:]])
