@@ -10,6 +10,7 @@ import typer
 
 from dynq_cli.cli import options, output
 from dynq_cli.cli.commands.extract.options import ConfOption
+from dynq_cli.cli.ending import terminable
 from dynq_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ def stream(
         options=pairs("--option", option or []),
     )
     output.detail("starting Spark")
-    with output.terminable():
+    with terminable():
         spark = get_session(pairs("--conf", conf or []), quiet=not output.settings.verbose)
         many = extract_stream(spark, job, apply)
     output.note(f"{path}: {many:,} {'batch' if many == 1 else 'batches'} applied" if many else f"{path}: nothing new")
