@@ -36,7 +36,7 @@ FEW = 100
 
 def opened(folder: Path, ordered: bool) -> Live:
     planned = plan_spec((folder / "spec.yaml").read_text("utf-8") + (ORDER if ordered else ""))
-    return Live(planned.spec, planned.plans)
+    return Live(planned.spec, planned.kept)
 
 
 def loaded(folder: Path, ordered: bool) -> Live:

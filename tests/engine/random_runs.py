@@ -11,6 +11,7 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import replace
+from functools import lru_cache
 from random import Random
 from typing import Any
 
@@ -21,6 +22,7 @@ from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.live import Live
 from dynq_cli.engine.lossless import arrow_type
 from dynq_cli.errors import RejectedError
+from dynq_cli.plan.lower import program_of
 from dynq_cli.spec.model import Relation, Spec
 from tests.engine.random_history import Bad, Batch, Change, Row, value_of
 from tests.engine.random_queries import Case, Drawn
@@ -183,8 +185,12 @@ def expect(query: Drawn, what: str, found: object, wanted: object) -> None:
         raise Mismatch(f"{what} of {query.name}\n  {query.text}\n  found  {found}\n  wanted {wanted}")
 
 
+# An engine is made again and again for one case, and planning takes longer than running it.
+_steps = lru_cache(256)(program_of)
+
+
 def make_live(case: Case) -> Live:
-    return Live(case.spec, {q.name: q.program or q.plan for q in case.queries})
+    return Live(case.spec, {q.name: q.program or _steps(q.plan.query, case.spec) for q in case.queries})
 
 
 def apply(live: Live, case: Case, batch: Batch, changes: list[Change]) -> None:

@@ -103,7 +103,7 @@ def between(text: str, first: dict[str, pa.Table], second: dict[str, pa.Table]) 
     planned = plan_spec(text)
 
     def made_by(batches: list[dict[str, pa.Table]]) -> tuple[Live, dict[str, Net]]:
-        live, nets = Live(planned.spec, planned.plans), {}
+        live, nets = Live(planned.spec, planned.kept), {}
         for tables in batches:
             batch = live.changes(tables)
             around = look_around(live, batch)

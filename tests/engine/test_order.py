@@ -148,7 +148,7 @@ def test_histories_with_marks_are_consistent(seed: int, monkeypatch: pytest.Monk
 
 def live_of(text: str) -> Live:
     planned = plan_spec(text)
-    return Live(planned.spec, planned.plans)
+    return Live(planned.spec, planned.kept)
 
 
 CHAIN = """\

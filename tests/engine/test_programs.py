@@ -28,7 +28,7 @@ from dynq_cli.spec.load import parse_spec
 from dynq_cli.spec.model import Spec
 from tests.engine.programs import Steps, feed_of, stepped
 from tests.engine.random_queries import Case, random_case
-from tests.engine.random_runs import as_table, described, enumerated, failure, minimise
+from tests.engine.random_runs import as_table, described, enumerated, failure, make_live, minimise
 from tests.engine.test_difference import check_differences, histories, opened
 
 FUZZ = float(os.environ.get("DYNQ_FUZZ", "1"))
@@ -67,7 +67,7 @@ def test_a_restored_engine_goes_on_as_the_one_that_was_kept(seed: int) -> None:
     case, chance = stepped_case(seed), Random(seed)
     steps = histories(case)
     at = chance.randint(0, len(steps))
-    kept, live = opened(case, steps[:at]), Live(case.spec, {q.name: q.program or q.plan for q in case.queries})
+    kept, live = opened(case, steps[:at]), make_live(case)
     parts = parts_of(kept)
     arrays = {name: np.zeros(part.shape, part.dtype) for name, part in parts.items()}
     for name, part in parts.items():

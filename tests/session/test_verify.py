@@ -24,7 +24,7 @@ from tests.storage.states import small_live, small_state, spec_text
 
 def live_of(text: str, **tables: pa.Table) -> Live:
     planned = plan_spec(text)
-    live = Live(planned.spec, planned.plans)
+    live = Live(planned.spec, planned.kept)
     live.apply(tables)
     return live
 
@@ -38,7 +38,7 @@ def only(live: Live) -> Verdict:
 def test_random_states_agree(seed: int) -> None:
     case = random_case(seed)
     planned = plan_spec(spec_text(case))
-    live, stored = Live(planned.spec, planned.plans), Stored(case.spec)
+    live, stored = Live(planned.spec, planned.kept), Stored(case.spec)
     for batch in case.history:
         apply(live, case, batch, stored.applicable(batch.changes))
     verdicts = list(verify_live(live))

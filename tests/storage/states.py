@@ -51,7 +51,7 @@ def small_batch(version: int) -> Tables:
 def small_live(versions: int) -> Live:
     """The small history in memory, which no file has seen."""
     planned = plan_spec(SPEC)
-    live = Live(planned.spec, planned.plans)
+    live = Live(planned.spec, planned.kept)
     for version in range(1, versions + 1):
         live.apply(small_batch(version))
     return live

@@ -78,7 +78,7 @@ def sorted_rows(source: State | Live, at: int | None = None) -> dict[str, list[s
 
 def live(versions: int) -> Live:
     planned = plan_spec(SPEC)
-    made = Live(planned.spec, planned.plans)
+    made = Live(planned.spec, planned.kept)
     for version in range(1, versions + 1):
         made.apply(batch(version))
     return made
