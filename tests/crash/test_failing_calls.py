@@ -27,7 +27,9 @@ def to_try(calls: tuple[str, ...]) -> list[Fault]:
             continue  # the manifest is read again and again
         found.append(Fault("EIO", at))
         if call.startswith(WRITES) or ALL_KINDS:
-            found += [Fault("ENOSPC", at), Fault("short", at)]
+            found.append(Fault("ENOSPC", at))
+        if call.startswith(WRITES):
+            found.append(Fault("short", at))
         if not call.startswith("open") and (ALL_KINDS or at % 7 == 0):
             found.append(Fault("full", at))
     return found
