@@ -6,9 +6,11 @@ from collections import Counter
 from itertools import pairwise
 
 from dynq_cli.engine.arena import Arena
+from dynq_cli.engine.check_ranges import check_ranges
 from dynq_cli.engine.counted_tree import check_pools
 from dynq_cli.engine.counted_trees import CountedTrees
 from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.kernels.counted_blocks import C_POOLS
 from dynq_cli.engine.kernels.table import find
 from dynq_cli.engine.layout import Layout, TreeLayout
 
@@ -27,7 +29,7 @@ def check_engine(layout: Layout, arena: Arena, ordered: CountedTrees) -> None:
     for tree in layout.trees.values():
         for node in range(tree.first, tree.stop):
             _check_node(layout, arena, tree, node)
-        _check_references(layout, arena, tree)
+        _check_references(layout, arena, tree, ordered)
     _check_ordered(arena, ordered)
 
 
@@ -132,8 +134,8 @@ def _product(layout: Layout, arena: Arena, node: int, row: int) -> Payload:
     value = [1] * (int(n[f.N_WIDTH]) // 2)
     for c in layout.lists[n[f.N_CHILDREN] : n[f.N_CHILDREN] + n[f.N_DEGREE]]:
         child = arena.N[c]
-        g = row if child[f.N_GUARD] else _narrow(arena, int(n[f.N_TABLE]), row, child[f.N_VGID])
-        total = _lanes(arena, record(arena, int(child[f.N_GROUP]), g) + int(child[f.N_SUM]), int(child[f.N_WIDTH]))
+        g = row if child[f.N_OWN] else _narrow(arena, int(n[f.N_TABLE]), row, child[f.N_VGID])
+        total = _lanes(arena, record(arena, int(child[f.N_LISTS]), g) + int(child[f.N_TOTAL]), int(child[f.N_WIDTH]))
         for i in range(len(value)):
             value[i] *= total[i] if i < len(total) else 1
     if n[f.N_CLAMP]:
@@ -151,14 +153,17 @@ def _check_ordered(arena: Arena, ordered: CountedTrees) -> None:
         roots = []
         for g in rows_of(arena, group):
             roots.append(2 * record(arena, group, g) + int(n[f.N_ROOT]))
-            head = _narrow(arena, group, g, n[f.N_HEAD])
-            linked = _list(arena, table, head, n[f.N_NEXT], n[f.N_PREV])
-            assert tree.all_rows(roots[-1]) == list(linked), "list and tree have the same order"
-            kept = _lanes(arena, record(arena, group, g) + int(n[f.N_SUM]), 2)
+            if n[f.N_OUTPUT]:
+                head = _narrow(arena, group, g, n[f.N_HEAD])
+                linked = _list(arena, table, head, n[f.N_NEXT], n[f.N_PREV])
+                assert tree.all_rows(roots[-1]) == list(linked), "list and tree have the same order"
+            kept = _lanes(arena, record(arena, group, g) + int(n[f.N_SUM]), 2 * tree.columns)
             assert tree.total(roots[-1]) == kept, "a tree counts what its group does"
         blocks += tree.check_groups(roots)
-    if blocks:
-        check_pools(arena, tree.first_pool, blocks)
+        if n[f.N_READERS] >= 0:
+            blocks += check_ranges(arena, ordered, n, rows_of(arena, group))
+    if len(ordered.trees.C):
+        check_pools(arena, int(ordered.trees.C[0, C_POOLS]), blocks)
 
 
 def _list(arena: Arena, table: int, head: int, following: int, previous: int) -> dict[int, None]:
@@ -173,7 +178,7 @@ def _list(arena: Arena, table: int, head: int, following: int, previous: int) ->
     return found
 
 
-def _check_references(layout: Layout, arena: Arena, tree: TreeLayout) -> None:
+def _check_references(layout: Layout, arena: Arena, tree: TreeLayout, ordered: CountedTrees) -> None:
     """Rows of inner nodes and groups are there exactly as long as something refers to them."""
     wanted: Counter[tuple[int, int]] = Counter({(int(arena.N[tree.root, f.N_TABLE]), 0): 1})
     for node in range(tree.first, tree.stop):
@@ -191,8 +196,12 @@ def _check_references(layout: Layout, arena: Arena, tree: TreeLayout) -> None:
                 wanted[group, g] += 1
                 readers.setdefault(g, set()).add(r)
             for g in rows_of(arena, group):
-                head = _narrow(arena, group, g, n[f.N_VHEAD])
-                linked = _list(arena, above, head, n[f.N_VNEXT], n[f.N_VPREV])
+                if n[f.N_READERS] >= 0:
+                    readers_at = 2 * record(arena, group, g) + int(n[f.N_RROOT])
+                    linked = dict.fromkeys(ordered.tree(int(n[f.N_READERS])).all_rows(readers_at))
+                else:
+                    head = _narrow(arena, group, g, n[f.N_VHEAD])
+                    linked = _list(arena, above, head, n[f.N_VNEXT], n[f.N_VPREV])
                 assert set(linked) == readers.get(g, set()), "every reader of a group is linked to it"
     tables = {t for t, _ in wanted}
     for t in tables:

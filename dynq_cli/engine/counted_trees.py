@@ -11,6 +11,7 @@ from dynq_cli.engine.counted_tree import CountedTree, reserve
 from dynq_cli.engine.kernels import counted_blocks as b
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.fields import Trees, Words
+from dynq_cli.engine.kernels.order_notes import NOTE_FIELDS
 from dynq_cli.engine.kernels.ordered import LEVELS
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.layout import Layout
@@ -24,7 +25,9 @@ class CountedTrees:
         self._arena = arena
         C = layout.ordered.copy()
         scratch = b.TARGET + C.shape[1] + int(C[:, b.C_WIDTH].max(initial=0))
-        self.trees = Trees(C, np.zeros(1, np.int64), np.zeros(scratch, np.int64))
+        self.trees = Trees(C, np.zeros(1, np.int64), np.zeros(scratch, np.int64), np.empty((NOTE_FIELDS, 1), np.int64))
+        readers = layout.nodes[:, f.N_READERS]
+        self._noted = layout.nodes[readers >= 0, f.N_TABLE]
         # By relation, how many groups a change of one row may come into or leave.
         self._groups = {
             name: sum(layout.ordered_above(leaf.node) for leaf in base.leaves) for name, base in layout.bases.items()
@@ -41,8 +44,16 @@ class CountedTrees:
         """Blocks for what so many changes of a relation do where each touches one row per level. O(trees)."""
         operations = changes * self._groups[relation]
         if operations:
+            self.fit_notes()
             rows = int(self._arena.T[self._tables, f.T_LIVE].sum()) + operations
             reserve(self._arena, self._layout.first_pool, operations, rows)
+
+    def fit_notes(self) -> None:
+        """Room for a note about every row that can be noted; what nobody touches costs addresses, not memory."""
+        if len(self._noted):
+            most = int(self._arena.T[self._noted, f.T_CAPACITY].max()) + 1
+            if most > self.trees.notes.shape[1]:
+                self.trees = self.trees._replace(notes=np.empty((NOTE_FIELDS, 2 * most), np.int64))
 
     def make_room(self) -> None:
         """More blocks of every size of which too few are left for AHEAD rows. Amortised O(1) per block taken."""

@@ -63,7 +63,7 @@ def differences(old: Engine, new: Engine, query: str, variables: list[str], bloc
     for side, other, is_insert in ((old, new, False), (new, old, True)):
         if not side.count(query)[0]:
             continue
-        read = Side(side.arena, tree)
+        read = Side(side.arena, tree, side.ordered)
         read.mark(dirty)
         for found in read.combinations(block):
             for sign, many in _signed(*read.copies(other.arena, found), is_insert, is_set):

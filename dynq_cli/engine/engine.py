@@ -117,7 +117,7 @@ class Engine:
             n for n, b in layout.bases.items() if any(leaf.query in self._deriving.feeding for leaf in b.leaves)
         }
         self._leaves = {name: _leaves_of(layout, name) for name in layout.trees}
-        self._reading = Reading(layout, self.arena)
+        self._reading = Reading(layout, self.arena, self.ordered)
         if arena is not None:
             return
         for table in range(len(layout.tables)):
@@ -138,7 +138,7 @@ class Engine:
         a = self.arena
         table = int(a.N[tree.root, f.N_TABLE])
         row, _ = find_or_insert(a.a64, a.a32, a.T, table, self._key)
-        start_row(a.a64, a.a32, a.T, a.N, self.lists, tree.root, row, self._key)
+        start_row(a.a64, a.a32, a.T, a.N, self.lists, self.ordered.trees, tree.root, row, self._key)
         a.a32[2 * record_of(a, table, row) + a.T[table, f.T_REFS]] = 1
 
     def apply(self, batch: Mapping[str, Changes]) -> None:
@@ -194,7 +194,9 @@ class Engine:
         """What a batch took away leaves the trees and the base table."""
         a = self.arena
         leaves, _ = self._of_relation[layout.relation.name]
-        release(a.a64, a.a32, a.T, a.N, self.lists, layout.table, leaves, touched, old, new, n)
+        self.ordered.reserve(layout.relation.name, n)
+        trees = self.ordered.trees
+        release(a.a64, a.a32, a.T, a.N, self.lists, layout.table, leaves, touched, old, new, n, trees)
 
     def _update_tree(self, name: str, resolved: Mapping[str, _Resolved]) -> None:
         """A tree takes over what happened below it, and passes on what that does to its result."""

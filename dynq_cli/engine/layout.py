@@ -9,8 +9,9 @@ A derived relation has a base table like any other. A tree that feeds one keeps 
 was before a commit (`kernels.changed`). One with a row per group has the tables of `group_layout` beside it.
 
 Where a plan has an order, the levels of the enumeration stand in it, and the groups of each level that adds variables
-are counted trees over these variables: `ordered` describes them, as `kernels.counted_blocks` wants it. All share the
-same pools of blocks, the last tables.
+are counted trees over these variables: `ordered` describes them, as `kernels.counted_blocks` wants it. So are those of
+a child that is compared with its parent, and the rows of the parent that read them (`kernels.ranges`). All share
+the same pools of blocks, the last tables.
 
 The layout is a function of the steps alone.
 """
@@ -26,15 +27,17 @@ from numpy.typing import NDArray
 
 from dynq_cli.engine.codes import needs_labels
 from dynq_cli.engine.counted_tree import OrderKey, Sizes, description, pools
+from dynq_cli.engine.edges import ranges_of
 from dynq_cli.engine.group_layout import GroupLayout, group_layout
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels.counted_blocks import C_ORDER, C_POOLS, COUNT, LANES, O_FIELDS, O_LABELS, UNIT
+from dynq_cli.engine.kernels.counted_blocks import C_ORDER, C_POOLS, C_WIDTH, COUNT, LANES, O_FIELDS, O_LABELS, UNIT
 from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.program import Derived, Step
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.normal_form import Atom, Part, Scalar
 from dynq_cli.query.scalar import quote
 from dynq_cli.spec.model import Relation
+from dynq_cli.spec.types import Type
 
 # Positions are counted in the first column of the payload alone.
 _WIDTH = 2
@@ -142,10 +145,13 @@ class Layout:
         return frozenset(key.dictionary for key in self.labelled).union(of_groups)
 
     def ordered_above(self, leaf: int) -> int:
-        """How many nodes from a leaf to its root have ordered groups."""
+        """How often a change of a leaf's row may put a row into a counted tree or take it out, one per level."""
         many, node = 0, leaf
         while node >= 0:
             many += int(self.nodes[node, f.N_TREE] >= 0)
+            # A row of the node may begin to read a range, and end it.
+            below = self.lists[self.nodes[node, f.N_CHILDREN] :][: self.nodes[node, f.N_DEGREE]]
+            many += 2 * int((self.nodes[below, f.N_READERS] >= 0).sum())
             node = int(self.nodes[node, f.N_PARENT])
         return many
 
@@ -205,6 +211,7 @@ class _Builder:
         for row, fields in zip(self.tables, self.fields, strict=True):
             row[f.T_STRIDE] = fields.close()
         self._place_narrow()
+        self._place_lists()
         groups = self._groups()
         ordered = self._ordered_trees()
         return Layout(
@@ -243,7 +250,7 @@ class _Builder:
         if not self.ordered:
             return np.zeros((0, C_ORDER), np.int64)
         first, longest = len(self.tables), max(map(len, self.ordered))
-        self.tables += pools(BLOCKS, _WIDTH)
+        self.tables += pools(BLOCKS, max(row[C_WIDTH] for row in self.ordered))
         for row in self.ordered:
             row[C_POOLS] = first
             row += [-1] * (longest - len(row))
@@ -268,6 +275,12 @@ class _Builder:
         for fields in self.fields:
             for i, (owner, field_) in enumerate(fields.narrow):
                 owner[field_] = 2 * fields.words + i
+
+    def _place_lists(self) -> None:
+        """Where the lists of all nodes but ranges begin, and their sums: in the records of groups."""
+        for row in self.nodes:
+            if row[f.N_READERS] < 0:
+                row[f.N_BEGIN], row[f.N_TOTAL] = row[f.N_HEAD], row[f.N_SUM]
 
     def _list(self, numbers: list[int]) -> int:
         self.lists += numbers
@@ -304,7 +317,7 @@ class _Builder:
             row[f.N_VALUE] = self.fields[table].wide(row[f.N_WIDTH])
             self._narrow(table, self.tables[table], f.T_REFS)
         for child, below_it in zip(children, node.children, strict=True):
-            self._edge(number, node, child, below_it)
+            self._edge(plan, number, node, child, below_it)
             if plan.order and below_it.output:
                 self._in_order(plan, node, child)
         return number
@@ -342,7 +355,7 @@ class _Builder:
         base.leaves.append(Leaf(query, number, atom, row[f.N_FILTER]))
         self.leaf_tables[number] = base.table
 
-    def _edge(self, parent: int, node: Node, child: int, below: Node) -> None:
+    def _edge(self, plan: Plan, parent: int, node: Node, child: int, below: Node) -> None:
         row = self.nodes[child]
         table, above = row[f.N_TABLE], self.nodes[parent][f.N_TABLE]
         shared = [v for v in node.variables if v in below.vars]
@@ -356,16 +369,47 @@ class _Builder:
             group = self._table(len(shared), len(shared))
             row[f.N_VPROJECT] = self._list([node.variables.index(v) for v in shared])
             self._narrow(group, self.tables[group], f.T_REFS)
-            self._narrow(group, row, f.N_VHEAD)
-            for each in (f.N_VGID, f.N_VNEXT, f.N_VPREV):
-                self._narrow(above, row, each)
-        row[f.N_GROUP] = group
+            self._narrow(above, row, f.N_VGID)
+            if not below.comparisons:
+                self._narrow(group, row, f.N_VHEAD)
+                self._narrow(above, row, f.N_VNEXT)
+                self._narrow(above, row, f.N_VPREV)
+        row[f.N_GROUP] = row[f.N_LISTS] = group
+        row[f.N_OWN] = row[f.N_GUARD]
         row[f.N_SUM] = self.fields[group].wide(row[f.N_WIDTH])
         self._narrow(table, row, f.N_GID)
         if row[f.N_OUTPUT]:
             self._narrow(table, row, f.N_NEXT)
             self._narrow(table, row, f.N_PREV)
             self._narrow(group, row, f.N_HEAD)
+        if below.comparisons:
+            self._ranges(plan, parent, child, below)
+
+    def _ranges(self, plan: Plan, parent: int, child: int, below: Node) -> None:
+        """Keep the groups of a compared child in order, and what each row of the parent reads in its record."""
+        row, above = self.nodes[child], self.nodes[parent][f.N_TABLE]
+        edge = ranges_of(plan.query, self.variables[parent], below)
+        kind = plan.query.variable(edge.variable).type
+        key = OrderKey(self._position(child, edge.variable), False, True)
+        self._keep_in_order(child, [key], [kind], row[f.N_WIDTH])
+        row[f.N_READERS] = len(self.ordered)
+        readers = [OrderKey(edge.bounds[0].position, False, True)]
+        self._label(0, kind)
+        self.ordered.append([*description(above, UNIT, -1, 0, -1, readers), *edge.numbers()])
+        self._narrow(row[f.N_GROUP], row, f.N_RROOT)
+        words = row[f.N_WIDTH] if row[f.N_DEGREE] else 1
+        row[f.N_NOTE] = self.fields[row[f.N_TABLE]].wide(words)
+        self._narrow(row[f.N_TABLE], row, f.N_NOTED)
+        row[f.N_LISTS], row[f.N_OWN] = above, 1
+        row[f.N_TOTAL] = self.fields[above].wide(row[f.N_WIDTH])
+        self._narrow(above, row, f.N_BEGIN)
+        self._narrow(above, row, f.N_END)
+
+    def _label(self, key: int, kind: Type) -> None:
+        """A key of the next tree may be an id, to be compared by its label."""
+        if needs_labels(kind):
+            place = C_ORDER + key * O_FIELDS + O_LABELS
+            self.labelled.append(Labelled(len(self.ordered), place, kind.name))
 
     def _remember(self, node: int) -> None:
         """Room in each row for what it was before a commit."""
@@ -376,25 +420,29 @@ class _Builder:
 
     def _in_order(self, plan: Plan, above: Node, child: int) -> None:
         """Keep the groups of a child in the order of the variables it adds; one that adds none has a row at most."""
-        row, added = self.nodes[child], set(self.variables[child]) - above.vars
-        keys: list[OrderKey] = []
-        for o in plan.order:
-            if o.variable in added:
-                kind = plan.query.variable(o.variable).type
-                if needs_labels(kind):
-                    place = C_ORDER + len(keys) * O_FIELDS + O_LABELS
-                    self.labelled.append(Labelled(len(self.ordered), place, kind.name))
-                # NULL is the smallest value, whichever way the order goes.
-                keys.append(OrderKey(self._position(child, o.variable), o.descending, not o.descending))
-        if not keys:
-            return
+        added = set(self.variables[child]) - above.vars
+        keys = [
+            # NULL is the smallest value, whichever way the order goes.
+            (OrderKey(self._position(child, o.variable), o.descending, not o.descending), o.variable)
+            for o in plan.order
+            if o.variable in added
+        ]
+        if keys:
+            kinds = [plan.query.variable(variable).type for _, variable in keys]
+            self._keep_in_order(child, [key for key, _ in keys], kinds, _WIDTH)
+
+    def _keep_in_order(self, child: int, keys: list[OrderKey], kinds: list[Type], width: int) -> None:
+        """Give the groups of a child counted trees."""
+        row = self.nodes[child]
+        for i, kind in enumerate(kinds):
+            self._label(i, kind)
         table, payload = row[f.N_TABLE], UNIT if row[f.N_CLAMP] else LANES if row[f.N_DEGREE] else COUNT
         if payload == COUNT:
             # The multiplicities of a batch are known before the first of its rows comes into a tree.
             row[f.N_VALUE] = self.fields[table].wide()
         row[f.N_TREE] = len(self.ordered)
         self._narrow(row[f.N_GROUP], row, f.N_ROOT)
-        self.ordered.append(description(table, payload, row[f.N_VALUE], _WIDTH, -1, keys))
+        self.ordered.append(description(table, payload, row[f.N_VALUE], width, -1, keys))
 
     def _position(self, node: int, variable: str) -> int:
         """Where a variable stands in the codes of the node's table."""

@@ -88,9 +88,9 @@ class Selection:
         if not self._engine.copies(self._query, row):
             return None
         a = self._arena
-        reading = Reading(self._engine.layout, a)
-        rows = np.array([reading.row_of(self._tree, node, row) for node in self._tree.levels], np.int64)
-        return _found(p.position_of(a.a64, a.a32, a.T, a.N, self._levels, rows, *self._many))
+        reading = Reading(self._engine.layout, a, self._engine.ordered)
+        rows = np.array([0, *(reading.row_of(self._tree, node, row) for node in self._tree.levels)], np.int64)
+        return _found(p.position_of(a.a64, a.a32, a.T, a.N, self._levels, self._above, rows, *self._many))
 
     def place(self, bounds: Sequence[Bound]) -> Found:
         """Where the rows of an ordered result are, or would be, that have these values of the first variables of the

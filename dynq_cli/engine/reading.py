@@ -15,8 +15,10 @@ from typing import NamedTuple
 import numpy as np
 
 from dynq_cli.engine.arena import Arena
+from dynq_cli.engine.counted_trees import CountedTrees
 from dynq_cli.engine.kernels import enumerate
 from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.kernels.bounds import is_in_range
 from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.kernels.stages import S_FIELDS, S_FILLED, S_NEXT
@@ -51,6 +53,7 @@ class _Stages(NamedTuple):
     codes: Words
     copies: Words
     heads: Words
+    tails: Words
     state: Words
     walkers: Words
     places: Words
@@ -58,22 +61,23 @@ class _Stages(NamedTuple):
 
 def _stages(levels: int, columns: int, size: int, is_any: bool) -> _Stages:
     """Stages of that size before the first row of a result."""
-    rows, origin, heads = (np.zeros((levels + 1, size), np.int64) for _ in range(3))
+    rows, origin, heads, tails = (np.zeros((levels + 1, size), np.int64) for _ in range(4))
     codes = np.zeros((levels + 1, columns, size), np.int64)
     copies = np.ones((levels + 1, size), np.int64)
     state = np.zeros((levels + 1, S_FIELDS), np.int64)
     state[:, S_NEXT] = -1
     state[0, S_FILLED] = int(is_any)
     walkers, places = np.zeros(min(AHEAD, size), np.int64), np.zeros(min(AHEAD, size), np.int64)
-    return _Stages(rows, origin, codes, copies, heads, state, walkers, places)
+    return _Stages(rows, origin, codes, copies, heads, tails, state, walkers, places)
 
 
 class Reading:
     """Reads the queries of a layout off an arena."""
 
-    def __init__(self, layout: Layout, arena: Arena) -> None:
+    def __init__(self, layout: Layout, arena: Arena, ordered: CountedTrees) -> None:
         self.layout = layout
         self.arena = arena
+        self._ordered = ordered
 
     def count(self, query: str) -> tuple[int, int]:
         """Rows with multiplicity, and distinct rows."""
@@ -129,15 +133,26 @@ class Reading:
         if not tree.levels:
             return self.count(query)[0]
         many = 1
+        rows: dict[int, int] = {}
         for n, is_frontier in zip(tree.levels, tree.frontier, strict=True):
-            found = self.row_of(tree, n, row)
-            if found < 0:
+            found = rows[n] = self.row_of(tree, n, row)
+            if found < 0 or not self._is_in_range(n, found, rows):
                 return 0
             if is_frontier:
                 many *= self._value(n, found)
             elif not self._value(n, found):
                 return 0
         return many
+
+    def _is_in_range(self, node: int, row: int, rows: Mapping[int, int]) -> bool:
+        """Whether the comparisons of a row with the row of its parent hold."""
+        a, n = self.arena, self.arena.N[node]
+        if n[f.N_READERS] < 0:
+            return True
+        above = record_of(a, int(a.N[n[f.N_PARENT], f.N_TABLE]), rows[int(n[f.N_PARENT])])
+        at = record_of(a, int(n[f.N_TABLE]), row)
+        trees = self._ordered.trees
+        return bool(is_in_range(a.a64, trees.C, trees.labels, int(n[f.N_READERS]), above, int(n[f.N_TREE]), at))
 
     def _value(self, node: int, row: int) -> int:
         a = self.arena

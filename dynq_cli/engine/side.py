@@ -12,9 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynq_cli.engine.arena import Arena
+from dynq_cli.engine.counted_trees import CountedTrees
 from dynq_cli.engine.kernels import dirty as d
 from dynq_cli.engine.kernels import dirty_walk as w
 from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.kernels.dirty_ranges import climb_from_ranges
 from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.layout import TreeLayout
 from dynq_cli.engine.reading import OverflowedError, level_above
@@ -29,10 +31,14 @@ class Runs(NamedTuple):
 
 
 class Side:
-    """An arena with room for marks of what is dirty in a tree; between two uses all marks are zeros."""
+    """An arena with room for marks of what is dirty in a tree; between two uses all marks are zeros.
 
-    def __init__(self, arena: Arena, tree: TreeLayout) -> None:
+    A tree with ranges needs the counted trees of the arena, too.
+    """
+
+    def __init__(self, arena: Arena, tree: TreeLayout, ordered: CountedTrees | None = None) -> None:
         self.arena = arena
+        self._ordered = ordered
         self.root = tree.root
         above = [level_above(arena, tree, node) for node in tree.levels]
         children: dict[int, list[int]] = {level: [] for level in range(-1, len(above))}
@@ -44,7 +50,7 @@ class Side:
         self.below = np.array([child for level in children for child in children[level]], np.int64)
         self.L = np.zeros((len(above), d.L_FIELDS), np.int64)
         self._tables = arena.N[list(tree.levels), f.N_TABLE]
-        self._groups_in = arena.N[list(tree.levels), f.N_GROUP]
+        self._groups_in = arena.N[list(tree.levels), f.N_LISTS]
         place = self.roots
         for level, node in enumerate(tree.levels):
             self.L[level, [d.L_NODE, d.L_ABOVE, d.L_FRONTIER]] = node, above[level], tree.frontier[level]
@@ -69,7 +75,7 @@ class Side:
         rows, groups = (int(n) for n in ends[:, -1])
         # Zeros that nobody touches cost addresses, not memory.
         self.marks, self.groups = np.zeros(rows, np.int8), np.zeros(groups, np.int8)
-        self.links, self.heads = np.zeros((rows, 2), np.int32), np.zeros((groups, 3), np.int32)
+        self.links, self.heads = np.zeros((rows, 2), np.int32), np.zeros((groups, 4), np.int32)
 
     def list_room(self, many: int) -> None:
         """Make room for so many rows in lists of clean ones."""
@@ -83,11 +89,24 @@ class Side:
         for level, rows in enumerate(dirty):
             if rows is not None:
                 d.start(a.a64, a.a32, a.T, a.N, L, level, rows, marks, links, heads)
-        d.climb(a.a64, a.a32, a.T, a.N, L, marks, links, heads)
+        self._climb()
         d.judge(a.a32, a.T, a.N, L, self.below, marks, links, heads, self.groups)
         many = d.ask(a.a32, a.T, a.N, L, self.below, self.root, self.roots, marks, links, heads, self.groups)
         self.list_room(int(many))
         d.list_clean(a.a32, a.T, a.N, L, marks, heads, self.lists, self.ends)
+
+    def _climb(self) -> None:
+        a, L, marks, links, heads = self.arena, self.L, self.marks, self.links, self.heads
+        if self._ordered is None:
+            d.climb(a.a64, a.a32, a.T, a.N, L, marks, links, heads)
+            return
+        self._ordered.fit_notes()
+        trees = self._ordered.trees
+        for level in reversed(range(len(L))):
+            if a.N[L[level, d.L_NODE], f.N_READERS] < 0:
+                d.climb_from(a.a64, a.a32, a.T, a.N, L, level, marks, links, heads)
+            else:
+                climb_from_ranges(a.a64, a.a32, a.T, a.N, trees, L, level, marks, links, heads)
 
     def copies(self, other: Arena, found: Runs) -> tuple[Words, Words | None]:
         """How often combinations are in the result on this side, and on the other, None if none is.

@@ -6,6 +6,7 @@ another edge it touches every row of the parent that agrees on the shared variab
     KEYED      the shared variables contain a key of every relation that guards the parent: one row
     EQUAL      a group of rows
     COMPARED   a range of rows
+    FILTERED   a range of rows by one variable of the child, filtered by another: no range that could be kept
     PRODUCT    all rows: nothing is shared
 
 The cost of a tree is the sum over atoms of what their changes touch on the way, weighted by how
@@ -19,7 +20,7 @@ from dataclasses import dataclass, field
 
 from dynq_cli.plan.view_tree import Node
 
-KEYED, EQUAL, COMPARED, PRODUCT = 0.1, 1.0, 2.0, 3.0
+KEYED, EQUAL, COMPARED, PRODUCT, FILTERED = 0.1, 1.0, 2.0, 3.0, 4.0
 WEIGHTS: Mapping[str, float] = {"rare": 0.1, "normal": 1.0, "often": 10.0}
 
 Cost = tuple[float, int, int]
@@ -54,9 +55,12 @@ def edge_cost(parent: Node, child: Node, weights: Weights) -> float:
     if child.guards(parent):
         return 0.0
     shared = frozenset(parent.shared(child))
+    compared = {v for c in child.comparisons for v in c.variables if v not in parent.vars}
+    if len(compared) > 1:
+        return FILTERED
     if is_keyed(parent, shared, weights):
         return KEYED
-    if child.comparisons:
+    if compared:
         return COMPARED
     return EQUAL if shared else PRODUCT
 

@@ -14,8 +14,8 @@ from typing import Any
 import duckdb
 
 from dynq_cli.plan.program import Derived, Groups, Measure, Program, Tree, high, low
-from dynq_cli.query.normal_form import Atom, Comparison, ConjunctiveQuery
-from dynq_cli.query.scalar import quote
+from dynq_cli.query.normal_form import Atom, Comparison, ConjunctiveQuery, Scalar
+from dynq_cli.query.scalar import compare, quote, shift
 
 Row = tuple[Any, ...]
 
@@ -38,7 +38,7 @@ def run(program: Program, connection: duckdb.DuckDBPyConnection) -> Counter[Row]
 
 
 def _result(cursor: duckdb.DuckDBPyConnection, query: ConjunctiveQuery) -> Counter[Row]:
-    assert not query.comparisons and not query.views and not query.grouped
+    assert not query.views and not query.grouped
     assert all(a.mode == "join" for a in query.atoms)
     tables = ", ".join(f"({_subselect(a)}) AS a{i}" for i, a in enumerate(query.atoms))
     first: dict[str, str] = {}
@@ -49,7 +49,8 @@ def _result(cursor: duckdb.DuckDBPyConnection, query: ConjunctiveQuery) -> Count
             if first.setdefault(b.variable, here) != here:
                 same.append(f"{first[b.variable]} IS NOT DISTINCT FROM {here}")
     head = ", ".join(f"{first[v]}" for v in query.head)
-    where = " AND ".join(same) or "TRUE"
+    compared = [f"({_compared(query, c, first)})" for c in query.comparisons]
+    where = " AND ".join([*same, *compared]) or "TRUE"
     if not head:
         (many,) = cursor.execute(f"SELECT count(*) FROM {tables} WHERE {where}").fetchone() or (0,)
         found = Counter({(): many} if many else {})
@@ -57,6 +58,11 @@ def _result(cursor: duckdb.DuckDBPyConnection, query: ConjunctiveQuery) -> Count
         rows = cursor.execute(f"SELECT {head}, count(*) FROM {tables} WHERE {where} GROUP BY {head}").fetchall()
         found = Counter({tuple(map(_one, row[:-1])): row[-1] for row in rows})
     return Counter(dict.fromkeys(found, 1)) if query.semantics == "set" else found
+
+
+def _compared(query: ConjunctiveQuery, c: Comparison, named: dict[str, str]) -> str:
+    left, right = (Scalar(named[v], query.variable(v).type, True, ()) for v in (c.left, c.right))
+    return compare(left, c.op, shift(right, c.offset)).sql
 
 
 def _one(value: Any) -> Any:

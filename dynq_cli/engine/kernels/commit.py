@@ -103,7 +103,7 @@ def run_commits(
                 return reason, n, done, skipped
             if reason != OK:
                 return reason, start, done, skipped
-        release(a64, a32, T, N, lists, t, leaves, touched, old, new, n)
+        release(a64, a32, T, N, lists, t, leaves, touched, old, new, n, order)
         start = ends[done]
     return OK, np.int64(-1), len(ends), skipped
 
@@ -174,8 +174,9 @@ def release(
     old: Words,
     new: Words,
     n: Int,
+    order: Trees,
 ) -> None:
     """Base rows that a commit took away leave all trees, and are freed."""
     for v in leaves:
-        release_leaf(a64, a32, T, N, lists, v, t, touched, old, new, n)
+        release_leaf(a64, a32, T, N, lists, v, t, touched, old, new, n, order)
     forget(a64, T, t, touched, new, n)

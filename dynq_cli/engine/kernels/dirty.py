@@ -21,16 +21,20 @@ import numpy as np
 from dynq_cli.engine.kernels.cache import bare
 from dynq_cli.engine.kernels.fields import (
     LEAST,
+    N_BEGIN,
     N_CHANGED,
     N_CLAMP,
     N_DEGREE,
+    N_END,
     N_GID,
     N_GROUP,
     N_GUARD,
-    N_HEAD,
     N_LEAF_ROW,
+    N_LISTS,
     N_NEXT,
     N_OLD,
+    N_OWN,
+    N_READERS,
     N_SIDE,
     N_TABLE,
     N_VALUE,
@@ -97,7 +101,7 @@ def value_now(a64: Words, a32: Halves, T: Words, N: Words, v: Int, at: Int) -> t
 
 
 @bare
-def _is_live(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int) -> Int:
+def is_live(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int) -> Int:
     lo, hi = value_of(a64, a32, T, N, v, row)
     return lo != 0 or hi != 0
 
@@ -110,8 +114,8 @@ def group_of(a32: Halves, T: Words, N: Words, v: Int, row: Int) -> Int:
 
 @bare(inline="always")
 def group_below(a32: Halves, T: Words, N: Words, c: Int, t: Int, row: Int) -> Int:
-    """The group of child c that a row of the parent, whose table is t, reads."""
-    if N[c, N_GUARD]:
+    """The group of child c that a row of the parent, whose table is t, reads; of a range, the row itself."""
+    if N[c, N_OWN]:
         return row
     return np.int64(a32[2 * record(T, t, row) + N[c, N_VGID]])
 
@@ -125,9 +129,11 @@ def mark(
     if marks[at] & IS_DIRTY:
         return
     marks[at] |= IS_DIRTY
-    g = L[level, L_GROUPS] + group_of(a32, T, N, L[level, L_NODE], row)
-    links[at, 0] = heads[g, 0]
-    heads[g, 0] = row + 1
+    # Rows that ranges share are listed later, in order.
+    if N[L[level, L_NODE], N_READERS] < 0:
+        g = L[level, L_GROUPS] + group_of(a32, T, N, L[level, L_NODE], row)
+        links[at, 0] = heads[g, 0]
+        heads[g, 0] = row + 1
     links[at, 1] = L[level, L_QUEUE]
     L[level, L_QUEUE] = row + 1
 
@@ -147,33 +153,66 @@ def start(
 ) -> None:
     """Mark rows of a level of the frontier, as far as they are live on this side."""
     for row in rows:
-        if _is_live(a64, a32, T, N, L[level, L_NODE], row):
+        if is_live(a64, a32, T, N, L[level, L_NODE], row):
             mark(a32, T, N, L, level, row, marks, links, heads)
 
 
 @bare
 def climb(a64: Words, a32: Halves, T: Words, N: Words, L: Words, marks: Bytes, links: Halves, heads: Halves) -> None:
-    """Mark every live row above marked ones."""
+    """Mark every live row above marked ones, in a tree without ranges."""
     for down in range(len(L)):
-        level = len(L) - 1 - down
-        up = L[level, L_ABOVE]
-        if up < 0:
-            continue
-        v, parent = L[level, L_NODE], L[up, L_NODE]
-        queued = L[level, L_QUEUE]
-        while queued > 0:
-            row = queued - 1
-            g = group_of(a32, T, N, v, row)
-            if N[v, N_GUARD]:
-                if _is_live(a64, a32, T, N, parent, g):
-                    mark(a32, T, N, L, up, g, marks, links, heads)
-            else:
-                reader = np.int64(a32[2 * record(T, N[v, N_GROUP], g) + N[v, N_VHEAD]])
-                while reader >= 0:
-                    if _is_live(a64, a32, T, N, parent, reader):
-                        mark(a32, T, N, L, up, reader, marks, links, heads)
-                    reader = np.int64(a32[2 * record(T, N[parent, N_TABLE], reader) + N[v, N_VNEXT]])
-            queued = np.int64(links[L[level, L_ROWS] + row, 1])
+        climb_from(a64, a32, T, N, L, len(L) - 1 - down, marks, links, heads)
+
+
+@bare
+def climb_from(
+    a64: Words, a32: Halves, T: Words, N: Words, L: Words, level: Int, marks: Bytes, links: Halves, heads: Halves
+) -> None:
+    """Mark the live rows above marked ones of a level that is no range; those of levels below it are marked."""
+    up = L[level, L_ABOVE]
+    if up < 0:
+        return
+    v, parent = L[level, L_NODE], L[up, L_NODE]
+    queued = L[level, L_QUEUE]
+    while queued > 0:
+        row = queued - 1
+        g = group_of(a32, T, N, v, row)
+        if N[v, N_GUARD]:
+            if is_live(a64, a32, T, N, parent, g):
+                mark(a32, T, N, L, up, g, marks, links, heads)
+        else:
+            reader = np.int64(a32[2 * record(T, N[v, N_GROUP], g) + N[v, N_VHEAD]])
+            while reader >= 0:
+                if is_live(a64, a32, T, N, parent, reader):
+                    mark(a32, T, N, L, up, reader, marks, links, heads)
+                reader = np.int64(a32[2 * record(T, N[parent, N_TABLE], reader) + N[v, N_VNEXT]])
+        queued = np.int64(links[L[level, L_ROWS] + row, 1])
+
+
+@bare
+def first_of(a32: Halves, T: Words, N: Words, v: Int, g: Int) -> Int:
+    """The first row of a list of node v."""
+    return np.int64(a32[2 * record(T, N[v, N_LISTS], g) + N[v, N_BEGIN]])
+
+
+@bare
+def next_of(a32: Halves, T: Words, N: Words, v: Int, g: Int, row: Int) -> Int:
+    """The row behind another in a list of node v, or -1."""
+    if N[v, N_END] >= 0 and a32[2 * record(T, N[v, N_LISTS], g) + N[v, N_END]] == row:
+        return np.int64(-1)
+    return np.int64(a32[2 * record(T, N[v, N_TABLE], row) + N[v, N_NEXT]])
+
+
+@bare
+def _count_unclean(L: Words, child: Int, g: Int, marks: Bytes, links: Halves, heads: Halves) -> None:
+    """Count the dirty rows of a range that have no clean combination."""
+    at, many = L[child, L_GROUPS] + g, 0
+    row = np.int64(heads[at, 0]) - 1
+    while row >= 0:
+        place = L[child, L_ROWS] + row
+        many += marks[place] & NO_CLEAN != 0
+        row = np.int64(-1) if row == heads[at, 3] - 1 else np.int64(links[place, 0]) - 1
+    heads[at, 1] = many
 
 
 @bare
@@ -182,9 +221,9 @@ def has_clean(a32: Halves, T: Words, N: Words, L: Words, level: Int, g: Int, mar
     at = L[level, L_GROUPS] + g
     if groups[at] & (WITHOUT | WITH) == 0:
         v = L[level, L_NODE]
-        row = np.int64(a32[2 * record(T, N[v, N_GROUP], g) + N[v, N_HEAD]])
+        row = first_of(a32, T, N, v, g)
         while row >= 0 and marks[L[level, L_ROWS] + row] & NO_CLEAN:
-            row = np.int64(a32[2 * record(T, N[v, N_TABLE], row) + N[v, N_NEXT]])
+            row = next_of(a32, T, N, v, g, row)
         groups[at] |= WITH if row >= 0 else WITHOUT
     return groups[at] & WITH != 0
 
@@ -212,11 +251,14 @@ def judge(
             for k in range(L[level, L_MANY]):
                 child = below[L[level, L_BELOW] + k]
                 g = group_below(a32, T, N, L[child, L_NODE], N[v, N_TABLE], row)
+                if N[L[child, L_NODE], N_READERS] >= 0:
+                    _count_unclean(L, child, g, marks, links, heads)
                 if heads[L[child, L_GROUPS] + g, 1] > 0 and not has_clean(a32, T, N, L, child, g, marks, groups):
                     unclean = True
             if unclean:
                 marks[L[level, L_ROWS] + row] |= NO_CLEAN
-                heads[L[level, L_GROUPS] + group_of(a32, T, N, v, row), 1] += 1
+                if N[v, N_READERS] < 0:
+                    heads[L[level, L_GROUPS] + group_of(a32, T, N, v, row), 1] += 1
             queued = np.int64(links[L[level, L_ROWS] + row, 1])
 
 
@@ -239,14 +281,16 @@ def _ask(
     groups[at] |= ASKED
     if heads[at, 1] == 0 or not has_clean(a32, T, N, L, child, g, marks, groups):
         return np.int64(0)
+    if N[L[child, L_NODE], N_READERS] >= 0:
+        return np.int64(0)
     heads[at, 2] = L[child, L_ASKED]
     L[child, L_ASKED] = g + 1
     v = L[child, L_NODE]
     many = np.int64(0)
-    row = np.int64(a32[2 * record(T, N[v, N_GROUP], g) + N[v, N_HEAD]])
+    row = first_of(a32, T, N, v, g)
     while row >= 0:
         many += marks[L[child, L_ROWS] + row] & NO_CLEAN == 0
-        row = np.int64(a32[2 * record(T, N[v, N_TABLE], row) + N[v, N_NEXT]])
+        row = next_of(a32, T, N, v, g, row)
     return many
 
 
@@ -282,8 +326,12 @@ def ask(
                 if heads[L[child, L_GROUPS] + group_below(a32, T, N, L[child, L_NODE], t, row), 0] > 0:
                     last = k
             if level >= 0 and marks[L[level, L_ROWS] + row] & NO_CLEAN == 0:
-                own = L[level, L_GROUPS] + group_of(a32, T, N, L[level, L_NODE], row)
-                if groups[own] & ASKED:
+                # Which ranges ask for a row is not known here; that one might is reason enough.
+                is_asked = N[L[level, L_NODE], N_READERS] >= 0
+                if not is_asked:
+                    own = L[level, L_GROUPS] + group_of(a32, T, N, L[level, L_NODE], row)
+                    is_asked = groups[own] & ASKED != 0
+                if is_asked:
                     last = children
             for k in range(min(last, children)):
                 child = below[first + k]
@@ -309,12 +357,12 @@ def list_clean(
             g = asked - 1
             at = L[level, L_GROUPS] + g
             asked = np.int64(heads[at, 2])
-            row = np.int64(a32[2 * record(T, N[v, N_GROUP], g) + N[v, N_HEAD]])
+            row = first_of(a32, T, N, v, g)
             while row >= 0:
                 if marks[L[level, L_ROWS] + row] & NO_CLEAN == 0:
                     lists[filled] = row
                     filled += 1
-                row = np.int64(a32[2 * record(T, N[v, N_TABLE], row) + N[v, N_NEXT]])
+                row = next_of(a32, T, N, v, g, row)
             ends[n] = filled
             n += 1
             heads[at, 2] = n

@@ -20,16 +20,19 @@ from dynq_cli.engine.kernels.dirty import (
     L_MANY,
     L_NODE,
     L_ROWS,
+    NO_CLEAN,
+    first_of,
     group_below,
     has_clean,
+    next_of,
     value_of,
 )
 from dynq_cli.engine.kernels.fields import (
     N_CLAMP,
     N_DEGREE,
-    N_GROUP,
-    N_HEAD,
+    N_END,
     N_NEXT,
+    N_READERS,
     N_TABLE,
     N_VALUE,
     T_MULT,
@@ -41,7 +44,6 @@ from dynq_cli.engine.kernels.fields import (
     Words,
 )
 from dynq_cli.engine.kernels.stages import LARGEST
-from dynq_cli.engine.kernels.table import record
 
 S_LEVEL, S_CHOOSES = 0, 1
 # Larger than any number of copies there may be, and no infinity: times zero it is zero.
@@ -69,6 +71,7 @@ def _first_row(
     choices: Words,
     cursor: Words,
     order: Words,
+    marks: Bytes,
     heads: Halves,
     lists: Words,
     ends: Words,
@@ -85,12 +88,15 @@ def _first_row(
     cursor[level] = -1
     if mode == DIRTY:
         current[level] = heads[at, 0] - 1
-    elif mode == CLEAN and heads[at, 1] > 0:
+    elif mode == CLEAN and heads[at, 1] > 0 and N[L[level, L_NODE], N_READERS] < 0:
         cursor[level] = ends[heads[at, 2] - 2] if heads[at, 2] > 1 else np.int64(0)
         current[level] = lists[cursor[level]]
     else:
         v = L[level, L_NODE]
-        current[level] = a32[2 * record(T, N[v, N_GROUP], g) + N[v, N_HEAD]]
+        row = first_of(a32, T, N, v, g)
+        while mode == CLEAN and marks[L[level, L_ROWS] + row] & NO_CLEAN:
+            row = next_of(a32, T, N, v, g, row)
+        current[level] = row
 
 
 @bare
@@ -104,6 +110,7 @@ def _next_row(
     current: Words,
     modes: Words,
     cursor: Words,
+    marks: Bytes,
     links: Halves,
     heads: Halves,
     lists: Words,
@@ -114,13 +121,21 @@ def _next_row(
     following: Int = np.int64(-1)
     if modes[level + 1] == DIRTY:
         following = np.int64(links[L[level, L_ROWS] + row, 0]) - 1
+        if N[L[level, L_NODE], N_READERS] >= 0:
+            # The dirty rows of a group are in one list, of which ranges have parts.
+            at = L[level, L_GROUPS] + _group_at(a32, T, N, L, root, level, current)
+            if row == heads[at, 3] - 1:
+                following = np.int64(-1)
     elif cursor[level] >= 0:
         place = heads[L[level, L_GROUPS] + _group_at(a32, T, N, L, root, level, current), 2] - 1
         cursor[level] += 1
         following = lists[cursor[level]] if cursor[level] < ends[place] else np.int64(-1)
     else:
         v = L[level, L_NODE]
-        following = np.int64(a32[2 * record(T, N[v, N_TABLE], row) + N[v, N_NEXT]])
+        g = _group_at(a32, T, N, L, root, level, current) if N[v, N_END] >= 0 else np.int64(-1)
+        following = next_of(a32, T, N, v, g, row)
+        while modes[level + 1] == CLEAN and following >= 0 and marks[L[level, L_ROWS] + following] & NO_CLEAN:
+            following = next_of(a32, T, N, v, g, following)
     if following < 0:
         return False
     current[level] = following
@@ -223,10 +238,10 @@ def walk(
                     )
                     found = choices[level + 1] >= 0
             elif fresh:
-                _first_row(a32, T, N, L, root, level, current, modes, choices, cursor, order, heads, lists, ends)
+                _first_row(a32, T, N, L, root, level, current, modes, choices, cursor, order, marks, heads, lists, ends)
                 found = True
             else:
-                found = _next_row(a32, T, N, L, root, level, current, modes, cursor, links, heads, lists, ends)
+                found = _next_row(a32, T, N, L, root, level, current, modes, cursor, marks, links, heads, lists, ends)
             if found:
                 slot += 1
                 fresh = True
@@ -239,7 +254,7 @@ def walk(
         for level in range(inner):
             out[level, runs] = current[level]
         runs += 1
-        if modes[inner + 1] != DIRTY and cursor[inner] < 0:
+        if modes[inner + 1] != DIRTY and cursor[inner] < 0 and N[L[inner, L_NODE], N_READERS] < 0:
             filled = _follow(a32, T, N, L[inner, L_NODE], inner, current, out, filled)
         else:
             while True:
@@ -247,7 +262,7 @@ def walk(
                 filled += 1
                 if filled == size:
                     break
-                if not _next_row(a32, T, N, L, root, inner, current, modes, cursor, links, heads, lists, ends):
+                if not _next_row(a32, T, N, L, root, inner, current, modes, cursor, marks, links, heads, lists, ends):
                     break
         if filled == size:
             return filled, runs, True

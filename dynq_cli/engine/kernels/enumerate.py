@@ -127,6 +127,7 @@ def fill(
     codes: Words,
     copies: Words,
     heads: Words,
+    tails: Words,
     state: Words,
     walkers: Words,
     places: Words,
@@ -146,23 +147,23 @@ def fill(
     start, stride = T[t, T_ROWS], T[t, T_STRIDE]
     filled = 0
     # The last run that was gathered whole.
-    head, like, length, most = np.int64(-1), 0, 0, np.int64(1)
+    head, tail, like, length, most = np.int64(-1), np.int64(-1), 0, 0, np.int64(1)
     while True:
         n, e, row = 0, state[s, S_ORIGIN], state[s, S_NEXT]
         while filled < size and e < state[s - 1, S_FILLED]:
             if e == state[s, S_WARM]:
-                warm(a64, a32, T, N, levels, above, s, rows, origin, heads, state, walkers, places)
+                warm(a64, a32, T, N, levels, above, s, rows, origin, heads, tails, state, walkers, places)
             if row < 0:
                 row = heads[s, e]
-            if row == head and filled + length <= size:
+            if row == head and tails[s, e] == tail and filled + length <= size:
                 row = np.int64(-1)
             else:
-                head, like = row, filled
+                head, tail, like = row, tails[s, e], filled
                 at = filled
                 while row >= 0 and at < size:
                     inner[at] = row
                     at += 1
-                    row = np.int64(a32[2 * (start + row * stride) + following])
+                    row = np.int64(-1) if row == tail else np.int64(a32[2 * (start + row * stride) + following])
                 length = at - like
                 if row >= 0:
                     head = np.int64(-1)
@@ -204,6 +205,7 @@ def fill(
             codes,
             copies,
             heads,
+            tails,
             state,
             walkers,
             places,

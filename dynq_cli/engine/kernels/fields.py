@@ -79,10 +79,23 @@ Int = Any
     N_ROOT,  # narrow, per group: the code of its tree
     N_OLD,  # wide, per row of an output node of a tree that feeds relations: two lanes, what its multiplicity was
     N_CHANGED,  # narrow, per such row: 0, or the next row that changed + 2, where 1 is the last
-    N_FIRST,  # first of the rows that changed, or -1; the one field of a node that is data
+    N_FIRST,  # first of the rows that changed, or -1; with N_NOTES the only field of a node that is data
     N_SIDE,  # which multiplicity `dirty.value_of` gives for a row that changed
+    N_LISTS,  # the table whose records say where lists begin: the group table, or that of the parent for ranges
+    N_OWN,  # whether these records are the parent's rows: of guards, and of ranges
+    N_BEGIN,  # narrow, there: first live row
+    N_END,  # narrow, there: last row of a range, at which its list is left; or -1
+    N_TOTAL,  # wide, there: the sum over the list, `width` lanes
+    N_READERS,  # the counted tree of the parent's rows that read a group, by their bounds: a row of `Trees.C`, or -1
+    N_RROOT,  # narrow, per group: the code of that tree
+    N_NOTE,  # wide, per row of a compared node: what its payload was before the commit; of a leaf its first lane
+    N_NOTED,  # narrow, per such row: 0, or the next row with a note + 2, where 1 is the last
+    N_NOTES,  # first of the rows with a note, or -1: data, as N_FIRST is
     N_FIELDS,
-) = range(34)
+) = range(44)
+
+# Instead of the first row of a range: nobody has looked yet.
+FRESH = -2
 
 # As it is now, as it was before the commit, or the smaller of both.
 NOW, BEFORE, LEAST = range(-1, 2)
@@ -94,6 +107,7 @@ class Trees(NamedTuple):
     C: Words  # the trees: see `counted_blocks`
     labels: Words  # of the ids of dictionaries, where keys are ids
     work: Words  # scratch
+    notes: Words  # scratch for `ranges`: N_... columns by the number of rows that may have changed
 
 
 # The lower half of a slot: row + 1; the upper half is the row's tag.

@@ -127,7 +127,7 @@ def _ask_above(
         t, project, length = N[c, N_GROUP], N[c, N_VPROJECT], N[c, N_KEY]
         _ask_for_lookups(a64, T, N, lists, v, touched, begin, many, key, places, project, length, t, found)
         for i in range(many):
-            if places[i] == _NEW and found[i] >= 0:
+            if places[i] == _NEW and found[i] >= 0 and N[c, N_VHEAD] >= 0:
                 reader = np.int64(a32[2 * found[i] + N[c, N_VHEAD]])
                 if reader >= 0:
                     prefetch(a64, record(T, N[n, N_TABLE], reader) + (N[c, N_VPREV] >> 1))

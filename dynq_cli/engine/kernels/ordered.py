@@ -9,13 +9,14 @@ be about to change themselves, and has to find there what it has counted for the
 
 import numpy as np
 
-from dynq_cli.engine.kernels.counted_blocks import C_POOLS, INNER, POOLS
+from dynq_cli.engine.kernels.counted_blocks import C_POOLS, C_WIDTH, INNER, POOLS
 from dynq_cli.engine.kernels.counted_tree import change, delete, insert
 from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import (
     N_DEGREE,
     N_HEAD,
     N_NEXT,
+    N_OUTPUT,
     N_PREV,
     N_ROOT,
     N_TABLE,
@@ -75,6 +76,14 @@ def _write(a64: Words, T: Words, N: Words, v: Int, row: Int, new: Words) -> None
         a64[at] = new[0]
 
 
+@bare(inline="always")
+def _differ(old: Words, new: Words, width: Int) -> Int:
+    for i in range(width):
+        if old[i] != new[i]:
+            return True
+    return False
+
+
 @bare
 def move_in_order(
     a64: Words,
@@ -91,15 +100,17 @@ def move_in_order(
     new: Words,
 ) -> None:
     """The payload of a row went from old to new: tree and list of its group, at `at`, follow. O(log n)."""
-    C, labels, work = trees
+    C, labels, work, _ = trees
     c, t = N[v, N_TREE], N[v, N_TABLE]
     root_at, head_at = 2 * at + N[v, N_ROOT], 2 * at + N[v, N_HEAD]
     if was_live and not is_live:
         delete(a64, a32, T, C, c, labels, work, root_at, row)
-        unlink(a32, T, t, row, head_at, N[v, N_NEXT], N[v, N_PREV])
+        if N[v, N_OUTPUT]:
+            unlink(a32, T, t, row, head_at, N[v, N_NEXT], N[v, N_PREV])
     _write(a64, T, N, v, row, new)
     if is_live and not was_live:
         before = insert(a64, a32, T, C, c, labels, work, root_at, row)
-        _link_behind(a32, T, N, v, row, before, head_at)
-    elif is_live and (old[0] != new[0] or old[1] != new[1]):
+        if N[v, N_OUTPUT]:
+            _link_behind(a32, T, N, v, row, before, head_at)
+    elif is_live and _differ(old, new, C[c, C_WIDTH]):
         change(a64, a32, T, C, c, labels, work, root_at, row, old, new)

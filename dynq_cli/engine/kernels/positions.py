@@ -21,17 +21,16 @@ import numpy as np
 
 from dynq_cli.engine.kernels.cache import bare
 from dynq_cli.engine.kernels.fields import (
+    N_BEGIN,
     N_CLAMP,
     N_DEGREE,
-    N_GID,
     N_GROUP,
-    N_GUARD,
-    N_HEAD,
     N_NEXT,
+    N_OWN,
     N_PARENT,
     N_PREV,
-    N_SUM,
     N_TABLE,
+    N_TOTAL,
     N_VALUE,
     N_VGID,
     T_MULT,
@@ -91,14 +90,20 @@ def value_of(a64: Words, T: Words, N: Words, v: Int, row: Int) -> tuple[Int, Int
 
 
 @bare
+def _list_at(a32: Halves, T: Words, N: Words, v: Int, above: Int) -> Int:
+    """The record that says where the list of node v begins below a row of its parent."""
+    at = record(T, N[N[v, N_PARENT], N_TABLE], above)
+    if N[v, N_OWN]:
+        return at
+    return record(T, N[v, N_GROUP], np.int64(a32[2 * at + N[v, N_VGID]]))
+
+
+@bare
 def aim(a64: Words, a32: Halves, T: Words, N: Words, v: Int, above: Words, P: Words) -> None:
     """Groups and places of positions in the level of node v; `above` are the rows chosen for its parent. O(1) each."""
-    parent, guard = N[N[v, N_PARENT], N_TABLE], N[v, N_GUARD]
     for i in range(len(above)):
-        at = record(T, parent, above[i])
-        if not guard:
-            at = record(T, N[v, N_GROUP], np.int64(a32[2 * at + N[v, N_VGID]]))
-        total = at + N[v, N_SUM]
+        at = _list_at(a32, T, N, v, above[i])
+        total = at + N[v, N_TOTAL]
         lo, hi = divide(P[P_MANY, i], P[P_MANY + 1, i], a64[total], a64[total + 1])
         P[P_GROUP, i], P[P_EACH, i], P[P_EACH + 1, i] = at, lo, hi
         P[P_PLACE, i], P[P_PLACE + 1, i] = divide(P[P_AT, i], P[P_AT + 1, i], lo, hi)
@@ -124,7 +129,7 @@ def choose(
             if group == cursor[C_GROUP] and not _is_less(plo, phi, cursor[C_BEFORE], cursor[C_BEFORE + 1]):
                 row, lo, hi = cursor[C_ROW], cursor[C_BEFORE], cursor[C_BEFORE + 1]
             else:
-                row, lo, hi = np.int64(a32[2 * group + N[v, N_HEAD]]), np.int64(0), np.int64(0)
+                row, lo, hi = np.int64(a32[2 * group + N[v, N_BEGIN]]), np.int64(0), np.int64(0)
             vlo, vhi = value_of(a64, T, N, v, row)
         while True:
             elo, ehi = replace(lo, hi, np.int64(0), np.int64(0), vlo, vhi)
@@ -164,33 +169,33 @@ def descend(
 
 
 @bare
-def _before(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int) -> tuple[Int, Int]:
-    """The values of the rows before one in its group. O(rows before it)."""
+def _before(a64: Words, a32: Halves, T: Words, N: Words, v: Int, first: Int, row: Int) -> tuple[Int, Int]:
+    """The values of the rows before one in the list that begins with `first`. O(rows before it)."""
     t, previous = N[v, N_TABLE], N[v, N_PREV]
     lo, hi = np.int64(0), np.int64(0)
-    row = np.int64(a32[2 * record(T, t, row) + previous])
-    while row >= 0:
+    while row != first:
+        row = np.int64(a32[2 * record(T, t, row) + previous])
         vlo, vhi = value_of(a64, T, N, v, row)
         lo, hi = replace(lo, hi, np.int64(0), np.int64(0), vlo, vhi)
-        row = np.int64(a32[2 * record(T, t, row) + previous])
     return lo, hi
 
 
 @bare
 def position_of(
-    a64: Words, a32: Halves, T: Words, N: Words, levels: Words, rows: Words, many_lo: Int, many_hi: Int
+    a64: Words, a32: Halves, T: Words, N: Words, levels: Words, above: Words, rows: Words, many_lo: Int, many_hi: Int
 ) -> tuple[Int, Int, Int, Int]:
     """The position, from 0, of the combination that has these live rows, and its copies; `many` is the whole result.
 
-    O(rows before these in their groups).
+    `rows` has the root's row in front of those of the levels; `above` says which of them is the parent's.
+    O(rows before these in their lists).
     """
     lo, hi = np.int64(0), np.int64(0)
     for s in range(len(levels)):
-        v, row = levels[s], rows[s]
-        g = np.int64(a32[2 * record(T, N[v, N_TABLE], row) + N[v, N_GID]])
-        total = record(T, N[v, N_GROUP], g) + N[v, N_SUM]
+        v, row = levels[s], rows[s + 1]
+        at = _list_at(a32, T, N, v, rows[above[s]])
+        total = at + N[v, N_TOTAL]
         each_lo, each_hi = divide(many_lo, many_hi, a64[total], a64[total + 1])
-        before_lo, before_hi = _before(a64, a32, T, N, v, row)
+        before_lo, before_hi = _before(a64, a32, T, N, v, np.int64(a32[2 * at + N[v, N_BEGIN]]), row)
         skipped_lo, skipped_hi = multiply(before_lo, before_hi, each_lo, each_hi)
         lo, hi = replace(lo, hi, np.int64(0), np.int64(0), skipped_lo, skipped_hi)
         vlo, vhi = value_of(a64, T, N, v, row)

@@ -10,6 +10,7 @@ a full stage is consumed and then filled again from where its lists were left.
     codes[s, c, e]   output column c, for columns of levels up to s - 1
     copies[s, e]     the product of the multiplicities so far
     heads[s, e]      the first row of level s - 1 under entry e of stage s - 1; known up to S_WARM
+    tails[s, e]      the last one, if it is not the last of its list; else -1
 
 No list on the way is empty while the parent's row is live, so every entry leads to a result row: constant delay.
 Lists are linked through records all over the arena. Before the lists of some entries are followed one after the
@@ -20,12 +21,13 @@ import numpy as np
 
 from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import (
+    N_BEGIN,
     N_CLAMP,
     N_DEGREE,
+    N_END,
     N_GROUP,
-    N_GUARD,
-    N_HEAD,
     N_NEXT,
+    N_OWN,
     N_PARENT,
     N_TABLE,
     N_VALUE,
@@ -79,13 +81,15 @@ def warm(
     rows: Words,
     origin: Words,
     heads: Words,
+    tails: Words,
     state: Words,
     walkers: Words,
     places: Words,
 ) -> None:
     """Find the heads of the next few lists of stage s and bring their rows near. O(entries) amortised."""
     v, of = levels[s - 1], above[s - 1] + 1
-    t, guard = N[v, N_TABLE], N[v, N_GUARD]
+    t, own = N[v, N_TABLE], N[v, N_OWN]
+    is_range = N[v, N_END] >= 0
     parent, group = N[N[v, N_PARENT], N_TABLE], N[v, N_GROUP]
     begin = state[s, S_WARM]
     end = min(begin + len(walkers), state[s - 1, S_FILLED])
@@ -100,20 +104,22 @@ def warm(
             places[e - begin] = -1
             continue
         before = row
-        place = 2 * record(T, parent, row) + (N[v, N_HEAD] if guard else N[v, N_VGID])
+        place = 2 * record(T, parent, row) + (N[v, N_BEGIN] if own else N[v, N_VGID])
         places[e - begin] = place
         prefetch(a64, place >> 1)
-    if not guard:
+    if not own:
         for k in range(end - begin):
             if places[k] >= 0:
-                places[k] = 2 * record(T, group, np.int64(a32[places[k]])) + N[v, N_HEAD]
+                places[k] = 2 * record(T, group, np.int64(a32[places[k]])) + N[v, N_BEGIN]
                 prefetch(a64, places[k] >> 1)
     many = 0
     for k in range(end - begin):
         if places[k] < 0:
             heads[s, begin + k] = heads[s, begin + k - 1]
+            tails[s, begin + k] = tails[s, begin + k - 1]
             continue
         head = np.int64(a32[places[k]])
+        tails[s, begin + k] = a32[places[k] - N[v, N_BEGIN] + N[v, N_END]] if is_range else np.int64(-1)
         prefetch(a64, record(T, t, head))
         heads[s, begin + k] = head
         walkers[many] = head
@@ -146,6 +152,7 @@ def _expand(
     rows: Words,
     origin: Words,
     heads: Words,
+    tails: Words,
     state: Words,
     walkers: Words,
     places: Words,
@@ -158,14 +165,14 @@ def _expand(
     n, p, row = 0, state[s, S_ORIGIN], state[s, S_NEXT]
     while n < size and p < state[s - 1, S_FILLED]:
         if p == state[s, S_WARM]:
-            warm(a64, a32, T, N, levels, above, s, rows, origin, heads, state, walkers, places)
+            warm(a64, a32, T, N, levels, above, s, rows, origin, heads, tails, state, walkers, places)
         if row < 0:
             row = heads[s, p]
         while row >= 0 and n < size:
             rows[s, n] = row
             origin[s, n] = p
             n += 1
-            row = np.int64(a32[2 * (start + row * stride) + following])
+            row = np.int64(-1) if row == tails[s, p] else np.int64(a32[2 * (start + row * stride) + following])
         if row < 0:
             p += 1
     state[s, S_FILLED], state[s, S_ORIGIN], state[s, S_NEXT] = n, p, row
@@ -239,6 +246,7 @@ def refill(
     codes: Words,
     copies: Words,
     heads: Words,
+    tails: Words,
     state: Words,
     walkers: Words,
     places: Words,
@@ -253,7 +261,7 @@ def refill(
         s -= 1
     while s < last:
         v = levels[s - 1]
-        _expand(a64, a32, T, N, levels, above, s, rows, origin, heads, state, walkers, places)
+        _expand(a64, a32, T, N, levels, above, s, rows, origin, heads, tails, state, walkers, places)
         n = state[s, S_FILLED]
         _carry(a64, T, N, v, s, rows, origin, n, column_level, column_position, codes)
         if counted and not _multiply(a64, T, N, v, s, rows, origin, n, frontier[s - 1], copies):

@@ -16,6 +16,8 @@ import numpy as np
 from dynq_cli.engine.kernels.changed import remember
 from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import (
+    FRESH,
+    N_BEGIN,
     N_CHILDREN,
     N_CLAMP,
     N_DEGREE,
@@ -23,17 +25,19 @@ from dynq_cli.engine.kernels.fields import (
     N_FRONTIER,
     N_GID,
     N_GROUP,
-    N_GUARD,
     N_HEAD,
     N_LEAF_ROW,
     N_NEXT,
     N_OLD,
     N_OUTPUT,
+    N_OWN,
     N_PARENT,
     N_PREV,
+    N_READERS,
     N_SOURCE,
     N_SUM,
     N_TABLE,
+    N_TOTAL,
     N_TREE,
     N_VALUE,
     N_VGID,
@@ -58,6 +62,7 @@ from dynq_cli.engine.kernels.groups import join_group, leave_group, link, unlink
 from dynq_cli.engine.kernels.lookahead import ask_for_groups, ask_for_neighbours
 from dynq_cli.engine.kernels.ordered import has_room, move_in_order
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
+from dynq_cli.engine.kernels.ranges import look_up, note, tell_readers
 from dynq_cli.engine.kernels.table import dequeue, enqueue, find_or_insert, record, remove
 from dynq_cli.engine.kernels.wide import multiply, replace
 
@@ -79,7 +84,7 @@ def _move(a64: Words, a32: Halves, T: Words, N: Words, trees: Trees, v: Int, row
         fits = fits and hi >= 0
     if N[v, N_OLD] >= 0:
         remember(a64, a32, T, N, v, row, old)
-    elif N[v, N_OUTPUT]:
+    elif N[v, N_OUTPUT] or N[v, N_TREE] >= 0:
         was, now = old[0] != 0 or old[1] != 0, new[0] != 0 or new[1] != 0
         if N[v, N_TREE] >= 0:
             move_in_order(a64, a32, T, N, trees, v, row, at, was, now, old, new)
@@ -87,7 +92,10 @@ def _move(a64: Words, a32: Halves, T: Words, N: Words, trees: Trees, v: Int, row
             link(a32, T, t, row, 2 * at + N[v, N_HEAD], N[v, N_NEXT], N[v, N_PREV])
         elif was and not now:
             unlink(a32, T, t, row, 2 * at + N[v, N_HEAD], N[v, N_NEXT], N[v, N_PREV])
-    enqueue(a32, T, group, g)
+    if N[v, N_READERS] >= 0:
+        note(a64, a32, T, N, v, row, old)
+    else:
+        enqueue(a32, T, group, g)
     watch = N[v, N_WATCH]
     if watch >= 0:
         if a64[watch] < a64[watch + 1]:
@@ -117,6 +125,7 @@ def _leaf_row(
     computed: Words,
     change: Int,
     key: Words,
+    trees: Trees,
 ) -> Int:
     """The row of leaf v for a base row whose record is at `at`, with one more reference."""
     t = N[v, N_TABLE]
@@ -126,7 +135,7 @@ def _leaf_row(
         wanted[j] = a64[at + source] if source >= 0 else computed[change, -source - 1]
     row, is_new = find_or_insert(a64, a32, T, t, wanted)
     if is_new:
-        join_group(a64, a32, T, N, lists, v, row, key, np.int64(-1))
+        join_group(a64, a32, T, N, lists, trees, v, row, key, np.int64(-1))
     a32[2 * record(T, t, row) + T[t, T_REFS]] += 1
     return row
 
@@ -175,9 +184,9 @@ def update_leaf(
                 a32[2 * at + leaf_row] = -1
                 continue
             if shared:
-                join_group(a64, a32, T, N, lists, v, base, key, ahead[place])
+                join_group(a64, a32, T, N, lists, trees, v, base, key, ahead[place])
             else:
-                row = _leaf_row(a64, a32, T, N, lists, v, at, computed, first[i], key)
+                row = _leaf_row(a64, a32, T, N, lists, v, at, computed, first[i], key, trees)
             if leaf_row >= 0:
                 a32[2 * at + leaf_row] = row
         elif leaf_row >= 0:
@@ -212,6 +221,7 @@ def release_leaf(
     old: Words,
     new: Words,
     n: Int,
+    trees: Trees,
 ) -> None:
     """Base rows that a batch took away leave the tree; runs after `propagate`."""
     own = N[v, N_TABLE]
@@ -230,7 +240,7 @@ def release_leaf(
             if a32[at + T[own, T_REFS]] > 0:
                 continue
             remove(a64, T, own, row)
-        leave_group(a64, a32, T, N, lists, v, g)
+        leave_group(a64, a32, T, N, lists, trees, v, g)
 
 
 @bare
@@ -244,9 +254,9 @@ def _recompute(a64: Words, a32: Halves, T: Words, N: Words, lists: Words, n: Int
             for k in range(N[n, N_DEGREE]):
                 c = lists[N[n, N_CHILDREN] + k]
                 group = at
-                if not N[c, N_GUARD]:
+                if not N[c, N_OWN]:
                     group = record(T, N[c, N_GROUP], np.int64(a32[2 * at + N[c, N_VGID]]))
-                place = group + N[c, N_SUM] + p
+                place = group + N[c, N_TOTAL] + p
                 slo, shi = a64[place], a64[place + 1]
                 if slo == 0 and shi == 0:
                     lo, hi = np.int64(0), np.int64(0)
@@ -265,7 +275,7 @@ def _ask_for_sums(a64: Words, a32: Halves, T: Words, N: Words, lists: Words, n: 
     """The groups that rows of node n read and are not part of."""
     for i in range(N[n, N_DEGREE]):
         c = lists[N[n, N_CHILDREN] + i]
-        if not N[c, N_GUARD]:
+        if not N[c, N_OWN]:
             for k in range(many):
                 g = np.int64(a32[2 * record(T, N[n, N_TABLE], rows[k]) + N[c, N_VGID]])
                 prefetch(a64, record(T, N[c, N_GROUP], g) + N[c, N_SUM])
@@ -299,6 +309,10 @@ def _recompute_rows(
     moved = 0
     for k in range(many):
         at = record(T, t, rows[k])
+        for i in range(N[n, N_DEGREE]):
+            c = lists[N[n, N_CHILDREN] + i]
+            if N[c, N_READERS] >= 0 and a32[2 * at + N[c, N_BEGIN]] == FRESH:
+                look_up(a64, a32, T, N, trees, c, at)
         old, new = before[4 * moved :], after[4 * moved :]
         if not _recompute(a64, a32, T, N, lists, n, at, new):
             return OVERFLOW
@@ -386,10 +400,15 @@ def propagate(
         if N[n, N_DEGREE] == 0:
             continue
         t, short = N[n, N_TABLE], False
+        # Readers first: a row that has not looked at its range yet has to find what the notes say in it already.
+        for k in range(N[n, N_DEGREE]):
+            c = lists[N[n, N_CHILDREN] + k]
+            if N[c, N_READERS] >= 0:
+                tell_readers(a64, a32, T, N, trees, c)
         for k in range(N[n, N_DEGREE]):
             c = lists[N[n, N_CHILDREN] + k]
             left = 0
-            while not N[c, N_GUARD]:
+            while not N[c, N_OWN]:
                 many, left = _take_readers(a64, a32, T, N, c, t, walkers, left, rows)
                 if many == 0:
                     break

@@ -50,6 +50,13 @@ def next_group(query: ConjunctiveQuery, spec: Spec) -> Group | None:
     return group
 
 
+def ring_group(query: ConjunctiveQuery, spec: Spec) -> Group:
+    """The atoms to be joined next of a query for which no tree can have all comparisons on its edges."""
+    rank = {v.name: i for i, v in enumerate(query.variables)}
+    merged = merge(hypergraph_of(query), weights_of(query, spec), rank)
+    return next(g for g in merged.groups if len(g) > 1)
+
+
 def joined(lowering: Lowering, query: ConjunctiveQuery, group: Group) -> ConjunctiveQuery:
     """The query with a relation in place of some atoms: their join, as far as the rest looks at it."""
     inside = [query.atoms[i] for i in group]

@@ -15,11 +15,12 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from dynq_cli.plan.choose import plan_query
-from dynq_cli.plan.lower.apart import joined, next_group
+from dynq_cli.plan.lower.apart import joined, next_group, ring_group
 from dynq_cli.plan.lower.compared import aligned
 from dynq_cli.plan.lower.forms import atom_over, columns_of, part_of, with_one
 from dynq_cli.plan.lower.groups import groups_of
 from dynq_cli.plan.lower.outputs import exact
+from dynq_cli.plan.lower.ranges import fits_ranges, has_ranges
 from dynq_cli.plan.lower.subqueries import without_subqueries
 from dynq_cli.plan.lower.unions import union_of
 from dynq_cli.plan.lower.views import without_views
@@ -28,7 +29,7 @@ from dynq_cli.plan.program import Derived, Feed, Groups, Program, Step, Tree, hi
 from dynq_cli.query.core import core
 from dynq_cli.query.hypergraph import hypergraph_of
 from dynq_cli.query.normal_form import Comparison, ConjunctiveQuery, Query, UnionQuery
-from dynq_cli.query.reduction import is_free_connex
+from dynq_cli.query.reduction import is_acyclic, is_free_connex
 from dynq_cli.spec.model import Column, Relation, Spec
 from dynq_cli.spec.types import INT64, Type
 
@@ -66,7 +67,8 @@ class Lowering:
         """A step that keeps a free-connex equi-join."""
         made = name or self._fresh()
         plan = plan_query(replace(query, name=made), self.spec)
-        assert isinstance(plan, Plan) and plan.strategy == "view-tree" and not plan.query.comparisons, plan
+        assert isinstance(plan, Plan) and plan.strategy == "view-tree", plan
+        assert has_ranges(plan.query, plan.tree), plan
         self.steps.append(Tree(made, plan))
         return made
 
@@ -99,7 +101,8 @@ class Lowering:
             return union_of(self, query)
         if query.grouped:
             return groups_of(self, query, [c.type for c in query.columns], exactly=False)
-        return self.settled(query)
+        plain = self._plain(query, same_head=False)
+        return self._in_ranges(plain) or self._settled(plain)
 
     def exactly(self, query: Query, types: Sequence[Type]) -> ConjunctiveQuery:
         """As `outcome`, each column a variable of the type given, or a pair if that is wide."""
@@ -118,10 +121,29 @@ class Lowering:
 
     def settled(self, query: ConjunctiveQuery, *, same_head: bool = False) -> ConjunctiveQuery:
         """A free-connex equi-join with the result of a query that has no aggregates."""
-        plain = self._apart(self._plain(query, same_head))
+        return self._settled(self._plain(query, same_head))
+
+    def _settled(self, plain: ConjunctiveQuery) -> ConjunctiveQuery:
+        plain = self._apart(plain)
         if not plain.comparisons and is_free_connex(hypergraph_of(plain)):
             return plain
         return self._stored(plain)
+
+    def _in_ranges(self, plain: ConjunctiveQuery) -> ConjunctiveQuery | None:
+        """The query for one tree with its comparisons on edges, atoms joined where they form a ring; or None."""
+        if not plain.comparisons or plain.order:
+            return None
+        made, steps, spec = plain, len(self.steps), self.spec
+        while not is_acyclic(hypergraph_of(made)):
+            group = ring_group(made, self.spec)
+            if len(group) == len(made.atoms):
+                break
+            made = joined(self, made, group)
+        if fits_ranges(made, self.spec):
+            return made
+        del self.steps[steps:]
+        self.spec = spec
+        return None
 
     def _stored(self, plain: ConjunctiveQuery) -> ConjunctiveQuery:
         """The query as one atom over a table of its head."""

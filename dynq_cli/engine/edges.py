@@ -1,0 +1,46 @@
+"""Comparisons on an edge of a tree as bounds that codes can be held against; see `kernels.bounds`.
+
+They have to be on one variable of the child, and between codes that compare like their values: of one type, with an
+offset that is a whole number of its units.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from dynq_cli.plan.lower.ranges import bounds_of
+from dynq_cli.plan.view_tree import Node
+from dynq_cli.query.normal_form import ConjunctiveQuery
+
+
+@dataclass(frozen=True)
+class Bound:
+    """`position` is where the parent's variable stands in its record; see `plan.lower.ranges.Bound` for the rest."""
+
+    position: int
+    is_upper: bool
+    is_strict: bool
+    offset: int
+
+
+@dataclass(frozen=True)
+class Edge:
+    """`variable` is the child's; readers are ordered by the variable of the first bound."""
+
+    variable: str
+    bounds: tuple[Bound, ...]
+
+    def numbers(self) -> list[int]:
+        """As they stand behind the description of the tree of readers."""
+        each = ((b.position, int(b.is_upper), int(b.is_strict), b.offset) for b in self.bounds)
+        return [len(self.bounds), *(n for numbers in each for n in numbers)]
+
+
+def ranges_of(query: ConjunctiveQuery, above: Sequence[str], child: Node) -> Edge:
+    """The bounds on the edge to a child from a node with these variables, which are in its records in this order."""
+    found = bounds_of(query, frozenset(above), child)
+    assert found is not None, f"{child.comparisons} are no range"
+    variable, bounds = found
+    made = (Bound(above.index(b.variable), b.is_upper, b.is_strict, b.offset) for b in bounds)
+    return Edge(variable, tuple(made))

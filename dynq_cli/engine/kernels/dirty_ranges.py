@@ -1,0 +1,109 @@
+"""Climbing from dirty rows of a compared node to the rows whose ranges have them; see `dirty` and `ranges`.
+
+The dirty rows of a group are linked in order. Of each reader that has some in its range, the first and the last are
+kept with the marks: ranges share the list, and each goes through its part of it.
+"""
+
+import numpy as np
+
+from dynq_cli.engine.kernels.bounds import first_reader
+from dynq_cli.engine.kernels.cache import bare
+from dynq_cli.engine.kernels.codes import NULL
+from dynq_cli.engine.kernels.counted_blocks import C_ORDER, O_POSITION, image
+from dynq_cli.engine.kernels.dirty import L_ABOVE, L_GROUPS, L_NODE, L_QUEUE, L_ROWS, is_live, mark
+from dynq_cli.engine.kernels.fields import (
+    N_GID,
+    N_GROUP,
+    N_READERS,
+    N_RROOT,
+    N_TABLE,
+    N_TREE,
+    Bytes,
+    Halves,
+    Int,
+    Trees,
+    Words,
+)
+from dynq_cli.engine.kernels.order_notes import GROUP, IMAGE, ROW, sort_notes
+from dynq_cli.engine.kernels.ranges import next_concerned
+from dynq_cli.engine.kernels.table import record
+
+
+@bare
+def climb_from_ranges(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    trees: Trees,
+    L: Words,
+    level: Int,
+    marks: Bytes,
+    links: Halves,
+    heads: Halves,
+) -> None:
+    """Mark the live rows above marked ones of a level whose node is compared."""
+    notes = trees.notes
+    n = _collect(a64, a32, T, N, trees, L, level, links)
+    sort_notes(notes, n)
+    start = np.int64(0)
+    while start < n:
+        stop = start + 1
+        while stop < n and notes[GROUP, stop] == notes[GROUP, start]:
+            links[L[level, L_ROWS] + notes[ROW, stop - 1], 0] = notes[ROW, stop] + 1
+            stop += 1
+        links[L[level, L_ROWS] + notes[ROW, stop - 1], 0] = 0
+        _mark_readers(a64, a32, T, N, trees, L, level, start, stop, marks, links, heads)
+        start = stop
+
+
+@bare
+def _collect(a64: Words, a32: Halves, T: Words, N: Words, trees: Trees, L: Words, level: Int, links: Halves) -> Int:
+    """Make notes of the dirty rows of a level, but for those that are in no range; how many."""
+    C, labels, _, notes = trees
+    v, n = L[level, L_NODE], np.int64(0)
+    queued = L[level, L_QUEUE]
+    while queued > 0:
+        row = queued - 1
+        at = record(T, N[v, N_TABLE], row)
+        code = a64[at + C[N[v, N_TREE], C_ORDER + O_POSITION]]
+        if code != NULL:
+            notes[GROUP, n] = a32[2 * at + N[v, N_GID]]
+            notes[IMAGE, n] = image(C, N[v, N_TREE], labels, 0, code)
+            notes[ROW, n] = row
+            n += 1
+        queued = np.int64(links[L[level, L_ROWS] + row, 1])
+    return n
+
+
+@bare
+def _mark_readers(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    trees: Trees,
+    L: Words,
+    level: Int,
+    start: Int,
+    stop: Int,
+    marks: Bytes,
+    links: Halves,
+    heads: Halves,
+) -> None:
+    """Mark the live rows above that see some of the dirty rows of a group, those of notes start … stop."""
+    notes, v, up = trees.notes, L[level, L_NODE], L[level, L_ABOVE]
+    r, parent = N[v, N_READERS], L[up, L_NODE]
+    readers = np.int64(a32[2 * record(T, N[v, N_GROUP], notes[GROUP, start]) + N[v, N_RROOT]])
+    code, entry = first_reader(a64, a32, T, trees.C, r, trees.labels, readers, notes[IMAGE, start])
+    i, j = start, start
+    while True:
+        row, i, j, _lo, _hi, code, entry = next_concerned(
+            a64, a32, T, trees, r, readers, start, stop, code, entry, i, j
+        )
+        if row < 0:
+            return
+        if is_live(a64, a32, T, N, parent, row):
+            g = L[level, L_GROUPS] + row
+            heads[g, 0], heads[g, 3] = notes[ROW, i] + 1, notes[ROW, j - 1] + 1
+            mark(a32, T, N, L, up, row, marks, links, heads)
