@@ -12,6 +12,8 @@
     cron         many small applies in a row, on a small and on a large state
     tpch         the papers' TPC-H queries, beside DuckDB computing them again
     tpcds        the papers' TPC-DS queries, likewise
+    inequalities joins by comparisons, against sorted lists, and as the data grow
+    iedyn        the papers' joins with inequalities, beside DuckDB counting once
     ranked       rows by position in an order, what it costs, differences
     memory       peak memory against the dicts, at five times the rows; bytes of state per row
     extract      the difference of two snapshots on Spark, beside the join of their keys
@@ -34,6 +36,8 @@ import cron
 import dependants
 import extract
 import growth
+import iedyn
+import inequalities
 import memory
 import ranked
 import recompute
@@ -61,6 +65,8 @@ GROUPS: dict[str, tuple[str, Callable[[Settings], Section]]] = {
     "cron": (cron.TITLE, cron.measure),
     "tpch": (tpch_queries.TITLE, tpch_queries.measure),
     "tpcds": (tpcds_queries.TITLE, tpcds_queries.measure),
+    "inequalities": (inequalities.TITLE, inequalities.measure),
+    "iedyn": (iedyn.TITLE, iedyn.measure),
     "ranked": (ranked.TITLE, ranked.measure),
     "memory": (memory.TITLE, memory.measure),
     "extract": (extract.TITLE, extract.measure),

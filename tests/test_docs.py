@@ -119,3 +119,18 @@ def test_the_library_page_runs_as_written(tmp_path: Path) -> None:
     (program,) = blocks((ROOT / "docs" / "library.md").read_text("utf-8"), "python")
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_the_page_on_patterns_runs_as_written(tmp_path: Path) -> None:
+    (commands,) = blocks((ROOT / "docs" / "patterns.md").read_text("utf-8"), "sh")
+    for folder in ("sample_data", "specs"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    lines = commands.replace("python ", f"{sys.executable} ").replace("dynq ", f"{sys.executable} -m dynq_cli ")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        ["sh", "-e", "-c", lines], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    alerts = (tmp_path / "alerts.csv").read_text("utf-8").splitlines()
+    assert alerts[0].endswith(",_change_type,_count") and sum(",insert," in line for line in alerts) >= 1, alerts[:3]
+    assert "_commit_version" in (tmp_path / "alerts.jsonl").read_text("utf-8").splitlines()[0]

@@ -24,10 +24,10 @@ class CountedTrees:
         self._layout = layout
         self._arena = arena
         C = layout.ordered.copy()
-        scratch = b.TARGET + C.shape[1] + int(C[:, b.C_WIDTH].max(initial=0))
+        scratch = b.TARGET + C.shape[1] + int(C[:, b.C_WIDTH].max(initial=0)) + 8
         self.trees = Trees(C, np.zeros(1, np.int64), np.zeros(scratch, np.int64), np.empty((NOTE_FIELDS, 1), np.int64))
-        readers = layout.nodes[:, f.N_READERS]
-        self._noted = layout.nodes[readers >= 0, f.N_TABLE]
+        ranges = layout.nodes[layout.nodes[:, f.N_READERS] >= 0]
+        self._noted = np.concatenate([ranges[:, f.N_TABLE], layout.nodes[ranges[:, f.N_PARENT], f.N_TABLE]])
         # By relation, how many groups a change of one row may come into or leave.
         self._groups = {
             name: sum(layout.ordered_above(leaf.node) for leaf in base.leaves) for name, base in layout.bases.items()
@@ -49,14 +49,16 @@ class CountedTrees:
             reserve(self._arena, self._layout.first_pool, operations, rows)
 
     def fit_notes(self) -> None:
-        """Room for a note about every row that can be noted; what nobody touches costs addresses, not memory."""
+        """Room for a note about every row that can be noted or begin to read. Unused, it costs addresses only."""
         if len(self._noted):
             most = int(self._arena.T[self._noted, f.T_CAPACITY].max()) + 1
             if most > self.trees.notes.shape[1]:
                 self.trees = self.trees._replace(notes=np.empty((NOTE_FIELDS, 2 * most), np.int64))
 
-    def make_room(self) -> None:
-        """More blocks of every size of which too few are left for AHEAD rows. Amortised O(1) per block taken."""
+    def make_room(self, rows: int) -> None:
+        """More blocks of every size of which too few are left for AHEAD rows, or for more. Amortised O(1) per block."""
+        known = int(self._arena.T[self._tables, f.T_LIVE].sum())
+        reserve(self._arena, self._layout.first_pool, rows, known + rows)
         for size in range(b.POOLS):
             pool = self._layout.first_pool + size
             row = self._arena.T[pool]

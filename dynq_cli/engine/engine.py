@@ -138,7 +138,7 @@ class Engine:
         a = self.arena
         table = int(a.N[tree.root, f.N_TABLE])
         row, _ = find_or_insert(a.a64, a.a32, a.T, table, self._key)
-        start_row(a.a64, a.a32, a.T, a.N, self.lists, self.ordered.trees, tree.root, row, self._key)
+        start_row(a.a64, a.a32, a.T, a.N, self.lists, tree.root, row, self._key)
         a.a32[2 * record_of(a, table, row) + a.T[table, f.T_REFS]] = 1
 
     def apply(self, batch: Mapping[str, Changes]) -> None:
@@ -188,7 +188,7 @@ class Engine:
                 return
             if done == f.OVERFLOW:
                 raise OverflowedError
-            self.ordered.make_room()
+            self.ordered.make_room(int(self._before[0]))
 
     def _release(self, layout: BaseLayout, touched: NDArray[np.int32], old: Codes, new: Codes, n: int) -> None:
         """What a batch took away leaves the trees and the base table."""
@@ -248,7 +248,7 @@ class Engine:
         if done == f.OVERFLOW:
             raise OverflowedError
         if done == f.NO_ROOM:
-            self.ordered.make_room()
+            self.ordered.make_room(int(self._before[0]))
             self._propagate(tree.first, tree.stop)
 
     def _derive(self, derived: Derived, resolved: dict[str, _Resolved]) -> None:
@@ -341,7 +341,7 @@ class Engine:
         if reason == f.OVERFLOW:
             raise OverflowedError
         if reason == f.NO_ROOM:
-            self.ordered.make_room()
+            self.ordered.make_room(int(self._before[0]))
             for k in range(0, len(trees), 2):
                 self._propagate(int(trees[k]), int(trees[k + 1]))
             self._release(layout, w.touched, w.old, w.new, int(at))

@@ -391,14 +391,14 @@ class _Builder:
         edge = ranges_of(plan.query, self.variables[parent], below)
         kind = plan.query.variable(edge.variable).type
         key = OrderKey(self._position(child, edge.variable), False, True)
+        words = row[f.N_WIDTH] if row[f.N_DEGREE] else 1
+        row[f.N_NOTE] = self.fields[row[f.N_TABLE]].wide(words)
         self._keep_in_order(child, [key], [kind], row[f.N_WIDTH])
-        row[f.N_READERS] = len(self.ordered)
+        row[f.N_READERS], row[f.N_PENDING] = len(self.ordered), 0
         readers = [OrderKey(edge.bounds[0].position, False, True)]
         self._label(0, kind)
         self.ordered.append([*description(above, UNIT, -1, 0, -1, readers), *edge.numbers()])
         self._narrow(row[f.N_GROUP], row, f.N_RROOT)
-        words = row[f.N_WIDTH] if row[f.N_DEGREE] else 1
-        row[f.N_NOTE] = self.fields[row[f.N_TABLE]].wide(words)
         self._narrow(row[f.N_TABLE], row, f.N_NOTED)
         row[f.N_LISTS], row[f.N_OWN] = above, 1
         row[f.N_TOTAL] = self.fields[above].wide(row[f.N_WIDTH])
@@ -437,12 +437,13 @@ class _Builder:
         for i, kind in enumerate(kinds):
             self._label(i, kind)
         table, payload = row[f.N_TABLE], UNIT if row[f.N_CLAMP] else LANES if row[f.N_DEGREE] else COUNT
-        if payload == COUNT:
+        place = row[f.N_NOTE] if row[f.N_NOTE] >= 0 else row[f.N_VALUE]
+        if payload == COUNT and row[f.N_NOTE] < 0:
             # The multiplicities of a batch are known before the first of its rows comes into a tree.
-            row[f.N_VALUE] = self.fields[table].wide()
+            place = row[f.N_VALUE] = self.fields[table].wide()
         row[f.N_TREE] = len(self.ordered)
         self._narrow(row[f.N_GROUP], row, f.N_ROOT)
-        self.ordered.append(description(table, payload, row[f.N_VALUE], width, -1, keys))
+        self.ordered.append(description(table, payload, place, width, -1, keys))
 
     def _position(self, node: int, variable: str) -> int:
         """Where a variable stands in the codes of the node's table."""

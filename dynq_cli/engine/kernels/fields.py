@@ -79,7 +79,7 @@ Int = Any
     N_ROOT,  # narrow, per group: the code of its tree
     N_OLD,  # wide, per row of an output node of a tree that feeds relations: two lanes, what its multiplicity was
     N_CHANGED,  # narrow, per such row: 0, or the next row that changed + 2, where 1 is the last
-    N_FIRST,  # first of the rows that changed, or -1; with N_NOTES the only field of a node that is data
+    N_FIRST,  # first of the rows that changed, or -1; the only field of a node that is data, but for those of ranges
     N_SIDE,  # which multiplicity `dirty.value_of` gives for a row that changed
     N_LISTS,  # the table whose records say where lists begin: the group table, or that of the parent for ranges
     N_OWN,  # whether these records are the parent's rows: of guards, and of ranges
@@ -88,14 +88,13 @@ Int = Any
     N_TOTAL,  # wide, there: the sum over the list, `width` lanes
     N_READERS,  # the counted tree of the parent's rows that read a group, by their bounds: a row of `Trees.C`, or -1
     N_RROOT,  # narrow, per group: the code of that tree
-    N_NOTE,  # wide, per row of a compared node: what its payload was before the commit; of a leaf its first lane
+    N_NOTE,  # wide, per row of a compared node: what its tree counts, as of the last commit; of a leaf one lane
     N_NOTED,  # narrow, per such row: 0, or the next row with a note + 2, where 1 is the last
     N_NOTES,  # first of the rows with a note, or -1: data, as N_FIRST is
+    N_FRESH,  # first of the parent's rows that are about to read, or -1: data; the next one stands in N_END
+    N_PENDING,  # how many rows are in these two lists: data
     N_FIELDS,
-) = range(44)
-
-# Instead of the first row of a range: nobody has looked yet.
-FRESH = -2
+) = range(46)
 
 # As it is now, as it was before the commit, or the smaller of both.
 NOW, BEFORE, LEAST = range(-1, 2)

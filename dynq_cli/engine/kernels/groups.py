@@ -10,14 +10,15 @@ belong to it; a group lives while rows belong to it or read it. Live or not, a r
 import numpy as np
 
 from dynq_cli.engine.kernels.counted_blocks import NONE
-from dynq_cli.engine.kernels.counted_tree import delete, insert
+from dynq_cli.engine.kernels.counted_tree import delete
 from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import (
-    FRESH,
     N_BEGIN,
     N_CHANGED,
     N_CHILDREN,
     N_DEGREE,
+    N_END,
+    N_FRESH,
     N_GID,
     N_GROUP,
     N_GUARD,
@@ -28,6 +29,7 @@ from dynq_cli.engine.kernels.fields import (
     N_OLD,
     N_OUTPUT,
     N_PARENT,
+    N_PENDING,
     N_PROJECT,
     N_READERS,
     N_ROOT,
@@ -105,12 +107,10 @@ def _own_group(a64: Words, a32: Halves, T: Words, N: Words, v: Int, key: Words, 
 
 
 @bare
-def start_row(
-    a64: Words, a32: Halves, T: Words, N: Words, lists: Words, trees: Trees, n: Int, row: Int, key: Words
-) -> None:
+def start_row(a64: Words, a32: Halves, T: Words, N: Words, lists: Words, n: Int, row: Int, key: Words) -> None:
     """A row of inner node n begins dead, with empty groups, reading the groups of its other children.
 
-    What it reads of a range is found when it is recomputed first: other rows of the commit may still come.
+    What it reads of a range is found when all rows of the commit have come.
     """
     t = N[n, N_TABLE]
     at = record(T, t, row)
@@ -129,16 +129,16 @@ def start_row(
         if N[c, N_READERS] >= 0:
             for i in range(N[c, N_WIDTH]):
                 a64[at + N[c, N_TOTAL] + i] = 0
-            a32[2 * at + N[c, N_BEGIN]] = FRESH
-            C, labels, work, _ = trees
-            insert(a64, a32, T, C, N[c, N_READERS], labels, work, group_at + N[c, N_RROOT], row)
+            a32[2 * at + N[c, N_BEGIN]], a32[2 * at + N[c, N_END]] = -1, N[c, N_FRESH]
+            N[c, N_FRESH] = row
+            N[c, N_PENDING] += 1
         else:
             link(a32, T, t, row, group_at + N[c, N_VHEAD], N[c, N_VNEXT], N[c, N_VPREV])
 
 
 @bare
 def join_group(
-    a64: Words, a32: Halves, T: Words, N: Words, lists: Words, trees: Trees, v: Int, row: Int, key: Words, tag: Int
+    a64: Words, a32: Halves, T: Words, N: Words, lists: Words, v: Int, row: Int, key: Words, tag: Int
 ) -> None:
     """Give a new row of v its group, making the rows above that it needs; `tag` is that of the group's key, or -1."""
     while True:
@@ -147,6 +147,8 @@ def join_group(
             a32[2 * at + N[v, N_CHANGED]] = 0
         if N[v, N_NOTE] >= 0:
             a32[2 * at + N[v, N_NOTED]] = 0
+            for i in range(N[v, N_WIDTH] if N[v, N_DEGREE] > 0 else 1):
+                a64[at + N[v, N_NOTE] + i] = 0
         for j in range(N[v, N_KEY]):
             key[j] = a64[at + lists[N[v, N_PROJECT] + j]]
         if tag < 0:
@@ -157,7 +159,7 @@ def join_group(
         t, parent = N[v, N_GROUP], N[v, N_PARENT]
         g, is_new = find_or_insert_tagged(a64, a32, T, t, key, tag)
         if is_new:
-            start_row(a64, a32, T, N, lists, trees, parent, g, key)
+            start_row(a64, a32, T, N, lists, parent, g, key)
         a32[2 * record(T, t, g) + T[t, T_REFS]] += 1
         a32[2 * at + N[v, N_GID]] = g
         if not is_new:

@@ -9,13 +9,14 @@ be about to change themselves, and has to find there what it has counted for the
 
 import numpy as np
 
-from dynq_cli.engine.kernels.counted_blocks import C_POOLS, C_WIDTH, INNER, POOLS
+from dynq_cli.engine.kernels.counted_blocks import C_POOLS, C_TABLE, C_WIDTH, INNER, LARGEST_INNER, LARGEST_LEAF, POOLS
 from dynq_cli.engine.kernels.counted_tree import change, delete, insert
 from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import (
     N_DEGREE,
     N_HEAD,
     N_NEXT,
+    N_NOTE,
     N_OUTPUT,
     N_PREV,
     N_ROOT,
@@ -23,6 +24,7 @@ from dynq_cli.engine.kernels.fields import (
     N_TREE,
     N_VALUE,
     N_WIDTH,
+    T_ARITY,
     T_CAPACITY,
     T_LIVE,
     Halves,
@@ -51,6 +53,44 @@ def has_room(T: Words, N: Words, trees: Trees, v: Int, rows: Int) -> Int:
 
 
 @bare
+def fits(T: Words, trees: Trees, operations: Int) -> Int:
+    """Whether so many rows can come into or leave any groups: what `engine.counted_tree.reserve` makes room for."""
+    C = trees.C
+    first, rows = C[0, C_POOLS], np.int64(operations)
+    for i in range(len(C)):
+        rows += T[C[i, C_TABLE], T_LIVE]
+    bits = np.int64(0)
+    while rows >> bits > 0:
+        bits += 1
+    leaves = np.int64(0)
+    for size in range(POOLS):
+        most = most_blocks(T, first, size, rows, leaves)
+        if size == LARGEST_LEAF:
+            leaves = most
+        needed = T[first + size, T_LIVE] + (operations * bits if size >= INNER else operations)
+        if min(needed, most) > T[first + size, T_CAPACITY]:
+            return False
+    return True
+
+
+@bare
+def most_blocks(T: Words, first: Int, size: Int, rows: Int, leaves: Int) -> Int:
+    """How many blocks of a size there can be in trees of so many rows, of which so many are leaves of the largest."""
+    if size == 0:
+        return rows + 1
+    if size < INNER:
+        most = rows // (T[first + size - 1, T_ARITY] * 3 // 4 + 1) + 1
+        return max(most, 12 * rows // T[first + size, T_ARITY] + 1) if size == LARGEST_LEAF else most
+    if size == INNER:
+        return leaves // 2 + 1
+    if size < LARGEST_INNER:
+        return leaves // (T[first + INNER, T_ARITY] * 3 // 4 + 1) + 1
+    entries = T[first + LARGEST_INNER, T_ARITY]
+    share = 1.0 / max(entries // 4, np.int64(2)) + 2.0 / (entries + 1)
+    return (np.int64(leaves * share / (1.0 - share)) if share < 0.5 else leaves) + 1
+
+
+@bare
 def _link_behind(a32: Halves, T: Words, N: Words, v: Int, row: Int, before: Int, head_at: Int) -> None:
     """Put a row of v into its list, behind another; in front, if that is none."""
     t, following, previous = N[v, N_TABLE], N[v, N_NEXT], N[v, N_PREV]
@@ -68,6 +108,10 @@ def _link_behind(a32: Halves, T: Words, N: Words, v: Int, row: Int, before: Int,
 
 @bare
 def _write(a64: Words, T: Words, N: Words, v: Int, row: Int, new: Words) -> None:
+    if N[v, N_NOTE] >= 0:
+        for i in range(N[v, N_WIDTH] if N[v, N_DEGREE] > 0 else 1):
+            a64[record(T, N[v, N_TABLE], row) + N[v, N_NOTE] + i] = new[i]
+        return
     at = record(T, N[v, N_TABLE], row) + N[v, N_VALUE]
     if N[v, N_DEGREE] > 0:
         for i in range(N[v, N_WIDTH]):

@@ -16,8 +16,6 @@ import numpy as np
 from dynq_cli.engine.kernels.changed import remember
 from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import (
-    FRESH,
-    N_BEGIN,
     N_CHILDREN,
     N_CLAMP,
     N_DEGREE,
@@ -32,6 +30,7 @@ from dynq_cli.engine.kernels.fields import (
     N_OUTPUT,
     N_OWN,
     N_PARENT,
+    N_PENDING,
     N_PREV,
     N_READERS,
     N_SOURCE,
@@ -60,9 +59,9 @@ from dynq_cli.engine.kernels.fields import (
 )
 from dynq_cli.engine.kernels.groups import join_group, leave_group, link, unlink
 from dynq_cli.engine.kernels.lookahead import ask_for_groups, ask_for_neighbours
-from dynq_cli.engine.kernels.ordered import has_room, move_in_order
+from dynq_cli.engine.kernels.ordered import fits, has_room, move_in_order
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
-from dynq_cli.engine.kernels.ranges import look_up, note, tell_readers
+from dynq_cli.engine.kernels.ranges import STATE, STOP, begin_reading, note, take_notes, tell_some
 from dynq_cli.engine.kernels.table import dequeue, enqueue, find_or_insert, record, remove
 from dynq_cli.engine.kernels.wide import multiply, replace
 
@@ -82,9 +81,11 @@ def _move(a64: Words, a32: Halves, T: Words, N: Words, trees: Trees, v: Int, row
         lo, hi = replace(a64[place], a64[place + 1], old[i], old[i + 1], new[i], new[i + 1])
         a64[place], a64[place + 1] = lo, hi
         fits = fits and hi >= 0
-    if N[v, N_OLD] >= 0:
+    if N[v, N_READERS] >= 0:
+        note(a32, T, N, v, row)
+    elif N[v, N_OLD] >= 0:
         remember(a64, a32, T, N, v, row, old)
-    elif N[v, N_OUTPUT] or N[v, N_TREE] >= 0:
+    elif N[v, N_OUTPUT]:
         was, now = old[0] != 0 or old[1] != 0, new[0] != 0 or new[1] != 0
         if N[v, N_TREE] >= 0:
             move_in_order(a64, a32, T, N, trees, v, row, at, was, now, old, new)
@@ -92,9 +93,7 @@ def _move(a64: Words, a32: Halves, T: Words, N: Words, trees: Trees, v: Int, row
             link(a32, T, t, row, 2 * at + N[v, N_HEAD], N[v, N_NEXT], N[v, N_PREV])
         elif was and not now:
             unlink(a32, T, t, row, 2 * at + N[v, N_HEAD], N[v, N_NEXT], N[v, N_PREV])
-    if N[v, N_READERS] >= 0:
-        note(a64, a32, T, N, v, row, old)
-    else:
+    if N[v, N_READERS] < 0:
         enqueue(a32, T, group, g)
     watch = N[v, N_WATCH]
     if watch >= 0:
@@ -125,7 +124,6 @@ def _leaf_row(
     computed: Words,
     change: Int,
     key: Words,
-    trees: Trees,
 ) -> Int:
     """The row of leaf v for a base row whose record is at `at`, with one more reference."""
     t = N[v, N_TABLE]
@@ -135,7 +133,7 @@ def _leaf_row(
         wanted[j] = a64[at + source] if source >= 0 else computed[change, -source - 1]
     row, is_new = find_or_insert(a64, a32, T, t, wanted)
     if is_new:
-        join_group(a64, a32, T, N, lists, trees, v, row, key, np.int64(-1))
+        join_group(a64, a32, T, N, lists, v, row, key, np.int64(-1))
     a32[2 * record(T, t, row) + T[t, T_REFS]] += 1
     return row
 
@@ -184,9 +182,9 @@ def update_leaf(
                 a32[2 * at + leaf_row] = -1
                 continue
             if shared:
-                join_group(a64, a32, T, N, lists, trees, v, base, key, ahead[place])
+                join_group(a64, a32, T, N, lists, v, base, key, ahead[place])
             else:
-                row = _leaf_row(a64, a32, T, N, lists, v, at, computed, first[i], key, trees)
+                row = _leaf_row(a64, a32, T, N, lists, v, at, computed, first[i], key)
             if leaf_row >= 0:
                 a32[2 * at + leaf_row] = row
         elif leaf_row >= 0:
@@ -301,7 +299,7 @@ def _recompute_rows(
     OVERFLOW if a count does not fit; NO_ROOM if the node's counted tree may need more blocks: the rows are queued then.
     """
     t, group, value, width = N[n, N_TABLE], N[n, N_GROUP], N[n, N_VALUE], N[n, N_WIDTH]
-    if not has_room(T, N, trees, n, many):
+    if N[n, N_READERS] < 0 and not has_room(T, N, trees, n, many):
         for k in range(many):
             enqueue(a32, T, t, rows[k])
         return NO_ROOM
@@ -309,10 +307,6 @@ def _recompute_rows(
     moved = 0
     for k in range(many):
         at = record(T, t, rows[k])
-        for i in range(N[n, N_DEGREE]):
-            c = lists[N[n, N_CHILDREN] + i]
-            if N[c, N_READERS] >= 0 and a32[2 * at + N[c, N_BEGIN]] == FRESH:
-                look_up(a64, a32, T, N, trees, c, at)
         old, new = before[4 * moved :], after[4 * moved :]
         if not _recompute(a64, a32, T, N, lists, n, at, new):
             return OVERFLOW
@@ -321,7 +315,7 @@ def _recompute_rows(
             old[i] = a64[at + value + i]
             changed = changed or old[i] != new[i]
             # Ordered rows are written one by one, when their group follows.
-            if N[n, N_TREE] < 0:
+            if N[n, N_TREE] < 0 or N[n, N_READERS] >= 0:
                 a64[at + value + i] = new[i]
         if changed and N[n, N_PARENT] >= 0:
             places[moved] = record(T, group, np.int64(a32[2 * at + N[n, N_GID]]))
@@ -378,6 +372,36 @@ def _take_readers(
 
 
 @bare
+def _tell_readers(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    lists: Words,
+    n: Int,
+    c: Int,
+    rows: Words,
+    before: Words,
+    after: Words,
+    places: Words,
+    trees: Trees,
+) -> Int:
+    """Rows of node n follow what their ranges of child c have become; False if a count does not fit."""
+    state = after[4 * AHEAD : 4 * AHEAD + STATE]
+    state[STOP] = 0
+    many_notes = take_notes(a64, a32, T, N, trees, c)
+    while True:
+        many = tell_some(a64, a32, T, N, trees, c, many_notes, state, rows)
+        if many == 0:
+            break
+        if _recompute_rows(a64, a32, T, N, lists, n, rows, many, before, after, places, trees) == OVERFLOW:
+            return False
+    begin_reading(a64, a32, T, N, trees, c)
+    N[c, N_PENDING] = 0
+    return True
+
+
+@bare
 def propagate(
     a64: Words,
     a32: Halves,
@@ -393,18 +417,21 @@ def propagate(
     """Recompute the touched rows of the nodes first … stop, which stand children before parents.
 
     `before` and `after` are WORK words each to work in. NO_ROOM if counted trees need more blocks: what is left to
-    be done is queued, and another call goes on.
+    be done is queued, and another call goes on; before[0] says for how many rows.
     """
     rows, places, walkers = before[4 * AHEAD : 5 * AHEAD], before[5 * AHEAD : WORK], after[4 * AHEAD : 5 * AHEAD]
     for n in range(first, stop):
         if N[n, N_DEGREE] == 0:
             continue
         t, short = N[n, N_TABLE], False
-        # Readers first: a row that has not looked at its range yet has to find what the notes say in it already.
         for k in range(N[n, N_DEGREE]):
             c = lists[N[n, N_CHILDREN] + k]
-            if N[c, N_READERS] >= 0:
-                tell_readers(a64, a32, T, N, trees, c)
+            if N[c, N_READERS] >= 0 and N[c, N_PENDING] > 0:
+                if not fits(T, trees, N[c, N_PENDING]):
+                    before[0] = N[c, N_PENDING]
+                    return NO_ROOM
+                if not _tell_readers(a64, a32, T, N, lists, n, c, rows, before, after, places, trees):
+                    return OVERFLOW
         for k in range(N[n, N_DEGREE]):
             c = lists[N[n, N_CHILDREN] + k]
             left = 0
@@ -417,6 +444,7 @@ def propagate(
                     return OVERFLOW
                 short = short or done == NO_ROOM
         if short:
+            before[0] = AHEAD
             return NO_ROOM
         while T[t, T_QHEAD] >= 0:
             many = 0
@@ -428,5 +456,6 @@ def propagate(
                 many += 1
             done = _recompute_rows(a64, a32, T, N, lists, n, rows, many, before, after, places, trees)
             if done != OK:
+                before[0] = AHEAD
                 return done
     return OK

@@ -1,0 +1,101 @@
+"""One query of the paper on joins with inequalities, over its stream of insertions; prints one JSON object.
+
+    python benchmarks/run_iedyn.py QUERY --stream N [--order random|temporal] [--engine dynq|duckdb]
+
+The stream has N rows, as many of each relation, which come in turn. Attributes that are compared are uniform; in a
+temporal stream each is greater than all before it. Those that are joined are uniform in 1 … 200. dynq takes
+commits of COMMIT rows of a relation and counts; DuckDB counts once, when all rows are there.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import resource
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pyarrow as pa
+
+from dynq_cli.engine.live import Live
+from dynq_cli.plan.choose import plan_query
+from dynq_cli.query.as_sql import as_sql
+from dynq_cli.query.compile import compile_spec
+from dynq_cli.query.normal_form import ConjunctiveQuery
+from dynq_cli.spec.load import load_spec
+from dynq_cli.spec.model import Spec
+
+SPEC = Path(__file__).resolve().parent.parent / "specs" / "papers" / "iedyn.yaml"
+KEYS, COMMIT, WARM = 200, 1000, 60
+
+
+def tables(spec: Spec, relations: list[str], stream: int, order: str) -> dict[str, pa.Table]:
+    """As many rows of each relation."""
+    rng, each = np.random.default_rng(1), stream // len(relations)
+    made = {}
+    for i, name in enumerate(relations):
+        relation = spec.relation(name)
+        assert relation is not None
+        times = np.arange(each) * len(relations) + i
+        columns: dict[str, pa.Array] = {}
+        for column in relation.columns:
+            if column.name == "k":
+                columns["k"] = pa.array(rng.integers(1, KEYS + 1, each))
+            elif column.type.name == "string":
+                columns[column.name] = pa.array([f"{n}" for n in rng.integers(0, stream, each)])
+            else:
+                columns[column.name] = pa.array(times if order == "temporal" else rng.integers(0, stream, each))
+        made[name] = pa.table(columns)
+    return made
+
+
+def kept(spec: Spec, query: ConjunctiveQuery, rows: dict[str, pa.Table]) -> tuple[int, float]:
+    """What dynq counts, and seconds."""
+    name = query.name
+    live = Live(spec, {name: plan_query(query, spec)})
+    longest = max(map(len, rows.values()))
+    commits = [{r: t[at : at + COMMIT]} for at in range(0, longest, COMMIT) for r, t in rows.items() if at < len(t)]
+    start = time.perf_counter()
+    for commit in commits:
+        live.apply(commit)
+    return live.count(name)[0], time.perf_counter() - start
+
+
+def recomputed(query: ConjunctiveQuery, rows: dict[str, pa.Table]) -> tuple[int, float]:
+    """What DuckDB counts, and seconds."""
+    connection = duckdb.connect(":memory:")
+    for name, table in rows.items():
+        connection.register("given", table)
+        connection.execute(f"CREATE TABLE {name} AS SELECT * FROM given")
+    start = time.perf_counter()
+    (many,) = connection.execute(f"SELECT count(*) FROM ({as_sql(query)})").fetchone() or (0,)
+    return many, time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("query")
+    parser.add_argument("--stream", type=int, required=True)
+    parser.add_argument("--order", choices=["random", "temporal"], default="random")
+    parser.add_argument("--engine", choices=["dynq", "duckdb"], default="dynq")
+    given = parser.parse_args()
+    spec = load_spec(SPEC)
+    query = compile_spec(spec)[given.query]
+    assert isinstance(query, ConjunctiveQuery)
+    relations = list(dict.fromkeys(a.source for a in query.atoms))
+    spec = replace(spec, relations=tuple(r for r in spec.relations if r.name in relations), queries=())
+    rows = tables(spec, relations, given.stream, given.order)
+    if given.engine == "dynq":
+        kept(spec, query, {name: table[:WARM] for name, table in rows.items()})
+        many, spent = kept(spec, query, rows)
+    else:
+        many, spent = recomputed(query, rows)
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
+    print(json.dumps({"rows": many, "seconds": spent, "peak_mb": peak}))
+
+
+if __name__ == "__main__":
+    main()
