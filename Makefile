@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install demo test tpc fuzz crash lint docs bench clean
+.PHONY: help install demo test tpc fuzz crash lint docs bench bench-peers clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -13,7 +13,7 @@ PYTEST_ARGS ?=
 BENCH ?= --write
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -63,6 +63,9 @@ docs: $(STAMP) ## regenerate docs/cli.md from the commands' own help
 
 bench: $(STAMP) ## how quick it is, as ratios; writes benchmarks/RESULTS.md (BENCH="--quick": a small run, not written)
 	@$(BIN)/python benchmarks/run.py $(BENCH)
+
+bench-peers: $(STAMP) ## dynq beside Pathway, PyFlink and DuckDB, which it installs under benchmarks/: 2.5 GB
+	@$(BIN)/python benchmarks/run.py peers --write
 
 clean: ## remove everything these targets made
 	@rm -rf $(VENV) build dist *.egg-info .hypothesis .mypy_cache .pytest_cache .ruff_cache benchmarks/.environments

@@ -17,8 +17,9 @@
     ranked       rows by position in an order, what it costs, differences
     memory       peak memory against the dicts, at five times the rows; bytes of state per row
     extract      the difference of two snapshots on Spark, beside the join of their keys
+    peers        Pathway, PyFlink and DuckDB beside dynq; installs the first two, so only by `make bench-peers`
 
-All of them by default, in this order; each is a file here. The files `run_*.py` are the processes that are measured.
+All others by default, in this order; each is a file here. The files `run_*.py` are the processes that are measured.
 `--write` replaces the sections of the groups that were measured.
 """
 
@@ -39,6 +40,7 @@ import growth
 import iedyn
 import inequalities
 import memory
+import peers
 import ranked
 import recompute
 import skeleton
@@ -70,12 +72,16 @@ GROUPS: dict[str, tuple[str, Callable[[Settings], Section]]] = {
     "ranked": (ranked.TITLE, ranked.measure),
     "memory": (memory.TITLE, memory.measure),
     "extract": (extract.TITLE, extract.measure),
+    "peers": (peers.TITLE, peers.measure),
 }
+
+# What is measured only when it is asked for.
+ASKED_FOR = ("peers",)
 
 
 def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"{', '.join(GROUPS)}; all by default")
+    parser.add_argument("groups", nargs="*", metavar="GROUP", help=f"{', '.join(GROUPS)}; all but peers by default")
     parser.add_argument("--rows", type=int, help=f"inserts per workload, {ROWS} by default")
     parser.add_argument("--runs", type=int, help=f"rounds of which the median is shown, {RUNS} by default")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS} rows and {QUICK_RUNS} run")
@@ -104,6 +110,8 @@ def settings_of(given: argparse.Namespace, data: Path) -> Settings:
 
 def command_for(group: str, given: argparse.Namespace) -> str:
     """How to repeat one group; the options that change its numbers."""
+    if group in ASKED_FOR:
+        return f"make bench-{group}"
     words = [group]
     words += ["--quick"] if given.quick else []
     words += ["--rows", str(given.rows)] if given.rows else []
@@ -119,7 +127,7 @@ def compile_kernels(settings: Settings) -> None:
 
 
 def measure_groups(given: argparse.Namespace) -> None:
-    names = given.groups or list(GROUPS)
+    names = given.groups or [name for name in GROUPS if name not in ASKED_FOR]
     with tempfile.TemporaryDirectory(prefix="dynq-bench-") as data:
         settings = settings_of(given, Path(data))
         load = os.getloadavg()[0]

@@ -231,16 +231,17 @@ def run(case: Case) -> None:
             compare(live, stored, q, chance)
     for q in case.queries:
         expect(q, "order without refused batches", enumerated(untried, q), enumerated(live, q))
-    needed = -1
-    for _ in range(2):
+    # Which rows are free decides where a table grows, so the second time may take a little more; the third may not.
+    needed: list[int] = []
+    while len(needed) < 2 or (needed[-1] != needed[-2] and len(needed) < 3):
         _empty(live, case, stored)
         if (live.engine.arena.T[:, f.T_LIVE] != start).any():
             raise Mismatch("rows are left after everything was deleted")
-        if needed not in (-1, live.engine.arena.top):
-            raise Mismatch(f"the same history again took {live.engine.arena.top} words, not {needed}")
-        needed = live.engine.arena.top
+        needed.append(live.engine.arena.top)
         for batch in case.history:
             apply(live, case, batch, stored.applicable(batch.changes))
+    if needed[-1] != needed[-2]:
+        raise Mismatch(f"the same history again and again took {needed} words")
 
 
 def _empty(live: Live, case: Case, stored: Stored) -> None:

@@ -10,7 +10,8 @@ from tests.engine.random_aggregates import random_aggregates
 from tests.engine.random_runs import described, failure, minimise
 
 QUERIES = 8
-SEEDS = range(int(40 * float(os.environ.get("DYNQ_FUZZ", "1"))))
+# Those that found something once stay; 94: a table that grew when a history came again.
+SEEDS = sorted({*range(int(40 * float(os.environ.get("DYNQ_FUZZ", "1")))), 94})
 
 
 @pytest.mark.parametrize("seed", SEEDS)
