@@ -21,8 +21,12 @@ def measure(settings: Settings) -> Section:
     rows = []
     for spec in SPECS:
         run = script("run_tpcds.py", spec, settings.data, "--scale", scale, "--chunks", CHUNKS)
-        ours, theirs = interleaved({f"{spec.stem}: dynq": run, f"{spec.stem}: DuckDB": [*run, "--duckdb"]}, 1).values()
-        speed, other = ours["changes_per_s"], theirs["changes_per_s"]
+        jobs = {f"{spec.stem}: dynq": run}
+        # The full join is wider than its relations: DuckDB would write it down a hundred times.
+        if not spec.stem.startswith("fq"):
+            jobs[f"{spec.stem}: DuckDB"] = [*run, "--duckdb"]
+        ours, *theirs = interleaved(jobs, 1).values()
+        speed, other = ours["changes_per_s"], theirs[0]["changes_per_s"] if theirs else None
         memory = (f"{ours['peak_mb']:,.0f} MB", f"{ours['state_mb']:,.0f} MB")
         enumerated = f"{1000 * ours['enum_seconds']:,.0f} ms"
         rows.append((spec.stem, rate(speed), rate(other), times(speed, other), many(ours["rows"]), enumerated, *memory))
@@ -34,5 +38,5 @@ def _says(scale: float) -> str:
     return (
         f"The relations of each query at scale {scale:g}: random inserts in {CHUNKS} commits, then deletes and\n"
         "updates of a fifth of the rows, Arrow tables in, one core. DuckDB, on one thread, takes the same changes and\n"
-        "computes the result after every commit. One run."
+        "computes the result after every commit, but for the full join fq5. One run."
     )

@@ -26,6 +26,11 @@ _JOINT = "\ue000"
 KEY = 12
 
 
+_UNION_TABLE = "as a table that every member feeds: rows are counted and enumerated there"
+_NO_INCLUSION_EXCLUSION = (
+    "with the table although the intersections of the members are q-hierarchical: count by inclusion–exclusion and "
+    "enumeration from the members, without storing the result, are not built"
+)
 _NO_EPSILON = (
     "by joining atoms: the count of this cycle could be kept in O(n^0.5) per change (IVM-epsilon), which is not built"
 )
@@ -41,7 +46,14 @@ def _strategy(plan: AnyPlan) -> str:
 
 
 def _notes(plan: AnyPlan) -> tuple[str, ...]:
+    if isinstance(plan, UnionPlan):
+        return (*plan.notes, *_union_notes(plan))
     return (_NO_EPSILON,) if plan.strategy == "ivm-epsilon" else plan.notes
+
+
+def _union_notes(plan: UnionPlan) -> tuple[str, ...]:
+    could = plan.count_by == "inclusion-exclusion"
+    return (_UNION_TABLE, _NO_INCLUSION_EXCLUSION) if could else (_UNION_TABLE,)
 
 
 def explain_text(plan: AnyPlan, spec: Spec) -> str:
@@ -96,6 +108,8 @@ def _union(plan: UnionPlan, spec: Spec) -> Iterator[str]:
     yield from _classes(plan.classification)
     if plan.refusal:
         yield from _entry("refused", plan.refusal)
+    for text in _notes(plan):
+        yield from _entry("kept", text)
     yield from _steps(kept)
     yield from _costs(kept.guarantees)
     for member in plan.members:
@@ -194,7 +208,7 @@ def explain_json(plan: AnyPlan, spec: Spec) -> dict[str, object]:
     if isinstance(plan, UnionPlan):
         members = [explain_json(m, spec) for m in plan.members]
         tree = {"vars": [], "children": [m["tree"] for m in members], "guards": [], "predicates": [], "output": True}
-        return said | {"tree": tree, "members": members, "notes": list(plan.notes)}
+        return said | {"tree": tree, "members": members, "notes": list(_notes(plan))}
     return said | {
         "tree": _node_json(plan, plan.tree, None),
         "distinct_trees": [
