@@ -39,6 +39,8 @@ _DURING = {
     "spark.sql.parquet.mergeSchema": "false",
     # A partition's directory says a text; what it means is up to the spec.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
+    # A number in JSON is the text that stands there; otherwise it would be a double first.
+    "spark.sql.json.enableExactStringParsing": "true",
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.adaptive.enabled": "true",

@@ -1,9 +1,9 @@
 """A snapshot of a table: where Spark finds it, its rows, and a name for that moment of the table.
 
 A place is a path (a file, a directory, a pattern) or a table that Spark's catalog or a database knows. The format of
-files is told by their names. A snapshot of files is named by the digest of its files' names, lengths and times: the
-same each time it is looked at, wherever its directory is moved to, and another one after any write. A snapshot that is
-not in files has to be given a name.
+files is told by their names. Texts, and numbers in JSON, are taken as they stand there, or refused. A snapshot of files
+is named by the digest of its files' names, lengths and times: the same each time it is looked at, wherever its
+directory is moved to, and another one after any write. A snapshot that is not in files has to be given a name.
 """
 
 from __future__ import annotations
@@ -117,7 +117,7 @@ def _listed(spark: SparkSession, place: str) -> list[str]:
 
 
 def _by_name(uri: str) -> str | None:
-    stem, suffix = os.path.splitext(unquote(urlsplit(uri).path).lower())
+    stem, suffix = os.path.splitext(_path(uri).lower())
     return _BY_SUFFIX.get(os.path.splitext(stem)[1] if suffix in _COMPRESSED else suffix)
 
 
@@ -141,6 +141,7 @@ def _read_texts(
     if form == JSON:
         if relation is None:
             return reader.json(place), frozenset()
+        _refuse_inexact(place, _listed(spark, place), given)
         names = [column.name for column in relation.columns]
     else:
         names = reader.csv(place).columns
@@ -148,6 +149,25 @@ def _read_texts(
     fields = [t.StructField(name, t.StringType()) for name in [*(n for n in names if n not in partitions), CORRUPT]]
     frame = reader.options(**_FORCED).schema(t.StructType(fields)).format(form).load(place)
     return frame, frozenset(names)
+
+
+def _refuse_inexact(place: str, uris: list[str], given: Mapping[str, str]) -> None:
+    """UsageError for JSON of which Spark has no text to cut numbers from: it would make doubles of them."""
+    asked = {name.lower(): text.lower() for name, text in given.items()}
+    if named := asked.keys() & {"encoding", "charset"}:
+        raise UsageError(
+            f"{place}: with --option {named.pop()} Spark reads numbers as floating point, which is not exact\n"
+            "  hint: write the files as UTF-8, and leave the option out"
+        )
+    if asked.get("multiline") == "true" and any(_path(uri).lower().endswith(_COMPRESSED) for uri in uris):
+        raise UsageError(
+            f"{place}: of compressed files Spark reads numbers as floating point under --option multiLine=true, which"
+            " is not exact\n  hint: uncompress them, or write an object per line and leave the option out"
+        )
+
+
+def _path(uri: str) -> str:
+    return unquote(urlsplit(uri).path)
 
 
 def _partitions(uris: list[str]) -> frozenset[str]:

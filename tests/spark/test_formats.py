@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
@@ -92,6 +93,39 @@ def test_snapshots_of_other_formats_give_the_same_state(spark: SparkSession, tmp
         apply(tmp_path / "state", tmp_path / f"out-{i}")
         assert held(tmp_path / "state", "R") == as_bag(rows)
         before = after
+
+
+def test_numbers_in_json_are_read_as_they_stand_there(spark: SparkSession, tmp_path: Path) -> None:
+    text = """\
+version: 1
+relations: {R: {columns: {k: int64, price: 'decimal(30,5)', said: string}, key: [k]}}
+queries: {q: {sql: "SELECT k, price FROM R"}}
+"""
+    relation = new_state(tmp_path, text)
+    row = '{"k": %d, "price": 1234567890123456789012345.12345, "said": 1.10}'
+    files = {
+        "lines.json": row % 1,
+        "lines.json.gz": row % 2,
+        "array.json": f"[{row % 3},\n{row % 4}]",
+        "array.json.gz": f"[{row % 5}]",
+    }
+    for name, content in files.items():
+        (tmp_path / name).write_bytes((gzip.compress if name.endswith(".gz") else bytes)(content.encode()))
+
+    def extract(name: str, **options: str) -> Path:
+        out = tmp_path / f"out-{name}"
+        job = SnapshotJob(str(tmp_path / name), str(out), relation, options=options, source=name)
+        extract_snapshot(spark, job)
+        return out
+
+    outs = [extract("lines.json"), extract("lines.json.gz"), extract("array.json", multiLine="true")]
+    apply(tmp_path / "state", *outs)
+    price = Decimal("1234567890123456789012345.12345")
+    assert held(tmp_path / "state", "R") == as_bag([(k, price, "1.10") for k in range(1, 5)])
+    with pytest.raises(UsageError, match="of compressed files Spark reads numbers as floating point"):
+        extract("array.json.gz", multiLine="true")
+    with pytest.raises(UsageError, match="with --option encoding Spark reads numbers as floating point"):
+        extract("lines.json", encoding="UTF-8")
 
 
 def test_directories_of_partitions_are_columns_and_keep_their_texts(spark: SparkSession, tmp_path: Path) -> None:

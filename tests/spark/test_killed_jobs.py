@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 
 from tests.conftest import ROOT, Dynq
 from tests.spark.conftest import CONF
@@ -26,7 +25,7 @@ relations:
   R: {columns: {k: int64, n: int64, name: string}, key: [k]}
 queries: {q: {sql: "SELECT k, n FROM R WHERE n > 10"}}
 """
-ROWS = 400_000
+ROWS = 200_000
 OPTIONS = [f"--conf={name}={value}" for name, value in CONF.items()]
 
 
@@ -37,27 +36,35 @@ def save(folder: Path, rows: int, shift: int) -> None:
     pq.write_table(pa.table({"k": k, "n": k % 7 + shift, "name": names}), folder / "part-0.parquet")
 
 
-@pytest.mark.parametrize("pattern", [".out.*.unfinished/R", ".out.*.unfinished/R/**/part-*.parquet"])
-def test_a_killed_job_leaves_nothing_to_apply(tmp_path: Path, pattern: str) -> None:
-    new_state(tmp_path, SPEC)
-    save(tmp_path / "day1", ROWS, 0)
-    inbox = tmp_path / "inbox"
-    inbox.mkdir()
-    command = ["extract", "snapshot", "--after", "day1", "--relation", "R", "--spec", "spec.yaml", "-o", "inbox/out"]
-    job = subprocess.Popen(
-        [sys.executable, "-m", "dynq_cli", *command, *OPTIONS],
-        cwd=tmp_path,
+def test_killed_jobs_leave_nothing_to_apply_and_are_simply_run_again(tmp_path: Path, dynq: Dynq) -> None:
+    """Two jobs in one process: when the first has begun to write, the other one is near that point."""
+    folders = [tmp_path / name for name in ("one", "two")]
+    for folder in folders:
+        new_state(folder, SPEC)
+        save(folder / "day1", ROWS, 0)
+        (folder / "inbox").mkdir()
+    jobs = subprocess.Popen(
+        [sys.executable, "-m", "tests.spark.snapshot_jobs", *map(str, folders)],
         env={**os.environ, "PYTHONPATH": str(ROOT)},
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-    wait_for(lambda: any(inbox.glob(pattern)) or job.poll() is not None)
-    job.send_signal(signal.SIGKILL)
-    assert job.wait(60) == -signal.SIGKILL, job.stderr and job.stderr.read()
-    wait_for(lambda: not is_alive(job.pid))
-    assert [path.name.startswith(".out.") for path in inbox.iterdir()] == [True]
-    assert apply(tmp_path / "state", inbox) == []
-    assert not held(tmp_path / "state", "R")
+    parts = "inbox/.out.*.unfinished/R/**/part-*.parquet"
+    wait_for(lambda: any(any(folder.glob(parts)) for folder in folders) or jobs.poll() is not None)
+    jobs.send_signal(signal.SIGKILL)
+    assert jobs.wait(60) == -signal.SIGKILL, jobs.stderr and jobs.stderr.read()
+    wait_for(lambda: not is_alive(jobs.pid))
+    assert any(path.suffix == ".unfinished" for folder in folders for path in (folder / "inbox").iterdir())
+    for folder in folders:
+        assert all(path.name.startswith(".out.") for path in (folder / "inbox").iterdir())
+        assert apply(folder / "state", folder / "inbox") == []
+        assert not held(folder / "state", "R")
+    again = ["extract", "snapshot", "--after", "one/day1", "--relation", "R", "--state", "one/state", *OPTIONS]
+    done = dynq(*again, "-o", "one/inbox/out", "--json")
+    assert (done.returncode, done.stderr) == (0, f"dynq: one/inbox/out: R, {ROWS:,} inserts, 0 updates, 0 deletes\n")
+    assert json.loads(done.stdout)["inserts"] == ROWS
+    assert dynq("apply", "one/inbox", "--state", "one/state").returncode == 0
+    assert held(tmp_path / "one/state", "R").total() == ROWS
 
 
 def wait_for(happened: Callable[[], bool], seconds: float = 120) -> None:
@@ -74,17 +81,6 @@ def is_alive(group: int) -> bool:
     except ProcessLookupError:
         return False
     return True
-
-
-def test_the_command_extracts_and_says_what_it_did(tmp_path: Path, dynq: Dynq) -> None:
-    new_state(tmp_path, SPEC)
-    save(tmp_path / "day1", 10, 0)
-    job = ["extract", "snapshot", "--after", "day1", "--relation", "R", "--state", "state", *OPTIONS]
-    done = dynq(*job, "-o", "out", "--json")
-    assert (done.returncode, done.stderr) == (0, "dynq: out: R, 10 inserts, 0 updates, 0 deletes\n")
-    assert json.loads(done.stdout)["inserts"] == 10
-    assert dynq("apply", "out", "--state", "state").returncode == 0
-    assert len(held(tmp_path / "state", "R")) == 10
 
 
 def test_what_is_wrong_is_said_before_spark_is_started(tmp_path: Path, dynq: Dynq) -> None:
