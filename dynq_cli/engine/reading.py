@@ -28,6 +28,8 @@ from dynq_cli.engine.layout import Layout, TreeLayout
 BLOCK = 65536
 # Combinations of the outer levels that enumeration has ready at a time.
 STAGE = 1024
+# Rows of a range that it remembers the way along: 8 MB, if there are so many.
+TRAIL = 1 << 20
 
 
 class OverflowedError(Exception):
@@ -112,11 +114,15 @@ class Reading:
         runs = np.zeros((min(STAGE, block), enumerate.R_FIELDS), np.int64)
         margin = block + enumerate.STEP
         inner, many = np.zeros(margin, np.int64), np.zeros(margin, np.int64)
+        trail = np.empty(enumerate.T_START + TRAIL, np.int64)
+        trail[enumerate.T_HEAD] = -1
         more = True
         while more:
             out = np.empty((len(columns), margin), np.int64)
             copies = np.empty(margin if counted else 0, np.int64)
-            filled, more = enumerate.fill(a.a64, a.a32, a.T, a.N, *fixed, *stages, runs, inner, many, out, copies)
+            filled, more = enumerate.fill(
+                a.a64, a.a32, a.T, a.N, *fixed, *stages, runs, inner, many, trail, out, copies
+            )
             if filled < 0:
                 raise OverflowedError
             if filled:

@@ -9,8 +9,10 @@ from random import Random
 import pytest
 
 from tests.engine.random_ranges import range_case
-from tests.engine.random_runs import described, failure, minimise
+from tests.engine.random_runs import Stored, apply, described, enumerated, failure, make_live, minimise
 from tests.engine.test_difference import check_differences
+from tests.engine.test_positions import MOST
+from tests.engine.test_positions import compare as compare_positions
 
 QUERIES = 4
 SEEDS = range(int(90 * float(os.environ.get("DYNQ_FUZZ", "1"))))
@@ -22,6 +24,20 @@ def test_results_are_those_of_a_recomputation_after_every_batch(seed: int) -> No
     if failure(case):
         pytest.fail(described(minimise(case)), pytrace=False)
     check_differences(case, Random(seed))
+
+
+@pytest.mark.parametrize("seed", range(1000, 1006))
+def test_positions_and_blocks_of_any_size_have_the_same_rows(seed: int) -> None:
+    case = range_case(seed, QUERIES, 5)
+    live, stored = make_live(case), Stored(case.spec)
+    for batch in case.history:
+        apply(live, case, batch, stored.applicable(batch.changes))
+    for query in case.queries:
+        whole = enumerated(live, query)
+        for block in (1, 3, 7):
+            assert enumerated(live, query, block) == whole, f"{query.text} in blocks of {block}"
+        if sum(copies for _, copies in whole) < MOST:
+            compare_positions(live, query, Random(seed))
 
 
 def test_most_of_the_drawn_queries_are_kept_in_ranges() -> None:

@@ -7,6 +7,9 @@ before began, as under every combination of siblings, is the same run and copied
 Runs are short more often than not, so they are written STEP rows at a time without looking at where they
 end: what is too much is written over by the next run, or lies in the margin of the block.
 
+Ranges that begin with the same row have a long way in common, which need not be followed from record to record again:
+the *trail* has the rows of the list that was followed last, from its first row on, as far as it has room.
+
 The state between blocks is that of the stages. O(1) per row.
 """
 
@@ -16,6 +19,7 @@ from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import (
     N_CLAMP,
     N_DEGREE,
+    N_END,
     N_NEXT,
     N_TABLE,
     N_VALUE,
@@ -32,6 +36,7 @@ from dynq_cli.engine.kernels.stages import (
     S_FILLED,
     S_NEXT,
     S_ORIGIN,
+    S_PLACE,
     S_WARM,
     is_left,
     refill,
@@ -41,6 +46,8 @@ from dynq_cli.engine.kernels.stages import (
 STEP = 8
 # Per run: its entry, where it starts, how long it is, where its like stands, the most copies of a row in it.
 R_ENTRY, R_START, R_LENGTH, R_LIKE, R_MOST, R_FIELDS = range(6)
+# The trail: its first row, how many of its rows are known, and they.
+T_HEAD, T_KNOWN, T_START = range(3)
 
 
 @bare(inline="always")
@@ -111,6 +118,39 @@ def _most(a64: Words, T: Words, N: Words, v: Int, inner: Words, many: Words, sta
 
 
 @bare
+def _follow(
+    a32: Halves,
+    start: Int,
+    stride: Int,
+    following: Int,
+    trail: Words,
+    place: Int,
+    row: Int,
+    tail: Int,
+    inner: Words,
+    at: Int,
+    size: Int,
+) -> tuple[Int, Int, Int]:
+    """Rows of a range from a place of the trail on, into `inner`: where they end, the next row, and its place."""
+    room, known = len(trail) - T_START, trail[T_KNOWN]
+    while row >= 0 and at < size:
+        inner[at] = row
+        at += 1
+        if row == tail:
+            return at, np.int64(-1), place
+        place += 1
+        if place < known:
+            row = trail[T_START + place]
+            continue
+        row = np.int64(a32[2 * (start + row * stride) + following])
+        if place == known and place < room and row >= 0:
+            trail[T_START + place] = row
+            known += 1
+            trail[T_KNOWN] = known
+    return at, row, place
+
+
+@bare
 def fill(
     a64: Words,
     a32: Halves,
@@ -134,6 +174,7 @@ def fill(
     runs: Words,
     inner: Words,
     many: Words,
+    trail: Words,
     out: Words,
     out_copies: Words,
 ) -> tuple[Int, Int]:
@@ -145,25 +186,30 @@ def fill(
     v = levels[s - 1]
     t, following = N[v, N_TABLE], N[v, N_NEXT]
     start, stride = T[t, T_ROWS], T[t, T_STRIDE]
-    filled = 0
+    filled, is_range = 0, N[v, N_END] >= 0
     # The last run that was gathered whole.
     head, tail, like, length, most = np.int64(-1), np.int64(-1), 0, 0, np.int64(1)
     while True:
-        n, e, row = 0, state[s, S_ORIGIN], state[s, S_NEXT]
+        n, e, row, place = 0, state[s, S_ORIGIN], state[s, S_NEXT], state[s, S_PLACE]
         while filled < size and e < state[s - 1, S_FILLED]:
             if e == state[s, S_WARM]:
                 warm(a64, a32, T, N, levels, above, s, rows, origin, heads, tails, state, walkers, places)
             if row < 0:
                 row = heads[s, e]
+                if is_range and row != trail[T_HEAD]:
+                    trail[T_HEAD], trail[T_KNOWN], trail[T_START] = row, 1, row
+                place = np.int64(0)
             if row == head and tails[s, e] == tail and filled + length <= size:
                 row = np.int64(-1)
             else:
                 head, tail, like = row, tails[s, e], filled
                 at = filled
+                if is_range:
+                    at, row, place = _follow(a32, start, stride, following, trail, place, row, tail, inner, at, size)
                 while row >= 0 and at < size:
                     inner[at] = row
                     at += 1
-                    row = np.int64(-1) if row == tail else np.int64(a32[2 * (start + row * stride) + following])
+                    row = np.int64(a32[2 * (start + row * stride) + following])
                 length = at - like
                 if row >= 0:
                     head = np.int64(-1)
@@ -177,7 +223,7 @@ def fill(
             filled += length
             if row < 0:
                 e += 1
-        state[s, S_ORIGIN], state[s, S_NEXT] = e, row
+        state[s, S_ORIGIN], state[s, S_NEXT], state[s, S_PLACE] = e, row, place
         for c in range(len(column_level)):
             if column_level[c] == s - 1:
                 _inner_column(a64, start + column_position[c], stride, out[c], inner, runs, n)

@@ -44,8 +44,8 @@ from dynq_cli.engine.kernels.prefetch import prefetch
 from dynq_cli.engine.kernels.table import record
 
 # Per stage: entries there are; the origin whose list is being followed, and its next row or -1 at the
-# beginning of its list; origins whose heads are known.
-S_FILLED, S_ORIGIN, S_NEXT, S_WARM, S_FIELDS = range(5)
+# beginning of its list; origins whose heads are known; of the innermost level, where in the trail that row is.
+S_FILLED, S_ORIGIN, S_NEXT, S_WARM, S_PLACE, S_FIELDS = range(6)
 # How many records a stage asks for at most before it follows a list: what an inner cache holds.
 WARMED = 2048
 LARGEST = 9.2e18
