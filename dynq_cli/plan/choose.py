@@ -26,7 +26,7 @@ from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.classify import classify
 from dynq_cli.query.core import core
 from dynq_cli.query.hypergraph import Hypergraph, hypergraph_of
-from dynq_cli.query.normal_form import ConjunctiveQuery, Query, UnionQuery, VariableOrder
+from dynq_cli.query.normal_form import ConjunctiveQuery, Query, UnionQuery, VariableOrder, without_repetition
 from dynq_cli.query.reduction import is_free_connex, reduce, start
 from dynq_cli.query.scalar import quote
 from dynq_cli.spec.model import Spec
@@ -147,9 +147,15 @@ class _Chooser:
         return best[0], tuple(VariableOrder(v, directions.get(v, False)) for v in best[1]), ""
 
     def _table_order(self) -> tuple[VariableOrder, ...]:
-        """A table can be kept in any order."""
-        named = {o.variable for o in self.query.order if o.of == "variable"}
-        return (*self.query.order, *(VariableOrder(v) for v in self.query.head if v not in named))
+        """A table can be kept in any order; that of groups goes on by their output columns."""
+        shown: list[VariableOrder] = []
+        names = [*self.query.head, *(a.name for a in self.query.aggregates)]
+        for c in self.query.columns if self.query.grouped else ():
+            if c.kind == "variable":
+                shown.append(VariableOrder(c.source))
+            elif c.kind == "aggregate" or any(quote(name) in c.source for name in names):
+                shown.append(VariableOrder(c.name, of="column"))
+        return without_repetition([*self.query.order, *shown, *map(VariableOrder, self.query.head)])
 
     def _order_refusal(self, shape: _Shape, wanted: Sequence[str], names: Sequence[str]) -> str:
         state = reduce(shape.graph, start(shape.graph), shape.graph.free, first_pass=True)

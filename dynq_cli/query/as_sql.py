@@ -8,7 +8,16 @@ from __future__ import annotations
 
 from decimal import Decimal
 
-from dynq_cli.query.normal_form import Aggregate, Atom, Comparison, ConjunctiveQuery, OutputColumn, Query, UnionQuery
+from dynq_cli.query.normal_form import (
+    Aggregate,
+    Atom,
+    Comparison,
+    ConjunctiveQuery,
+    Factor,
+    OutputColumn,
+    Query,
+    UnionQuery,
+)
 from dynq_cli.query.scalar import quote
 
 
@@ -44,12 +53,32 @@ def _plain(query: ConjunctiveQuery, body: str) -> str:
 
 
 def _grouped(query: ConjunctiveQuery, body: str) -> str:
-    assert query.semantics == "bag", "aggregates over distinct bindings have no short form in SQL"
-    head = [f"{_where_bound(query, v)} AS {quote(v)}" for v in query.head]
+    if query.semantics == "set":
+        body = _distinct(query, body)
+    head = [f"{_variable(query, v)} AS {quote(v)}" for v in query.head]
     values = [f"{_aggregate(query, a)} AS {quote(a.name)}" for a in query.aggregates]
-    keys = ", ".join(_where_bound(query, v) for v in query.head)
+    keys = ", ".join(_variable(query, v) for v in query.head)
     tail = f" GROUP BY {keys}" if keys else "" if query.one_row else " HAVING COUNT(*) > 0"
     return f"SELECT {', '.join([*head, *values]) or 'COUNT(*) AS n'} {body}{tail}"
+
+
+def _distinct(query: ConjunctiveQuery, body: str) -> str:
+    """Every binding of the body's variables once, with the factors, which depend on them."""
+    bound = [v.name for v in query.variables if _in_joins(query, v.name)]
+    columns = [f"{_where_bound(query, v)} AS {quote(v)}" for v in bound]
+    for i, a in enumerate(query.aggregates):
+        for j, m in enumerate(a.monomials):
+            columns += [f"{_alias(f.atom)}.{_factor_name(i, j, k)}" for k, f in enumerate(m.factors)]
+    return f"FROM (SELECT DISTINCT {', '.join(columns) or '1 AS one'} {body}) AS bindings"
+
+
+def _variable(query: ConjunctiveQuery, variable: str) -> str:
+    """A variable as aggregates see it: of the distinct bindings, or of the atom that binds it."""
+    return f"bindings.{quote(variable)}" if query.semantics == "set" else _where_bound(query, variable)
+
+
+def _factor(query: ConjunctiveQuery, factor: Factor, name: str) -> str:
+    return f"bindings.{name}" if query.semantics == "set" else f"{_alias(factor.atom)}.{name}"
 
 
 def _alias(index: int) -> str:
@@ -138,11 +167,11 @@ def _comparison(c: Comparison, left: str, right: str) -> str:
 def _aggregate(query: ConjunctiveQuery, a: Aggregate) -> str:
     if a.function in ("min", "max", "count_distinct"):
         assert a.variable is not None
-        where = _where_bound(query, a.variable)
+        where = _variable(query, a.variable)
         return f"COUNT(DISTINCT {where})" if a.function == "count_distinct" else f"{a.function.upper()}({where})"
     index = query.aggregates.index(a)
     names = [
-        [f"{_alias(f.atom)}.{_factor_name(index, j, k)}" for k, f in enumerate(m.factors)]
+        [_factor(query, f, _factor_name(index, j, k)) for k, f in enumerate(m.factors)]
         for j, m in enumerate(a.monomials)
     ]
     if a.function == "count":

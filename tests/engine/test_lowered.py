@@ -13,6 +13,7 @@ import pytest
 
 from dynq_cli.engine.codes import arrow_type
 from dynq_cli.engine.live import Live
+from dynq_cli.engine.ranked import Ranked
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.query.as_sql import as_sql
 from dynq_cli.query.normal_form import Query
@@ -143,3 +144,9 @@ def test_every_kind_of_query_can_be_ordered() -> None:
                 for _ in range(row.get("_count", 1))
             ]
             assert found == wanted, text
+            by_position = [
+                tuple(map(plain, row.values()))
+                for part in Ranked(live, name).jth(range(1, len(wanted) + 1))
+                for row in part.to_pylist()
+            ]
+            assert by_position == wanted, text

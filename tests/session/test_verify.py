@@ -67,6 +67,29 @@ def table_s(*ys: str) -> pa.Table:
     return pa.table({"y": list(ys), "z": pa.nulls(len(ys), pa.int64())})
 
 
+RULES = """\
+q(x, sum(z), count(), avg(z), min(z), max(z)) :- R(x, y), S(y, z)
+q(x, y, n = count()) :- R(x, y), S(y, _)
+q(y, sum(z)) :- S(y, z), S(w, z)
+q(sum(x), count()) :- R(x, y), S(y, z), x < z
+q(x, count()) :- R(x, _)
+""".splitlines()
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("semantics", ["set", "bag"])
+def test_aggregates_of_rules_agree(rule: str, semantics: str) -> None:
+    text = [*ONE.splitlines()[:2], f'queries: {{q: {{rule: "{rule}", semantics: {semantics}}}}}']
+    chance = Random(rule)
+    for rows in (0, 3, 40):
+        r = {"x": chance.choices(range(4), k=rows), "y": chance.choices(["a", "b", "c", None], k=rows)}
+        s = {"y": chance.choices(["a", "b", None], k=rows), "z": chance.choices([1, 2, 3, None], k=rows)}
+        types = {"x": pa.int64(), "y": pa.string(), "z": pa.int64()}
+        tables = [pa.table({n: pa.array(v, types[n]) for n, v in t.items()}) for t in (r, s)]
+        live = live_of("\n".join(text), R=tables[0], S=tables[1])
+        assert only(live).agrees, only(live)
+
+
 def test_a_base_row_that_the_tree_does_not_know_of_is_found() -> None:
     live = live_of(ONE, R=pa.table({"x": [1, 2], "y": ["a", "b"]}), S=table_s("a", "b"))
     assert only(live).agrees
