@@ -134,8 +134,10 @@ def _check_keyless(kinds: Bytes, base: BaseLayout, ends: Codes | None) -> None:
 
 def _with_computed(made: Changes, columns: Columns, base: BaseLayout, dictionaries: Dictionaries) -> Changes:
     many = len(made)
-    typed = {}
+    typed: dict[str, pa.Array | pa.ChunkedArray] = {}
     for c in base.relation.columns:
+        if not base.looks_at(c.name) and (typed or c != base.relation.columns[-1]):
+            continue
         if c.name not in columns:
             typed[c.name] = pa.nulls(many, arrow_type(c.type))
         elif c.type.is_float:

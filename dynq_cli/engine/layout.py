@@ -20,6 +20,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -71,6 +72,15 @@ class BaseLayout:
     leaves: list[Leaf] = field(default_factory=list)
     computed: list[Computed] = field(default_factory=list)
     filters: list[tuple[Scalar, ...]] = field(default_factory=list)
+
+    @cached_property
+    def _texts(self) -> str:
+        filters = (scalar for several in self.filters for scalar in several)
+        return "\n".join(scalar.sql for scalar in (*(c.scalar for c in self.computed), *filters))
+
+    def looks_at(self, column: str) -> bool:
+        """Whether computed values or filters may need a column; asked when all leaves are known."""
+        return quote(column) in self._texts
 
 
 @dataclass(frozen=True)

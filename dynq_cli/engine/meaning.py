@@ -38,10 +38,13 @@ class Meaning:
         """
         values = self._dictionaries()
         typed: dict[str, pa.Array] = {}
-        for column in derived.relation.columns:
-            typed[column.name] = decode(codes[:, base.order.index(column.name)], column.type, values)
+        held = {c.name: c for c in derived.relation.columns}
         for column in derived.columns:
-            if column.name not in typed:
+            if not base.looks_at(column.name) and (typed or column != derived.columns[-1]):
+                continue
+            if column.name in held:
+                typed[column.name] = decode(codes[:, base.order.index(column.name)], held[column.name].type, values)
+            else:
                 upper, lower = (base.order.index(part(column.name)) for part in (high, low))
                 typed[column.name] = joined(codes[:, upper], codes[:, lower], column.type)
         return computed_of(pa.table(typed), base, values)

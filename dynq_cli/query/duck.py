@@ -6,6 +6,9 @@ runs. Data comes in and goes out as Arrow. With a directory to spill to, tables 
 
 from __future__ import annotations
 
+import atexit
+import warnings
+from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import lru_cache
@@ -20,6 +23,8 @@ _CLOSED = {
     "autoinstall_known_extensions": "false",
     "lock_configuration": "true",
 }
+# Statements that are kept planned at a time.
+MOST_STANDING = 256
 
 
 class DuckError(Exception):
@@ -42,11 +47,19 @@ class Duck:
         if memory is not None:
             settings["memory_limit"] = memory
         self._connection = duckdb.connect(":memory:", config=settings)
+        self._standing: OrderedDict[tuple[pa.Schema, tuple[str, ...]], _Standing] = OrderedDict()
+        self._made = 0
 
     def __enter__(self) -> Duck:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of everything."""
+        while self._standing:
+            self._standing.popitem()[1].close()
         self._connection.close()
 
     def types(self, sql: str) -> list[str]:
@@ -69,6 +82,24 @@ class Duck:
         with _said():
             return self._connection.sql(sql).to_arrow_table()
 
+    def values(self, data: pa.Table, expressions: tuple[str, ...]) -> pa.Table:
+        """A column per expression over Arrow data, a row per row, in order.
+
+        The statement is planned when data of this schema first meets these expressions: that takes as long as
+        evaluating them for some ten thousand rows.
+        """
+        key = (data.schema, expressions)
+        with _said():
+            standing = self._standing.get(key)
+            if standing is None:
+                self._made += 1
+                standing = _Standing(self._connection, f"standing_{self._made}", *key)
+                self._standing[key] = standing
+                if len(self._standing) > MOST_STANDING:
+                    self._standing.popitem(last=False)[1].close()
+            self._standing.move_to_end(key)
+            return standing.values(data)
+
     @contextmanager
     def seeing(self, name: str, data: pa.Table | pa.RecordBatchReader) -> Iterator[None]:
         """Inside, `name` is a view of Arrow data; a reader's rows can be read once, as a stream."""
@@ -79,10 +110,59 @@ class Duck:
             self._connection.unregister(name)
 
 
+class _Given:
+    """Arrow data that DuckDB reads under one name, other data at every run of a statement."""
+
+    def __init__(self, schema: pa.Schema) -> None:
+        self.empty = schema.empty_table()
+        self.data = self.empty
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        return self.data.__arrow_c_stream__(requested_schema)
+
+
+class _Standing:
+    """Expressions over Arrow data of one schema, planned. Data is let go of after each run."""
+
+    def __init__(self, connection: Any, name: str, schema: pa.Schema, expressions: tuple[str, ...]) -> None:
+        self._connection = connection
+        self._name = name
+        self._used = [n for n in schema.names if any(_quoted(n) in sql for sql in expressions)] or schema.names[:1]
+        self._given = _Given(schema.empty_table().select(self._used).schema)
+        shown = ", ".join(f"({sql}) AS c{i}" for i, sql in enumerate(expressions))
+        connection.register(name, self._given)
+        try:
+            connection.execute(f"PREPARE {name} AS SELECT {shown} FROM {name}")
+        except Exception:
+            connection.unregister(name)
+            raise
+
+    def values(self, data: pa.Table) -> pa.Table:
+        self._given.data = data.select(self._used)
+        try:
+            with warnings.catch_warnings():
+                # It warns of a copy of the result, which takes less than planning the statement again.
+                warnings.filterwarnings("ignore", message="Arrow output on a DB-API result")
+                return self._connection.execute(f"EXECUTE {self._name}").to_arrow_table()
+        finally:
+            self._given.data = self._given.empty
+
+    def close(self) -> None:
+        self._connection.execute(f"DEALLOCATE {self._name}")
+        self._connection.unregister(self._name)
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
+
+
 @lru_cache(maxsize=1)
 def shared() -> Duck:
     """The database for small questions, on one thread; made when it is first asked for."""
-    return Duck(threads=1)
+    duck = Duck(threads=1)
+    # What is registered with it keeps it: at the end of the process it would be reported as leaked.
+    atexit.register(duck.close)
+    return duck
 
 
 @contextmanager

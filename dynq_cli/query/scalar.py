@@ -147,10 +147,7 @@ def not_null(scalar: Scalar) -> Scalar:
 
 def evaluate(table: pa.Table, expressions: Sequence[str]) -> list[pa.ChunkedArray]:
     """The value of each expression for each row of an Arrow table, in order. Raises ScalarError."""
-    shown = ", ".join(f"({sql}) AS c{i}" for i, sql in enumerate(expressions))
-    duck = shared()
     try:
-        with duck.seeing("rows", table):
-            return list(duck.table(f"SELECT {shown} FROM rows").columns)
+        return list(shared().values(table, tuple(expressions)).columns)
     except DuckError as error:
         raise ScalarError(str(error)) from error

@@ -63,3 +63,33 @@ def test_tables_larger_than_memory_go_to_the_given_directory(tmp_path: Path) -> 
         assert any((tmp_path / "spill").iterdir())
         assert duck.rows("SELECT count(*), min(i), max(i) FROM large") == [(2_000_000, 0, 1_999_999)]
     assert not any((tmp_path / "spill").glob("*.tmp"))
+
+
+def test_expressions_are_planned_once_and_see_only_the_rows_at_hand() -> None:
+    with Duck(threads=1) as duck:
+        for numbers in ([1, 2, 3], [], [4, None]):
+            rows = pa.table({"x": pa.array(numbers, pa.int64()), "unused": pa.nulls(len(numbers), pa.string())})
+            found = duck.values(rows, ('"x" + 1', "7"))
+            assert found.to_pydict() == {
+                "c0": [None if n is None else n + 1 for n in numbers],
+                "c1": [7] * len(numbers),
+            }
+        assert duck.values(pa.table({"x": ["a", "b"]}), ("\"x\" || '!'",)).to_pydict() == {"c0": ["a!", "b!"]}
+
+
+def test_an_expression_that_fails_for_some_rows_works_for_the_next() -> None:
+    with Duck(threads=1) as duck:
+        for _ in range(2):
+            with pytest.raises(DuckError, match="Conversion"):
+                duck.values(pa.table({"x": ["7", "seven"]}), ('CAST("x" AS BIGINT)',))
+            assert duck.values(pa.table({"x": ["7"]}), ('CAST("x" AS BIGINT)',)).to_pydict() == {"c0": [7]}
+        with pytest.raises(DuckError, match="nothing"):
+            duck.values(pa.table({"x": ["7"]}), ('"nothing"',))
+
+
+def test_of_many_statements_the_last_used_stay_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("dynq_cli.query.duck.MOST_STANDING", 2)
+    with Duck(threads=1) as duck:
+        for k in (0, 1, 2, 0, 3, 0):
+            assert duck.values(pa.table({"x": [1]}), (f'"x" + {k}',)).to_pydict() == {"c0": [1 + k]}
+        assert len(duck.rows("FROM duckdb_prepared_statements()")) == 2
