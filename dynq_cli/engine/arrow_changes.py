@@ -8,12 +8,12 @@ import numpy as np
 import pyarrow as pa
 
 from dynq_cli.engine import kinds as k
+from dynq_cli.engine.base_layout import BaseLayout
 from dynq_cli.engine.changes import Changes
 from dynq_cli.engine.codes import Codes
 from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.ingest import RowError, encode_rows, operations
 from dynq_cli.engine.kernels.fields import Bytes
-from dynq_cli.engine.layout import BaseLayout
 
 
 # Arrow turns a Python value into a scalar at every call, which takes longer than a small batch.

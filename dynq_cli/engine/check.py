@@ -12,7 +12,8 @@ from dynq_cli.engine.counted_trees import CountedTrees
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.counted_blocks import C_POOLS
 from dynq_cli.engine.kernels.table import find
-from dynq_cli.engine.layout import Layout, TreeLayout
+from dynq_cli.engine.layout import Layout
+from dynq_cli.engine.tree_layout import TreeLayout
 
 Payload = tuple[int, ...]
 

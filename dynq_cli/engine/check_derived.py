@@ -14,6 +14,7 @@ from dynq_cli.engine.grouped import by_itself
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.meaning import Meaning
+from dynq_cli.engine.passage import Passage
 from dynq_cli.engine.reading import Reading
 
 
@@ -24,7 +25,10 @@ def check_derived(layout: Layout, arena: Arena, reading: Reading, meaning: Meani
         if derived.groups:
             sink = by_itself(derived.groups, meaning.labels)
         for feed in derived.feeds:
-            outflow = Outflow(layout.trees[feed.tree].plan, [(feed, sink)], meaning)
+            outflow = Outflow(layout.plan_of(feed.tree), [(feed, sink)], meaning)
+            if feed.tree in layout.passages:
+                outflow.pass_on(*Passage(arena, layout.passages[feed.tree], outflow.variables).rows())
+                continue
             for codes, copies in reading.blocks(feed.tree, outflow.variables):
                 outflow.pass_on(codes, copies)
         rows, copies = sink.finish()

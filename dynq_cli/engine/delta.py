@@ -19,9 +19,9 @@ from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.kernels import change_walk as w
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.fields import Words
-from dynq_cli.engine.layout import TreeLayout
 from dynq_cli.engine.reading import OverflowedError
 from dynq_cli.engine.side import Side
+from dynq_cli.engine.tree_layout import TreeLayout
 
 BLOCK = 16384
 

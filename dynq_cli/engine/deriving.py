@@ -1,6 +1,7 @@
 """The derived relations of an engine: what trees pass on to them in a commit, and the changes that makes.
 
     deriving.pass_on(tree, before, after)    what came and went in the result of a tree goes to the relations it feeds
+    deriving.pass_through(tree, resolved)    the same of a tree that is not kept: what came and went in its relation
     deriving.changes(derived)                what that amounts to, once all trees that feed the relation have passed on
 
 Whatever cannot be is a DerivedError: the engine's memory is no longer usable then.
@@ -8,8 +9,10 @@ Whatever cannot be is a DerivedError: the engine's memory is no longer usable th
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from dynq_cli.engine.arena import Arena
-from dynq_cli.engine.changes import Changes
+from dynq_cli.engine.changes import Changes, Codes
 from dynq_cli.engine.delta import Delta
 from dynq_cli.engine.feeding import DerivedError, Rows, Sink, changes_of, outflows
 from dynq_cli.engine.grouped import AggregateOverflowedError, Grouped
@@ -17,7 +20,9 @@ from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.lossless import CodeError
 from dynq_cli.engine.meaning import Meaning
+from dynq_cli.engine.passage import Passage
 from dynq_cli.engine.reading import OverflowedError
+from dynq_cli.engine.resolved import Resolved
 from dynq_cli.plan.program import Derived
 from dynq_cli.query.scalar import ScalarError
 
@@ -26,7 +31,7 @@ LEAST_BUDGET, BUDGET_PER_ROW = 1_000_000, 20
 
 
 class Deriving:
-    """`feeding` are the trees that feed relations."""
+    """`feeding` are the trees that are kept and feed relations."""
 
     def __init__(self, layout: Layout, arena: Arena, meaning: Meaning) -> None:
         self._layout = layout
@@ -37,8 +42,9 @@ class Deriving:
         self._sinks: dict[str, Sink] = {n: self._rows(d) for n, d in layout.derived.items() if not d.groups}
         self._sinks |= self.groups
         self._outflows = outflows(layout, self._sinks, meaning)
-        self._deltas = {name: Delta(arena, layout.trees[name], o.variables) for name, o in self._outflows.items()}
-        self.feeding = frozenset(self._outflows)
+        self._passages = {n: Passage(arena, p, self._outflows[n].variables) for n, p in layout.passages.items()}
+        self.feeding = frozenset(self._outflows) - frozenset(self._passages)
+        self._deltas = {n: Delta(arena, layout.trees[n], self._outflows[n].variables) for n in self.feeding}
 
     def _rows(self, derived: Derived) -> Rows:
         base = self._layout.bases[derived.name]
@@ -47,8 +53,15 @@ class Deriving:
 
     def pass_on(self, tree: str, before: int, after: int) -> None:
         """What came and went in a tree's result, which had and has so many rows, goes to the relations it feeds."""
+        self._pass_on(tree, self._deltas[tree].blocks(before, after))
+
+    def pass_through(self, tree: str, resolved: Resolved) -> None:
+        """What came and went in the one relation of a tree that is not kept goes to the relations it feeds."""
+        self._pass_on(tree, self._passages[tree].blocks(resolved))
+
+    def _pass_on(self, tree: str, blocks: Iterator[tuple[Codes, Codes]]) -> None:
         try:
-            for codes, copies in self._deltas[tree].blocks(before, after):
+            for codes, copies in blocks:
                 self._outflows[tree].pass_on(codes, copies)
         except OverflowedError:
             raise DerivedError.too_many_copies(tree) from None

@@ -23,6 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynq_cli.engine.arena import Arena
+from dynq_cli.engine.base_layout import BaseLayout
 from dynq_cli.engine.changes import BatchError, Changes, Codes
 from dynq_cli.engine.check import check_engine
 from dynq_cli.engine.check_derived import check_derived
@@ -33,11 +34,14 @@ from dynq_cli.engine.kernels import base, update
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.commit import release, run_commits, update_tree
 from dynq_cli.engine.kernels.groups import start_row
+from dynq_cli.engine.kernels.passing import store
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.kernels.table import find_or_insert
-from dynq_cli.engine.layout import BaseLayout, Layout, TreeLayout
+from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.meaning import Meaning
 from dynq_cli.engine.reading import BLOCK, OverflowedError, Reading, record_of
+from dynq_cli.engine.resolved import Resolved, Work
+from dynq_cli.engine.tree_layout import TreeLayout
 from dynq_cli.plan.program import Derived
 
 __all__ = ["BLOCK", "BatchError", "Changes", "DerivedError", "Engine", "OverflowedError"]
@@ -45,19 +49,6 @@ __all__ = ["BLOCK", "BatchError", "Changes", "DerivedError", "Engine", "Overflow
 CHUNK = 8192
 # Room for a commit's rows of one relation that is kept for the next commit: at most 36 MB.
 MOST_KEPT = 1 << 20
-
-
-@dataclass
-class _Resolved:
-    """A batch of one relation after `settle`."""
-
-    base: BaseLayout
-    changes: Changes
-    touched: NDArray[np.int32]
-    first: NDArray[np.int32]
-    old: Codes
-    new: Codes
-    n: int
 
 
 @dataclass(frozen=True)
@@ -78,18 +69,6 @@ def _leaves_of(layout: Layout, tree: str) -> dict[str, _Leaves]:
     return found
 
 
-class _Work:
-    """Arrays that the changes of one relation are resolved in.
-
-    They stay from commit to commit: new ones would be new pages, which the system has to find and to zero.
-    """
-
-    def __init__(self, room: int) -> None:
-        self.room = room
-        self.touched, self.first, self.last = (np.empty(room, np.int32) for _ in range(3))
-        self.delta, self.old, self.new = (np.empty(room, np.int64) for _ in range(3))
-
-
 class Engine:
     def __init__(self, layout: Layout, meaning: Meaning, arena: Arena | None = None) -> None:
         self.layout = layout
@@ -102,12 +81,15 @@ class Engine:
         self._before, self._after = np.zeros(update.WORK, np.int64), np.zeros(update.WORK, np.int64)
         self._ahead = np.zeros(3 * AHEAD, np.int64)
         # A change by key touches the row that goes and the row that comes.
-        self._work = [_Work(2 * CHUNK)]
+        self._work = [Work(2 * CHUNK)]
         self._of_relation = {name: self._reached(b) for name, b in layout.bases.items()}
         # By relation the tables that its rows reach, each with the number of leaves they reach it from.
         self._paths = {
             name: Counter(table for leaf in b.leaves for table in layout.leaf_paths[leaf.node])
             for name, b in layout.bases.items()
+        }
+        self._stored = {
+            name: np.array(list(b.stored.items()), np.int64).reshape(-1, 2) for name, b in layout.bases.items()
         }
         self.arena = arena or Arena(layout.tables.copy(), layout.nodes.copy())
         self.ordered = CountedTrees(layout, self.arena)
@@ -115,7 +97,7 @@ class Engine:
         # Relations whose changes go on to others: each commit has to be seen by itself.
         self._feeding = {
             n for n, b in layout.bases.items() if any(leaf.query in self._deriving.feeding for leaf in b.leaves)
-        }
+        } | {p.relation for p in layout.passages.values()}
         self._leaves = {name: _leaves_of(layout, name) for name in layout.trees}
         self._reading = Reading(layout, self.arena, self.ordered)
         if arena is not None:
@@ -148,7 +130,7 @@ class Engine:
             if 0 < len(changes) <= CHUNK and relation not in self._feeding:
                 self._run_commits(self.layout.bases[relation], changes, 0, np.array([len(changes)], np.int64))
                 return
-        resolved: dict[str, _Resolved] = {}
+        resolved: dict[str, Resolved] = {}
         for relation, changes in batch.items():
             try:
                 room = self._room(len(resolved), changes)
@@ -159,15 +141,28 @@ class Engine:
                 raise
         self._go_through(resolved)
 
-    def _go_through(self, resolved: dict[str, _Resolved]) -> None:
+    def _go_through(self, resolved: dict[str, Resolved]) -> None:
         """All steps, from what happened to relations that are written to."""
+        for r in resolved.values():
+            self._store(r)
         for step in self.layout.steps:
             if isinstance(step, Derived):
                 self._derive(step, resolved)
+            elif step.name in self.layout.passages:
+                relation = self.layout.passages[step.name].relation
+                if relation in resolved:
+                    self._deriving.pass_through(step.name, resolved[relation])
             else:
                 self._update_tree(step.name, resolved)
         for r in resolved.values():
             self._release(r.base, r.touched, r.old, r.new, r.n)
+
+    def _store(self, r: Resolved) -> None:
+        """Base rows that came keep what trees compute from them."""
+        stored = self._stored[r.base.relation.name]
+        if len(stored):
+            a = self.arena
+            store(a.a64, a.T, r.base.table, r.touched, r.first, r.old, r.new, r.n, r.changes.computed, stored)
 
     def _propagate(self, first: int, stop: int) -> None:
         a = self.arena
@@ -198,7 +193,7 @@ class Engine:
         trees = self.ordered.trees
         release(a.a64, a.a32, a.T, a.N, self.lists, layout.table, leaves, touched, old, new, n, trees)
 
-    def _update_tree(self, name: str, resolved: Mapping[str, _Resolved]) -> None:
+    def _update_tree(self, name: str, resolved: Mapping[str, Resolved]) -> None:
         """A tree takes over what happened below it, and passes on what that does to its result."""
         below = [relation for relation in self._leaves[name] if relation in resolved]
         if not below:
@@ -216,7 +211,7 @@ class Engine:
         if feeds:
             self._deriving.pass_on(name, before, self.count(name)[0])
 
-    def _update_few(self, name: str, relation: str, r: _Resolved) -> None:
+    def _update_few(self, name: str, relation: str, r: Resolved) -> None:
         """All leaves of a tree on one relation, and the tree, in one call."""
         a, tree, leaves = self.arena, self.layout.trees[name], self._leaves[name][relation]
         for table, times in leaves.reached:
@@ -251,7 +246,7 @@ class Engine:
             self.ordered.make_room(int(self._before[0]))
             self._propagate(tree.first, tree.stop)
 
-    def _derive(self, derived: Derived, resolved: dict[str, _Resolved]) -> None:
+    def _derive(self, derived: Derived, resolved: dict[str, Resolved]) -> None:
         """A derived relation changes as the trees before it said."""
         changes = self._deriving.changes(derived)
         if changes is None:
@@ -263,6 +258,7 @@ class Engine:
             assert error.reason == f.TOO_MANY, f"{error}: a derived relation lost a row that it does not have"
             raise DerivedError.too_many_copies(derived.name) from None
         resolved[derived.name] = r
+        self._store(r)
         came, went = (int(np.count_nonzero(many[: r.n] == 0)) for many in (r.old, r.new))
         self._deriving.check_budget(derived, came, went)
 
@@ -350,18 +346,18 @@ class Engine:
             raise BatchError(layout.relation.name, reason, int(at), before + int(applied))
         return len(ends)
 
-    def _room(self, place: int, changes: Changes) -> _Work:
+    def _room(self, place: int, changes: Changes) -> Work:
         """Where the changes of a commit's relation number `place` are resolved."""
         room = 2 * len(changes) if (changes.ops >= f.UPSERT).any() else len(changes)
         if room > MOST_KEPT:
-            return _Work(room)
+            return Work(room)
         while place >= len(self._work):
-            self._work.append(_Work(0))
+            self._work.append(Work(0))
         if room > self._work[place].room:
-            self._work[place] = _Work(min(2 * room, MOST_KEPT))
+            self._work[place] = Work(min(2 * room, MOST_KEPT))
         return self._work[place]
 
-    def _resolve(self, layout: BaseLayout, changes: Changes, work: _Work) -> _Resolved:
+    def _resolve(self, layout: BaseLayout, changes: Changes, work: Work) -> Resolved:
         a, t, many = self.arena, layout.table, len(changes)
         touched, first, last, delta, old, new = work.touched, work.first, work.last, work.delta, work.old, work.new
         if many <= CHUNK:
@@ -395,9 +391,9 @@ class Engine:
         if reason != f.OK:
             raise BatchError(layout.relation.name, reason, int(at))
         self.skipped += skipped + int(missed)
-        return _Resolved(layout, changes, touched, first, old, new, n)
+        return Resolved(layout, changes, touched, first, old, new, n)
 
-    def _resolve_few(self, layout: BaseLayout, changes: Changes, w: _Work) -> _Resolved:
+    def _resolve_few(self, layout: BaseLayout, changes: Changes, w: Work) -> Resolved:
         """`_resolve` in one call."""
         a = self.arena
         a.reserve(layout.table, len(changes))
@@ -423,16 +419,16 @@ class Engine:
         if reason != f.OK:
             raise BatchError(layout.relation.name, reason, int(at))
         self.skipped += int(skipped)
-        return _Resolved(layout, changes, w.touched, w.first, w.old, w.new, int(n))
+        return Resolved(layout, changes, w.touched, w.first, w.old, w.new, int(n))
 
-    def _revert(self, r: _Resolved) -> None:
+    def _revert(self, r: Resolved) -> None:
         """Take back a settled batch that no tree has seen."""
         a, t = self.arena, r.base.table
         rows = r.touched[: r.n].astype(np.int64)
         a.a64[a.T[t, f.T_ROWS] + rows * a.T[t, f.T_STRIDE] + a.T[t, f.T_MULT]] = r.old[: r.n]
         base.take_back(a.a64, a.a32, a.T, t, r.touched, r.n)
 
-    def _update_leaf(self, node: int, r: _Resolved) -> None:
+    def _update_leaf(self, node: int, r: Resolved) -> None:
         a = self.arena
         for start in range(0, r.n, CHUNK):
             stop = min(start + CHUNK, r.n)

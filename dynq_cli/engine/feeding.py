@@ -11,10 +11,11 @@ from typing import Protocol
 
 import numpy as np
 
+from dynq_cli.engine.base_layout import BaseLayout
 from dynq_cli.engine.changes import Changes, Codes
 from dynq_cli.engine.consolidate import consolidated
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.layout import BaseLayout, Layout
+from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.meaning import Meaning
 from dynq_cli.engine.where import holds
 from dynq_cli.plan.plan import Plan
@@ -110,7 +111,7 @@ class Outflow:
         """A block of rows, a row of codes per variable, and how many copies of each came or went."""
         row = dict(zip(self.variables, codes, strict=True))
         for feed, sink in self._feeds:
-            taken = np.stack([row[v] for v in feed.columns]) if feed.columns else codes[:0]
+            taken = codes if list(feed.columns) == self.variables else _taken(row, feed.columns, codes)
             signed = copies if feed.sign > 0 else -copies
             kept = None
             for c in feed.where:
@@ -123,13 +124,17 @@ class Outflow:
                 sink.take(taken, signed)
 
 
+def _taken(row: Mapping[str, Codes], columns: Sequence[str], codes: Codes) -> Codes:
+    return np.stack([row[v] for v in columns]) if columns else codes[:0]
+
+
 def outflows(layout: Layout, sinks: Mapping[str, Sink], meaning: Meaning) -> dict[str, Outflow]:
     """By tree that feeds relations, where its rows go."""
     feeds: dict[str, list[tuple[Feed, Sink]]] = {}
     for name, derived in layout.derived.items():
         for feed in derived.feeds:
             feeds.setdefault(feed.tree, []).append((feed, sinks[name]))
-    return {tree: Outflow(layout.trees[tree].plan, several, meaning) for tree, several in feeds.items()}
+    return {tree: Outflow(layout.plan_of(tree), several, meaning) for tree, several in feeds.items()}
 
 
 def changes_of(derived: Derived, base: BaseLayout, rows: Codes, copies: Codes, meaning: Meaning) -> Changes:

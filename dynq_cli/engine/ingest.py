@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 
 from dynq_cli.engine import kinds as k
+from dynq_cli.engine.base_layout import BaseLayout, Computed
 from dynq_cli.engine.changes import Changes
 from dynq_cli.engine.codes import NULL, Codes, decode, encode
 from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.fields import Bytes, Flags
-from dynq_cli.engine.layout import BaseLayout, Computed
 from dynq_cli.engine.lossless import CodeError, arrow_type
 from dynq_cli.engine.pairs import split
 from dynq_cli.query.scalar import evaluate

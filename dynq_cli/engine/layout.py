@@ -1,12 +1,15 @@
 """Plans → tables, nodes and their records: the shape of the arena for a spec.
 
 Per relation a base table, its key columns first. Per query its tree: a leaf uses the base rows
-themselves if it binds columns that tell them apart, else a table of its own; an inner node has a
+themselves if it binds columns that tell them apart or, in a tree that feeds relations, if it is not worth while to
+count equal ones together, else a table of its own; an inner node has a
 table keyed by its variables; a child that is no guard has a table of groups, keyed by what it
 shares with its parent. Nodes stand children before parents, tree after tree.
 
 A derived relation has a base table like any other. A tree that feeds one keeps beside each output row what the row
-was before a commit (`kernels.changed`). One with a row per group has the tables of `group_layout` beside it.
+was before a commit (`kernels.changed`). One whose rows are those of one relation (`program.passages`) has no tables:
+base rows keep what its expressions gave, and whether its filter holds. A derived relation with a row per group has
+the tables of `group_layout` beside it.
 
 Where a plan has an order, the levels of the enumeration stand in it, and the groups of each level that adds variables
 are counted trees over these variables: `ordered` describes them, as `kernels.counted_blocks` wants it. So are those of
@@ -18,25 +21,24 @@ The layout is a function of the steps alone.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from dynq_cli.engine.base_layout import BaseLayout, Computed, Leaf, PassageLayout
 from dynq_cli.engine.codes import needs_labels
 from dynq_cli.engine.counted_tree import OrderKey, Sizes, description, pools
 from dynq_cli.engine.edges import ranges_of
 from dynq_cli.engine.group_layout import GroupLayout, group_layout
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.counted_blocks import C_ORDER, C_POOLS, C_WIDTH, COUNT, LANES, O_FIELDS, O_LABELS, UNIT
+from dynq_cli.engine.tree_layout import Labelled, Place, TreeLayout
 from dynq_cli.plan.plan import Plan
-from dynq_cli.plan.program import Derived, Step
+from dynq_cli.plan.program import Derived, Step, Tree, passages
 from dynq_cli.plan.view_tree import Node
-from dynq_cli.query.normal_form import Atom, Part, Scalar
-from dynq_cli.query.scalar import quote
+from dynq_cli.query.normal_form import Atom
 from dynq_cli.spec.model import Relation
 from dynq_cli.spec.types import Type
 
@@ -45,83 +47,19 @@ _WIDTH = 2
 BLOCKS = Sizes()
 
 
-class Computed(NamedTuple):
-    """What a leaf binds to an expression: its value, or one part of a wide decimal."""
-
-    scalar: Scalar
-    part: Part
-
-
-@dataclass(frozen=True)
-class Leaf:
-    """An atom's leaf: its node, and what has to be evaluated for rows that come."""
-
-    query: str
-    node: int
-    atom: Atom
-    filter: int
-
-
-@dataclass
-class BaseLayout:
-    """`order` are the relation's columns as the base table has them: the key first."""
-
-    relation: Relation
-    table: int
-    order: tuple[str, ...]
-    leaves: list[Leaf] = field(default_factory=list)
-    computed: list[Computed] = field(default_factory=list)
-    filters: list[tuple[Scalar, ...]] = field(default_factory=list)
-
-    @cached_property
-    def _texts(self) -> str:
-        filters = (scalar for several in self.filters for scalar in several)
-        return "\n".join(scalar.sql for scalar in (*(c.scalar for c in self.computed), *filters))
-
-    def looks_at(self, column: str) -> bool:
-        """Whether computed values or filters may need a column; asked when all leaves are known."""
-        return quote(column) in self._texts
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where an output variable is read: a level of the enumeration, a position in its key."""
-
-    level: int
-    position: int
-
-
-@dataclass(frozen=True)
-class TreeLayout:
-    """`levels` are the nodes of the output set without the root, parents first."""
-
-    plan: Plan
-    first: int
-    stop: int
-    root: int
-    levels: tuple[int, ...]
-    frontier: tuple[bool, ...]
-    places: dict[str, Place]
-
-
-@dataclass(frozen=True)
-class Labelled:
-    """A key of an ordered tree that is an id: where in `ordered` the start of its labels stands, and whose id."""
-
-    tree: int
-    place: int
-    dictionary: str
-
-
 @dataclass
 class Layout:
-    """`bases` and `trees` are all there are, inner ones too, each after those it is made from; so are `steps`."""
+    """`bases` and `trees` are all there are, inner ones too, each after those it is made from; so are `steps`.
+
+    Trees of `passages` are not among `trees`.
+    """
 
     tables: NDArray[np.int64]
     nodes: NDArray[np.int64]
     lists: NDArray[np.int64]
     bases: dict[str, BaseLayout]
     trees: dict[str, TreeLayout]
+    passages: dict[str, PassageLayout]
     variables: list[tuple[str, ...]]
     leaf_paths: dict[int, tuple[int, ...]]
     ordered: NDArray[np.int64]
@@ -137,6 +75,10 @@ class Layout:
     @property
     def base_tables(self) -> frozenset[int]:
         return frozenset(b.table for b in self.bases.values())
+
+    def plan_of(self, tree: str) -> Plan:
+        """The plan of a tree, kept or passed through."""
+        return self.passages[tree].plan if tree in self.passages else self.trees[tree].plan
 
     @property
     def widest(self) -> int:
@@ -199,6 +141,9 @@ class _Builder:
         self.relations = relations
         self.steps = tuple(steps)
         self.feeding = {feed.tree for step in steps if isinstance(step, Derived) for feed in step.feeds}
+        self.passing = passages(steps)
+        # Where half words of base tables for filters will be.
+        self.flags: dict[tuple[int, int], list[int]] = {}
         self.tables: list[list[int]] = []
         self.nodes: list[list[int]] = []
         self.lists: list[int] = []
@@ -216,6 +161,8 @@ class _Builder:
         for step in self.steps:
             if isinstance(step, Derived):
                 self._base(step.relation)
+            elif step.name in self.passing:
+                self._in_place(step.plan.query.atoms[0])
             else:
                 trees[step.name] = self._tree(step.name, step.plan)
         for row, fields in zip(self.tables, self.fields, strict=True):
@@ -230,6 +177,7 @@ class _Builder:
             np.array([*self.lists, 0], np.int64),
             self.bases,
             trees,
+            {s.name: self._passage(s.plan) for s in self.steps if isinstance(s, Tree) and s.name in self.passing},
             self.variables,
             {leaf.node: self._path(leaf.node) for base in self.bases.values() for leaf in base.leaves},
             ordered,
@@ -320,7 +268,7 @@ class _Builder:
         row[f.N_WIDTH] = 2 * lane_pairs
         row[f.N_CHILDREN], row[f.N_DEGREE] = self._list(children), len(children)
         if node.atom is not None:
-            self._leaf(name, plan.query.atoms[node.atom], number, node.variables)
+            self._leaf(name, plan, plan.query.atoms[node.atom], number, node.variables)
         else:
             table = self._table(len(node.variables), len(node.variables))
             row[f.N_TABLE] = table
@@ -332,26 +280,48 @@ class _Builder:
                 self._in_order(plan, node, child)
         return number
 
-    def _leaf(self, query: str, atom: Atom, number: int, variables: tuple[str, ...]) -> None:
+    def _stored(self, base: BaseLayout, value: Computed) -> int:
+        """The word in which base rows keep a computed value."""
+        number = base.computed_number(value)
+        if number not in base.stored:
+            base.stored[number] = self.fields[base.table].wide()
+        return base.stored[number]
+
+    def _in_place(self, atom: Atom) -> None:
+        """Have base rows keep what the bindings of an atom compute from them, and whether its filter holds."""
+        base = self.bases[atom.source]
+        for b in atom.bindings:
+            if base.column_of(b) is None:
+                self._stored(base, Computed(b.scalar, b.part))
+        number = base.filter_number(atom)
+        if number >= 0 and (base.table, number) not in self.flags:
+            owner = self.flags[base.table, number] = [-1]
+            self._narrow(base.table, owner, 0)
+
+    def _passage(self, plan: Plan) -> PassageLayout:
+        (atom,) = plan.query.atoms
+        base = self.bases[atom.source]
+        places = {}
+        for b in atom.bindings:
+            column = base.column_of(b)
+            places[b.variable] = self._stored(base, Computed(b.scalar, b.part)) if column is None else column
+        number = base.filter_number(atom)
+        flag = self.flags[base.table, number][0] if number >= 0 else -1
+        return PassageLayout(plan, atom.source, base.table, number, flag, places)
+
+    def _leaf(self, query: str, plan: Plan, atom: Atom, number: int, variables: tuple[str, ...]) -> None:
         base = self.bases[atom.source]
         row = self.nodes[number]
-        bound = {b.variable: Computed(b.scalar, b.part) for b in atom.bindings}
-        position = {quote(c): i for i, c in enumerate(base.order)}
+        bound = {b.variable: b for b in atom.bindings}
+        columns = {v: base.column_of(bound[v]) for v in variables}
+        shared = self._is_shared(query, plan, base, columns, output=bool(row[f.N_OUTPUT]))
         sources = []
-        for v in variables:
-            value = bound[v]
-            if not value.part and value.scalar.sql in position:
-                sources.append(position[value.scalar.sql])
-            else:
-                if value not in base.computed:
-                    base.computed.append(value)
-                sources.append(-base.computed.index(value) - 1)
-        identifying = range(len(base.relation.key) or len(base.order))
-        if atom.filters:
-            if atom.filters not in base.filters:
-                base.filters.append(atom.filters)
-            row[f.N_FILTER] = base.filters.index(atom.filters)
-        shared = min(sources, default=-1) >= 0 and set(identifying) <= set(sources)
+        for v, column in columns.items():
+            value = Computed(bound[v].scalar, bound[v].part)
+            if column is None:
+                column = self._stored(base, value) if shared else -base.computed_number(value) - 1
+            sources.append(column)
+        row[f.N_FILTER] = base.filter_number(atom)
         row[f.N_SOURCE] = self._list(sources)
         if shared:
             row[f.N_TABLE] = base.table
@@ -364,6 +334,21 @@ class _Builder:
             self._narrow(base.table, row, f.N_LEAF_ROW)
         base.leaves.append(Leaf(query, number, atom, row[f.N_FILTER]))
         self.leaf_tables[number] = base.table
+
+    def _is_shared(
+        self, tree: str, plan: Plan, base: BaseLayout, columns: Mapping[str, int | None], *, output: bool
+    ) -> bool:
+        """Whether base rows are the rows of a leaf.
+
+        They have to be told apart where rows are enumerated, but a relation adds up what feeds it. There, equal
+        rows are counted together only where many can be expected: where no column of a key is bound.
+        """
+        found, identifying = set(columns.values()), range(len(base.relation.key) or len(base.order))
+        if None not in found and found.issuperset(identifying):
+            return True
+        if tree not in self.feeding or plan.query.semantics == "set" or plan.query.comparisons:
+            return False
+        return not output or any(column in found for column in range(len(base.relation.key)))
 
     def _edge(self, plan: Plan, parent: int, node: Node, child: int, below: Node) -> None:
         row = self.nodes[child]

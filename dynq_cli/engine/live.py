@@ -17,12 +17,13 @@ import numpy as np
 import pyarrow as pa
 
 from dynq_cli.engine.arrow_changes import changes_of
+from dynq_cli.engine.base_layout import BaseLayout
 from dynq_cli.engine.codes import UNKNOWN, Codes, arrow_type, decode, encode, floor, needs_labels
 from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.engine import BLOCK, BatchError, Changes, DerivedError, Engine, OverflowedError
 from dynq_cli.engine.in_order import Bound
 from dynq_cli.engine.ingest import RowError
-from dynq_cli.engine.layout import BaseLayout, Layout, layout_of
+from dynq_cli.engine.layout import Layout, layout_of
 from dynq_cli.engine.lossless import CodeError, lossless
 from dynq_cli.engine.meaning import Meaning
 from dynq_cli.engine.pairs import joined, split

@@ -11,12 +11,12 @@ from collections.abc import Callable
 import numpy as np
 import pyarrow as pa
 
+from dynq_cli.engine.base_layout import BaseLayout
 from dynq_cli.engine.changes import Codes
 from dynq_cli.engine.codes import decode
 from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.ingest import computed_of
 from dynq_cli.engine.kernels.fields import Flags, Words
-from dynq_cli.engine.layout import BaseLayout
 from dynq_cli.engine.order_labels import OrderLabels
 from dynq_cli.engine.pairs import joined
 from dynq_cli.plan.program import Derived, high, low

@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 
 from dynq_cli.engine import kinds as k
+from dynq_cli.engine.base_layout import BaseLayout
 from dynq_cli.engine.codes import Codes, decode
 from dynq_cli.engine.consolidate import consolidated, in_order
 from dynq_cli.engine.engine import Changes, Engine
 from dynq_cli.engine.ingest import encode_rows, operations
 from dynq_cli.engine.kernels import base as kernels
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.layout import BaseLayout
 from dynq_cli.engine.live import Live
 
 

@@ -23,7 +23,8 @@ from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.kernels.stages import S_FIELDS, S_FILLED, S_NEXT
 from dynq_cli.engine.kernels.table import find, next_with_key
-from dynq_cli.engine.layout import Layout, TreeLayout
+from dynq_cli.engine.layout import Layout
+from dynq_cli.engine.tree_layout import TreeLayout
 
 BLOCK = 65536
 # Combinations of the outer levels that enumeration has ready at a time.

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dynq_cli.engine.base_layout import BaseLayout
 from dynq_cli.engine.codes import decode
 from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.engine import BatchError, Changes
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.layout import BaseLayout
 
 _REASONS = {
     f.NEGATIVE: "deletes a row that is not there",

@@ -18,8 +18,8 @@ from dynq_cli.engine.kernels import dirty_walk as w
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.dirty_ranges import climb_from_ranges
 from dynq_cli.engine.kernels.fields import Words
-from dynq_cli.engine.layout import TreeLayout
 from dynq_cli.engine.reading import OverflowedError, level_above
+from dynq_cli.engine.tree_layout import TreeLayout
 
 
 class Runs(NamedTuple):

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from dynq_cli.plan.bounds import total
 from dynq_cli.plan.choose import weights_of
 from dynq_cli.plan.plan import Guarantee, Guarantees, Plan, UpdateCost
-from dynq_cli.plan.program import Derived, Feed, Program, Tree
+from dynq_cli.plan.program import Derived, Feed, Program, Tree, passages
 from dynq_cli.query.normal_form import ConjunctiveQuery
 from dynq_cli.spec.model import Spec
 
@@ -42,6 +42,7 @@ class _Costs:
         self.program = program
         self.spec = spec
         self.trees = {s.name: s.plan for s in program.steps if isinstance(s, Tree)}
+        self.passages = passages(program.steps)
         self.derived = [s for s in program.steps if isinstance(s, Derived)]
         # By relation: whether it has no more rows than the base tables together.
         self.linear: dict[str, bool] = {r.name: True for r in spec.relations}
@@ -107,7 +108,9 @@ class _Costs:
             for atom, cost, one in zip(plan.query.atoms, plan.updates, passes, strict=True):
                 if self.spec.relation(atom.source) is None:
                     continue
-                if one or not feeds:
+                if name in self.passages:
+                    yield UpdateCost(f"{name}: {cost.atom}", "O(1)", "passes its row on")
+                elif one or not feeds:
                     yield UpdateCost(f"{name}: {cost.atom}", cost.bound, cost.meaning)
                 else:
                     bound = total([cost.bound, "O(|Δ|)"])
@@ -115,7 +118,12 @@ class _Costs:
 
     def _steps(self) -> Iterator[str]:
         for step in self.program.steps:
-            yield _derived(step) if isinstance(step, Derived) else f"tree {_brief(step.plan.query)}"
+            if isinstance(step, Derived):
+                yield _derived(step)
+            elif step.name in self.passages:
+                yield f"rows {_brief(step.plan.query)}, passed on as they come and go, without a table of their own"
+            else:
+                yield f"tree {_brief(step.plan.query)}"
 
 
 def _brief(query: ConjunctiveQuery) -> str:

@@ -13,6 +13,7 @@ changed in the one before it, and a derived relation takes the space of its rows
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -104,6 +105,14 @@ class Program:
         last = self.steps[-1]
         assert isinstance(last, Tree)
         return last.plan
+
+
+def passages(steps: Iterable[Step]) -> frozenset[str]:
+    """The trees of which nothing is kept: what they pass on are the rows of one relation as they come and go."""
+    several = list(steps)
+    feeding = {feed.tree for step in several if isinstance(step, Derived) for feed in step.feeds}
+    trees = (step for step in several if isinstance(step, Tree) and step.name in feeding)
+    return frozenset(t.name for t in trees if len(t.plan.query.atoms) == 1 and t.plan.query.semantics == "bag")
 
 
 def high(name: str) -> str:

@@ -11,8 +11,8 @@ The marks are those of `dirty`, and stand in arrays that stay from commit to com
 
 import numpy as np
 
-from dynq_cli.engine.kernels.cache import bare
 from dynq_cli.engine.kernels.changed import forget, relink
+from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.dirty import (
     L_ASKED,
     L_BELOW,
@@ -26,6 +26,7 @@ from dynq_cli.engine.kernels.dirty import (
     climb,
     group_below,
     group_of,
+    is_reached,
     judge,
     list_clean,
     mark,
@@ -69,14 +70,18 @@ def _start(
     links: Halves,
     heads: Halves,
 ) -> None:
-    """Mark the rows of a level of the frontier that have fewer copies on the other side, of those that changed."""
+    """Mark the rows of a level of the frontier that have fewer copies on the other side, of those that changed.
+
+    Most of them may be in no combination at all: where few rows of another relation pass a filter.
+    """
     v = L[level, L_NODE]
     t, row, is_old = N[v, N_TABLE], N[v, N_FIRST], N[v, N_SIDE] == BEFORE
     while row >= 0:
         at = record(T, t, row)
         was_lo, was_hi = a64[at + N[v, N_OLD]], a64[at + N[v, N_OLD] + 1]
         lo, hi = value_now(a64, a32, T, N, v, at)
-        if is_less(lo, hi, was_lo, was_hi) if is_old else is_less(was_lo, was_hi, lo, hi):
+        is_more = is_less(lo, hi, was_lo, was_hi) if is_old else is_less(was_lo, was_hi, lo, hi)
+        if is_more and is_reached(a64, a32, T, N, L, level, row):
             mark(a32, T, N, L, level, row, marks, links, heads)
         row = np.int64(a32[2 * at + N[v, N_CHANGED]]) - 2
 

@@ -18,7 +18,7 @@ are a row + 1, or 0. Work is that of the marks and of the rows that come out.
 
 import numpy as np
 
-from dynq_cli.engine.kernels.cache import bare
+from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import (
     LEAST,
     N_BEGIN,
@@ -102,6 +102,7 @@ def value_now(a64: Words, a32: Halves, T: Words, N: Words, v: Int, at: Int) -> t
 
 @bare
 def is_live(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int) -> Int:
+    """Whether a row of node v is in the result of its subtree, on the side that the node is on."""
     lo, hi = value_of(a64, a32, T, N, v, row)
     return lo != 0 or hi != 0
 
@@ -118,6 +119,19 @@ def group_below(a32: Halves, T: Words, N: Words, c: Int, t: Int, row: Int) -> In
     if N[c, N_OWN]:
         return row
     return np.int64(a32[2 * record(T, t, row) + N[c, N_VGID]])
+
+
+@bare
+def is_reached(a64: Words, a32: Halves, T: Words, N: Words, L: Words, level: Int, row: Int) -> Int:
+    """Whether the rows that a row guards, one above the other, are all live; if not, it is in no combination."""
+    while True:
+        v, up = L[level, L_NODE], L[level, L_ABOVE]
+        if up < 0 or not N[v, N_GUARD]:
+            return True
+        row = group_of(a32, T, N, v, row)
+        if not is_live(a64, a32, T, N, L[up, L_NODE], row):
+            return False
+        level = up
 
 
 @bare
@@ -159,7 +173,7 @@ def start(
 
 @bare
 def climb(a64: Words, a32: Halves, T: Words, N: Words, L: Words, marks: Bytes, links: Halves, heads: Halves) -> None:
-    """Mark every live row above marked ones, in a tree without ranges."""
+    """Mark every row above marked ones that is live and reached, in a tree without ranges."""
     for down in range(len(L)):
         climb_from(a64, a32, T, N, L, len(L) - 1 - down, marks, links, heads)
 
@@ -168,7 +182,7 @@ def climb(a64: Words, a32: Halves, T: Words, N: Words, L: Words, marks: Bytes, l
 def climb_from(
     a64: Words, a32: Halves, T: Words, N: Words, L: Words, level: Int, marks: Bytes, links: Halves, heads: Halves
 ) -> None:
-    """Mark the live rows above marked ones of a level that is no range; those of levels below it are marked."""
+    """Mark the rows above marked ones of a level that is no range, if they are live and reached; levels below are."""
     up = L[level, L_ABOVE]
     if up < 0:
         return
@@ -178,12 +192,12 @@ def climb_from(
         row = queued - 1
         g = group_of(a32, T, N, v, row)
         if N[v, N_GUARD]:
-            if is_live(a64, a32, T, N, parent, g):
+            if is_live(a64, a32, T, N, parent, g) and is_reached(a64, a32, T, N, L, up, g):
                 mark(a32, T, N, L, up, g, marks, links, heads)
         else:
             reader = np.int64(a32[2 * record(T, N[v, N_GROUP], g) + N[v, N_VHEAD]])
             while reader >= 0:
-                if is_live(a64, a32, T, N, parent, reader):
+                if is_live(a64, a32, T, N, parent, reader) and is_reached(a64, a32, T, N, L, up, reader):
                     mark(a32, T, N, L, up, reader, marks, links, heads)
                 reader = np.int64(a32[2 * record(T, N[parent, N_TABLE], reader) + N[v, N_VNEXT]])
         queued = np.int64(links[L[level, L_ROWS] + row, 1])

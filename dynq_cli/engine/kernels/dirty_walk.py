@@ -7,7 +7,7 @@ combinations, it through dirty ones, those after it through any. Every step of e
 
 import numpy as np
 
-from dynq_cli.engine.kernels.cache import bare
+from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.dirty import (
     ANY,
     CLEAN,

@@ -20,6 +20,7 @@ import numpy.typing as npt
 
 from dynq_cli.engine.kernels.cache import bare
 from dynq_cli.engine.kernels.codes import NULL, UNKNOWN
+from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
 
 Bytes = npt.NDArray[np.uint8]
 Int32s = npt.NDArray[np.int32]
@@ -117,6 +118,20 @@ def find_slot(
 
 
 @bare
+def _ask(hashes: Hashes, slots: Int32s, offsets: Int64s, data: Bytes, first: int, stop: int, ids: Int64s) -> None:
+    """Rows first … stop get their hashes for ids, and what the first look at each needs is asked for at once."""
+    mask = np.uint64(len(slots) - 1)
+    for row in range(first, stop):
+        hashed = hash_bytes(data, offsets[row], offsets[row + 1])
+        ids[row] = np.int64(hashed)
+        prefetch(slots, int(hashed & mask))
+    for row in range(first, stop):
+        known = slots[np.uint64(ids[row]) & mask]
+        if known >= 0:
+            prefetch(hashes, int(known))
+
+
+@bare
 def intern_rows(
     table: Flat, count: int, offsets: Int64s, data: Bytes, valid: Flags, first: int, ids: Int64s
 ) -> tuple[int, int]:
@@ -128,11 +143,12 @@ def intern_rows(
     # Taking an array out of the tuple counts a reference: done per row it would cost more than the rest.
     known_data, known_offsets, hashes, slots = table
     for row in range(first, len(ids)):
+        if (row - first) % AHEAD == 0:
+            _ask(hashes, slots, offsets, data, row, min(row + AHEAD, len(ids)), ids)
         if len(valid) and not valid[row]:
             ids[row] = NULL
             continue
-        start, end = offsets[row], offsets[row + 1]
-        hashed = hash_bytes(data, start, end)
+        start, end, hashed = offsets[row], offsets[row + 1], np.uint64(ids[row])
         slot = find_slot(known_data, known_offsets, hashes, slots, data, start, end, hashed)
         known = int(slots[slot])
         if known < 0:

@@ -6,8 +6,9 @@ knows the next few dozen places it will look at asks for all of them first, so t
 
 from typing import Any
 
+from numpy.typing import NDArray
+
 from dynq_cli.engine.kernels.cache import bare, before_compiling
-from dynq_cli.engine.kernels.fields import Words
 
 # How many places are asked for at a time.
 AHEAD = 32
@@ -45,6 +46,6 @@ def _make_prefetch() -> None:
 
 
 @bare(inline="always")
-def prefetch(a64: Words, place: int) -> None:
+def prefetch(array: NDArray[Any], place: int) -> None:
     """Bring the cache line of a place near; changes nothing."""
-    _prefetch(a64, place)
+    _prefetch(array, place)

@@ -30,6 +30,7 @@ from dynq_cli.query.core import core
 from dynq_cli.query.hypergraph import hypergraph_of
 from dynq_cli.query.normal_form import Comparison, ConjunctiveQuery, Query, UnionQuery
 from dynq_cli.query.reduction import is_acyclic, is_free_connex
+from dynq_cli.query.scalar import quote
 from dynq_cli.spec.model import Column, Relation, Spec
 from dynq_cli.spec.types import INT64, Type
 
@@ -66,11 +67,23 @@ class Lowering:
     def tree(self, query: ConjunctiveQuery, name: str = "") -> str:
         """A step that keeps a free-connex equi-join."""
         made = name or self._fresh()
+        if not name and self._tells_apart(query):
+            # Then every row is there once, and needs no table to be counted in.
+            query = replace(query, semantics="bag")
         plan = plan_query(replace(query, name=made), self.spec)
         assert isinstance(plan, Plan) and plan.strategy == "view-tree", plan
         assert has_ranges(plan.query, plan.tree), plan
         self.steps.append(Tree(made, plan))
         return made
+
+    def _tells_apart(self, query: ConjunctiveQuery) -> bool:
+        """Whether a query over one relation has the relation's key in its head."""
+        if len(query.atoms) != 1:
+            return False
+        (atom,) = query.atoms
+        relation = self.spec.relation(atom.source)
+        bound = {b.scalar.sql for b in atom.bindings if b.variable in query.head and not b.part}
+        return relation is not None and bool(relation.key) and bound >= {quote(c) for c in relation.key}
 
     def relation(
         self,

@@ -1,0 +1,92 @@
+"""Base tables: their columns, and what has to be evaluated for rows that come."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import NamedTuple
+
+from dynq_cli.plan.plan import Plan
+from dynq_cli.query.normal_form import Atom, Binding, Part, Scalar
+from dynq_cli.query.scalar import quote
+from dynq_cli.spec.model import Relation
+
+
+class Computed(NamedTuple):
+    """What a leaf binds to an expression: its value, or one part of a wide decimal."""
+
+    scalar: Scalar
+    part: Part
+
+
+@dataclass(frozen=True)
+class Leaf:
+    """An atom's leaf: its node, and what has to be evaluated for rows that come."""
+
+    query: str
+    node: int
+    atom: Atom
+    filter: int
+
+
+@dataclass
+class BaseLayout:
+    """`order` are the relation's columns as the base table has them: the key first.
+
+    `stored` has the computed columns that base rows keep, each with the word of the record it is in.
+    """
+
+    relation: Relation
+    table: int
+    order: tuple[str, ...]
+    leaves: list[Leaf] = field(default_factory=list)
+    computed: list[Computed] = field(default_factory=list)
+    filters: list[tuple[Scalar, ...]] = field(default_factory=list)
+    stored: dict[int, int] = field(default_factory=dict)
+
+    @cached_property
+    def _quoted(self) -> dict[str, int]:
+        return {quote(c): i for i, c in enumerate(self.order)}
+
+    @cached_property
+    def _texts(self) -> str:
+        filters = (scalar for several in self.filters for scalar in several)
+        return "\n".join(scalar.sql for scalar in (*(c.scalar for c in self.computed), *filters))
+
+    def looks_at(self, column: str) -> bool:
+        """Whether computed values or filters may need a column; asked when all leaves are known."""
+        return quote(column) in self._texts
+
+    def computed_number(self, value: Computed) -> int:
+        """The column in which a batch has a computed value."""
+        if value not in self.computed:
+            self.computed.append(value)
+        return self.computed.index(value)
+
+    def filter_number(self, atom: Atom) -> int:
+        """The column in which a batch says whether an atom's filter holds; -1 if it has none."""
+        if not atom.filters:
+            return -1
+        if atom.filters not in self.filters:
+            self.filters.append(atom.filters)
+        return self.filters.index(atom.filters)
+
+    def column_of(self, binding: Binding) -> int | None:
+        """The column of the base table that a variable is bound to; None if it is an expression."""
+        return None if binding.part else self._quoted.get(binding.scalar.sql)
+
+
+@dataclass(frozen=True)
+class PassageLayout:
+    """Rows of one base table that go into other relations without a tree.
+
+    `places` are the words of a base row where variables are read; `flag` is the half word that says whether its filter
+    holds, -1 if it has none.
+    """
+
+    plan: Plan
+    relation: str
+    table: int
+    filter: int
+    flag: int
+    places: dict[str, int]

@@ -1,0 +1,36 @@
+"""A batch of one relation after it was resolved: what it does to each base row that it touches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynq_cli.engine.base_layout import BaseLayout
+from dynq_cli.engine.changes import Changes, Codes
+
+
+@dataclass
+class Resolved:
+    """The first `n` entries of each array are in use: a row, the change that brought it, its copies before and now."""
+
+    base: BaseLayout
+    changes: Changes
+    touched: NDArray[np.int32]
+    first: NDArray[np.int32]
+    old: Codes
+    new: Codes
+    n: int
+
+
+class Work:
+    """Arrays that the changes of one relation are resolved in.
+
+    They stay from commit to commit: new ones would be new pages, which the system has to find and to zero.
+    """
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.touched, self.first, self.last = (np.empty(room, np.int32) for _ in range(3))
+        self.delta, self.old, self.new = (np.empty(room, np.int64) for _ in range(3))

@@ -1,0 +1,37 @@
+"""View trees: which nodes they have, and where their output variables are read."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from dynq_cli.plan.plan import Plan
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an output variable is read: a level of the enumeration, a position in its key."""
+
+    level: int
+    position: int
+
+
+@dataclass(frozen=True)
+class TreeLayout:
+    """`levels` are the nodes of the output set without the root, parents first."""
+
+    plan: Plan
+    first: int
+    stop: int
+    root: int
+    levels: tuple[int, ...]
+    frontier: tuple[bool, ...]
+    places: dict[str, Place]
+
+
+@dataclass(frozen=True)
+class Labelled:
+    """A key of an ordered tree that is an id: where in `ordered` the start of its labels stands, and whose id."""
+
+    tree: int
+    place: int
+    dictionary: str
