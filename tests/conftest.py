@@ -9,10 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 ROOT = Path(__file__).parent.parent
 Dynq = Callable[..., "subprocess.CompletedProcess[str]"]
 
+# How long an example takes says more about what else the machine does than about the code.
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 # Folders whose tests share something that takes long to make: one process runs all of them.
 TOGETHER = ("crash",)
