@@ -47,7 +47,7 @@ def dynq(tmp_path: Path) -> Dynq:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=600,
         )
 
     return run

@@ -226,6 +226,7 @@ def test_colours_need_a_terminal_and_yield_to_no_color(monkeypatch: pytest.Monke
         def flush(self) -> None:
             pass
 
+    monkeypatch.setattr(output, "settings", output.Settings())
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     for no_color, colored in ((None, True), ("1", False)):

@@ -35,7 +35,7 @@ def program(tmp_path: Path) -> Path:
 def shell(line: str, folder: Path, **env: str) -> subprocess.CompletedProcess[str]:
     clean = {name: value for name, value in os.environ.items() if not name.startswith("DYNQ_")}
     return subprocess.run(
-        ["sh", "-c", line], cwd=folder, env={**clean, **env}, capture_output=True, text=True, check=False, timeout=120
+        ["sh", "-c", line], cwd=folder, env={**clean, **env}, capture_output=True, text=True, check=False, timeout=600
     )
 
 

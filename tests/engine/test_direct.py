@@ -43,6 +43,6 @@ def test_only_direct_kernels_take_indices_as_they_are(tmp_path: Path) -> None:
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=600,
         )
         assert run.stdout.split() == ["6", "4", "4", "9", "9", "9"], run.stderr

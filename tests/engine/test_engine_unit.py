@@ -357,7 +357,7 @@ def test_the_tests_notice_when(what: str, tmp_path: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     noticed = "AssertionError" in run.stderr or "Mismatch" in run.stderr
     assert (run.returncode, noticed) == ((1, True) if line else (0, False)), run.stderr

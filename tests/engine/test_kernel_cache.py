@@ -52,7 +52,7 @@ def run(package: Path, cache_home: Path | str, code: str) -> subprocess.Complete
         capture_output=True,
         text=True,
         check=True,
-        timeout=120,
+        timeout=600,
     )
 
 

@@ -107,7 +107,7 @@ print(json.dumps({{"value": found, "numba": "numba" in sys.modules}}))
             capture_output=True,
             text=True,
             check=False,
-            timeout=120,
+            timeout=600,
         )
         assert ran.returncode == 0, ran.stderr
         called: Called = json.loads(ran.stdout)
@@ -208,7 +208,7 @@ def test_code_is_linked_whatever_address_space_is_taken(package: Path) -> None:
         capture_output=True,
         text=True,
         check=False,
-        timeout=120,
+        timeout=600,
     )
     assert (ran.returncode, ran.stdout) == (0, "{4}\n"), ran.stderr
 

@@ -196,7 +196,7 @@ def _directory() -> Path | None:
         )
         return None
     if is_new:
-        _log.info("compiling kernels once for this version, which may take a minute")
+        _log.info("compiling kernels once for this version, which may take two minutes")
     with suppress(OSError):
         os.utime(directory)
         _remove_stale(parent, keep=directory)

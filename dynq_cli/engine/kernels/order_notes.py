@@ -54,13 +54,15 @@ def _merge(notes: Words, base: Int, start: Int, middle: Int, stop: Int) -> None:
 @bare
 def sort_notes(notes: Words, n: Int) -> None:
     """Order the first n notes by group, image and row. O(n log n)."""
-    for start in range(0, n, _RUN):
-        _sort_run(notes, start, min(start + _RUN, n))
+    for first in range(0, n, _RUN):
+        _sort_run(notes, first, min(first + _RUN, n))
     base, run = np.int64(0), np.int64(_RUN)
     while run < n:
-        for start in range(0, n, 2 * run):
+        start = np.int64(0)
+        while start < n:  # a range whose step is a variable could raise, and the kernel could not be kept
             middle, stop = min(start + run, n), min(start + 2 * run, n)
             _merge(notes, base, start, middle, stop)
+            start = stop
         base = PREFIX - base
         run *= 2
     if base:
