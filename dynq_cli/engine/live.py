@@ -29,7 +29,6 @@ from dynq_cli.engine.meaning import Meaning
 from dynq_cli.engine.pairs import joined, split
 from dynq_cli.engine.refused import why
 from dynq_cli.errors import DynqError, RejectedError, UsageError
-from dynq_cli.plan.lower import program_of
 from dynq_cli.plan.plan import AnyPlan
 from dynq_cli.plan.program import Program, high, low
 from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn
@@ -330,6 +329,9 @@ def _program(name: str, plan: AnyPlan | Program, spec: Spec) -> Program:
         return plan
     if plan.refusal:
         raise RejectedError(f"query {name}: {plan.refusal}")
+    # A state has its programs, and does not wait for what makes them to be imported.
+    from dynq_cli.plan.lower import program_of
+
     return program_of(plan.query, spec)
 
 
