@@ -31,7 +31,7 @@ from dynq_cli.storage.plans import plan_spec
 
 ORDER = "    order_by: [s, o, l, n, p]\n"
 ASKED, ROUNDS, PAGE = 500, 20, 100_000
-FEW = 100
+FEW, MANY = 100, 1000
 
 
 def opened(folder: Path, ordered: bool) -> Live:
@@ -132,7 +132,7 @@ def difference(folder: Path) -> dict[str, float]:
     """The difference of 100 changes, which is the same whatever the result; and rows a second of a large one."""
     _difference(folder, 2, 2, 2)
     _, few, spent = _difference(folder, FEW, 1, 29)
-    live, rows, long = _difference(folder, FEW, 100, 200)
+    live, rows, long = _difference(folder, MANY, 100, 200)
     start, read = time.process_time(), 0
     for part in live.enum(QUERY):
         read += len(part)
