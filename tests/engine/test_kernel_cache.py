@@ -36,7 +36,7 @@ def package(tmp_path: Path) -> Path:
     kernels.mkdir(parents=True)
     for directory in (kernels, kernels.parent, kernels.parent.parent):
         (directory / "__init__.py").touch()
-    for name in ("installed.py", "kernels/cache.py", "kernels/entry.py", "kernels/native.py"):
+    for name in ("installed.py", "kernels/cache.py", "kernels/compiling.py", "kernels/entry.py", "kernels/native.py"):
         shutil.copy(ROOT / "dynq_cli" / "engine" / name, kernels.parent / name)
     (kernels / "caller.py").write_text(CALLER)
     (kernels / "callee.py").write_text(CALLEE.format(factor=2))

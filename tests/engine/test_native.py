@@ -76,7 +76,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kernels.mkdir(parents=True)
     for directory in (kernels, kernels.parent, kernels.parent.parent):
         (directory / "__init__.py").touch()
-    for name in ("installed.py", "kernels/cache.py", "kernels/entry.py", "kernels/native.py"):
+    for name in ("installed.py", "kernels/cache.py", "kernels/compiling.py", "kernels/entry.py", "kernels/native.py"):
         shutil.copy(ROOT / "dynq_cli" / "engine" / name, kernels.parent / name)
     (kernels / "samples.py").write_text(KERNELS)
     return folder
@@ -211,13 +211,6 @@ def test_code_is_linked_whatever_address_space_is_taken(package: Path) -> None:
         timeout=600,
     )
     assert (ran.returncode, ran.stdout) == (0, "{4}\n"), ran.stderr
-
-
-def test_a_process_that_calls_very_often_changes_to_numba(call: Calls) -> None:
-    call("is_odd(7)")
-    often = "sum(is_odd(i) for i in range({many}))"
-    assert call(often.format(many=30_000)) == {"value": 15_000, "numba": False}
-    assert call(often.format(many=30_002)) == {"value": 15_001, "numba": True}
 
 
 def test_a_file_that_is_not_whole_is_as_good_as_none(package: Path, call: Calls) -> None:

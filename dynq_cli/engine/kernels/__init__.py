@@ -4,7 +4,8 @@ Every kernel is a plain function over arrays, decorated with `cache.kernel` or `
 arity and tree shape: nothing is compiled per query. Only this package imports numba.
 
 - `cache`, `direct`: the decorators, and the directory where compiled kernels are kept
-- `native`, `entry`: their machine code, called without numba, and how it is made from what numba compiled
+- `compiling`: how numba compiles them, each with its parts at once
+- `native`, `entry`: their machine code, called without numba, and how it is made
 - `codes`: the two codes that are no values
 - `intern`: values in flat bytes to dense ids, and back
 - `labels`: ids in the order of their values, and the sharing of label gaps among new ones

@@ -1,11 +1,12 @@
 """Kernels, and where they are kept compiled, so that each version of them is compiled once per machine.
 
-`kernel` decorates every loop of this package. It is compiled by numba at its first call, and its machine code is kept
-by itself (`native`): later processes call that, and numba is imported only where there is none for the arguments
-of a call. What is kept is used only if *all* kernel sources, the Python and numba versions and the CPU are what they
-were when it was compiled: numba itself looks only at the file of the function that is called, not at the functions it
-calls. The directory is `$XDG_CACHE_HOME/dynq/kernels/<fingerprint>` (`~/.cache` where the variable is not set). Where
-it cannot be written, kernels are compiled in each process, with one warning.
+`kernel` decorates every loop of this package. At its first call it is compiled (`compiling`) to machine code that is
+called, and kept, without numba (`entry`, `native`): later processes link what is kept, and import numba only for the
+few kernels that can be called through it alone. What is kept is used only if *all* kernel sources, the Python and
+numba versions and the CPU are what they were when it was compiled: numba itself looks only at the file of the function
+that is called, not at the functions it calls. The directory is `$XDG_CACHE_HOME/dynq/kernels/<fingerprint>`
+(`~/.cache` where the variable is not set). Where it cannot be written, kernels are compiled in each process, with one
+warning.
 
 Kernels run without Python's lock, so that a thread may write one block of a result while the next one is filled.
 
@@ -36,8 +37,6 @@ _ONE_PIECE = "USE_LLVMLITE_MEMORY_MANAGER"
 Loop = TypeVar("Loop", bound=Callable[..., Any])
 
 STALE_AFTER_DAYS = 30
-# A call through numba takes ten microseconds less, its import half a second: from so many calls on it pays.
-PATIENCE = 30_000
 _log = logging.getLogger("dynq")
 _preparations: list[Callable[[], None]] = []
 
@@ -49,8 +48,8 @@ def kernel(**options: Any) -> Callable[[Loop], Loop]: ...
 def kernel(function: Loop | None = None, /, **options: Any) -> Loop | Callable[[Loop], Loop]:
     """Compile a function with numba on its first call, or load it compiled; options are those of `numba.njit`."""
     if function is None:
-        return functools.partial(_made, options=options)
-    return _made(function, options)
+        return functools.partial(made, options=options)
+    return made(function, options)
 
 
 @overload
@@ -63,8 +62,8 @@ def bare(function: Loop | None = None, /, **options: Any) -> Loop | Callable[[Lo
     Counting them, atomically and at every call between kernels, takes half the time of the small ones.
     """
     if function is None:
-        return functools.partial(_made, options={"_nrt": False, **options})
-    return _made(function, {"_nrt": False})
+        return functools.partial(made, options={"_nrt": False, **options})
+    return made(function, {"_nrt": False})
 
 
 def before_compiling(prepare: Callable[[], None]) -> None:
@@ -72,87 +71,106 @@ def before_compiling(prepare: Callable[[], None]) -> None:
     _preparations.append(prepare)
 
 
-def _made(function: Loop, options: dict[str, Any]) -> Loop:
+def made(function: Loop, options: dict[str, Any], direct: bool = False) -> Loop:
+    """A kernel; `direct` if its indices are never negative."""
     # Numba's own switch, for looking into kernels: each is the plain function that is written there.
     if os.environ.get("NUMBA_DISABLE_JIT", "0") != "0":
         return function
-    return cast("Loop", Kernel(function, options))
+    return cast("Loop", Kernel(function, options, direct))
 
 
 class Kernel:
-    """A function that is compiled when it is needed. Other kernels may call it: numba takes it for its dispatcher."""
+    """A function that is compiled when it is needed, and may be called by other kernels."""
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any], direct: bool) -> None:
         functools.update_wrapper(self, function)
         self.py_func = function
-        self.targetoptions = options
+        self._options = {"nogil": True, **options}
+        self._direct = direct
         self._name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
         self._natives: dict[tuple[Any, ...], native.Native | None] = {}
-        self._dispatcher: Any = None
-        self._patience = PATIENCE
-        self._kept = 0
 
     def __call__(self, *given: Any) -> Any:
-        if self._dispatcher is None:
-            arguments = native.arguments(given)
-            compiled = None if arguments is None else self._native(arguments)
-            if arguments is not None and compiled is not None:
+        arguments = native.arguments(given)
+        if arguments is not None:
+            if arguments.kinds not in self._natives:
+                self._natives[arguments.kinds] = self._native(arguments, given)
+            compiled = self._natives[arguments.kinds]
+            if compiled is not None:
                 return compiled(arguments.slots)
-        returned = self.dispatcher(*given)
-        if len(self.dispatcher.overloads) != self._kept:
-            self._keep_natives()
-        return returned
+        return self.dispatcher(*given)
 
-    def _native(self, arguments: native.Arguments) -> native.Native | None:
-        if arguments.kinds not in self._natives:
-            directory, words = _directory(), arguments.words()
-            if directory is None:
-                return None
-            path = directory / native.file_name(self._name, words)
-            self._natives[arguments.kinds] = native.load(path, words, len(arguments.slots))
-        self._patience -= 1
-        return self._natives[arguments.kinds] if self._patience >= 0 else None
+    def _native(self, arguments: native.Arguments, given: tuple[Any, ...]) -> native.Native | None:
+        """Machine code for arguments of these kinds, kept or made now; None where only numba can call it."""
+        words, directory = arguments.words(), _directory()
+        path = None if directory is None else directory / native.file_name(self._name, words)
+        kept = None if path is None else native.load(path, words, len(arguments.slots))
+        if kept is not None:
+            return kept
+        content = self._content(given)
+        if content is None:
+            return None
+        if path is not None:
+            with suppress(OSError):
+                _write_whole(path, content)
+        return native.loaded(content, words, len(arguments.slots))
 
-    @property
+    def _content(self, given: tuple[Any, ...]) -> bytes | None:
+        """The function compiled for these arguments, as files have it; None if it is not simple enough."""
+        _prepare()
+        from dynq_cli.engine.kernels.entry import NotSimpleError, object_of
+
+        try:
+            return object_of(self._part, given)
+        except NotSimpleError as reason:
+            _log.debug("kernel %s needs numba: %s", self._name, reason)
+        except Exception:
+            # This looks into numba, which may change; without it everything works, only later.
+            _log.debug("the machine code of kernel %s cannot be kept", self._name, exc_info=True)
+        return None
+
+    @functools.cached_property
     def dispatcher(self) -> Any:
-        """What numba makes of the function."""
-        if self._dispatcher is None:
-            import numba
+        """What numba calls from Python, where there is no machine code that can be called without it."""
+        _prepare()
+        import numba
 
-            # Code and its constants in one piece: beside the addresses that the arena reserves they could otherwise
-            # lie further apart than code can reach, and LLVM ends the process then.
-            if getattr(numba.config, _ONE_PIECE, None) is None:
-                setattr(numba.config, _ONE_PIECE, 1)
-            while _preparations:
-                _preparations.pop()()
-            directory = _directory()
-            with _numba_caches_in(numba.config, directory):
-                compiled = numba.njit(cache=directory is not None, nogil=True, **self.targetoptions)
-                self._dispatcher = compiled(self.py_func)
-        return self._dispatcher
+        from dynq_cli.engine.kernels.compiling import compiler
+
+        directory = _directory()
+        with _numba_caches_in(numba.config, directory):
+            made = numba.njit(
+                cache=directory is not None,
+                pipeline_class=compiler(direct=self._direct, part=False),
+                **self._options,
+            )
+            return made(self.py_func)
+
+    @functools.cached_property
+    def _part(self) -> Any:
+        """What numba makes of the function as a part of others."""
+        import numba
+
+        from dynq_cli.engine.kernels.compiling import compiler
+
+        return numba.njit(pipeline_class=compiler(direct=self._direct, part=True), **self._options)(self.py_func)
 
     @property
     def _numba_type_(self) -> Any:
-        return self.dispatcher._numba_type_
+        """What numba asks every global of a function for."""
+        return self._part._numba_type_
 
-    def _keep_natives(self) -> None:
-        """Keep the machine code of what numba has compiled or loaded since the last time."""
-        self._kept = len(self.dispatcher.overloads)
-        directory = _directory()
-        if directory is None:
-            return
-        from dynq_cli.engine.kernels.entry import NotSimpleError, object_of, words_of
 
-        for compiled in self.dispatcher.overloads.values():
-            try:
-                path = directory / native.file_name(self._name, words_of(tuple(compiled.signature.args)))
-                if not path.exists():
-                    _write_whole(path, object_of(compiled))
-            except (NotSimpleError, OSError) as reason:
-                _log.debug("kernel %s will need numba again: %s", self._name, reason)
-            except Exception:
-                # This looks into numba, which may change; without it everything works, only later.
-                _log.debug("the machine code of kernel %s cannot be kept", self._name, exc_info=True)
+def _prepare() -> None:
+    """Import numba, and do what has to be done before it compiles."""
+    import numba
+
+    # Code and its constants in one piece: beside the addresses that the arena reserves they could otherwise lie
+    # further apart than code can reach, and LLVM ends the process then.
+    if getattr(numba.config, _ONE_PIECE, None) is None:
+        setattr(numba.config, _ONE_PIECE, 1)
+    while _preparations:
+        _preparations.pop()()
 
 
 def _write_whole(path: Path, content: bytes) -> None:
@@ -196,7 +214,7 @@ def _directory() -> Path | None:
         )
         return None
     if is_new:
-        _log.info("compiling kernels once for this version, which may take two minutes")
+        _log.info("compiling kernels once for this version, which may take a minute")
     with suppress(OSError):
         os.utime(directory)
         _remove_stale(parent, keep=directory)

@@ -13,14 +13,19 @@ from typing import Any
 
 import llvmlite.binding as llvm
 import numba
+from numba.core.typing.typeof import Purpose, typeof
 from numba.np import numpy_support
 
+from dynq_cli.engine.kernels.compiling import linked, optimised
 from dynq_cli.engine.kernels.native import DATA_AT, ENTRY, SHAPE_AT, STRIDES_AT, Returned, array_word, packed
 
 _SLOT = 8
 # Functions that machine code may need and every process has.
 _EVERYWHERE = {"memcpy", "memmove", "memset"}
+# Where a function notes the exception it raises: seen from outside, so that no such note is optimised away.
+_RAISED = "dynq_raised"
 types: Any = numba.types
+_typeof: Any = typeof
 _support: Any = numpy_support
 
 
@@ -46,16 +51,21 @@ def words_of(kinds: tuple[Any, ...]) -> list[str]:
     return words
 
 
-def object_of(compiled: Any) -> bytes:
-    """The content of a file for `native.load`, from an overload of a numba dispatcher. NotSimpleError."""
-    name, kinds = compiled.fndesc.llvm_func_name, tuple(compiled.signature.args)
-    words, returned = words_of(kinds), _returned(compiled.signature.return_type)
-    module = llvm.parse_bitcode(compiled.library._get_module_for_linking().as_bitcode())
+def object_of(part: Any, given: tuple[Any, ...]) -> bytes:
+    """The content of a file for `native.load`: a kernel's part compiled for these arguments. NotSimpleError."""
+    kinds = tuple(_typeof(each, Purpose.argument) for each in given)
+    words = words_of(kinds)
+    part.compile(kinds)
+    compiled = part.overloads[kinds]
+    name, returned = compiled.fndesc.llvm_func_name, _returned(compiled.signature.return_type)
+    module = linked(compiled.library)
     entry = _Entry(name, kinds, returned)
     if str(module.get_function(name).global_value_type) != entry.type_of_function:
         raise NotSimpleError("numba passes arguments in another way")
     module.link_in(llvm.parse_assembly(entry.text))
     machine = _machine()
+    _keep_entry_only(module, machine)
+    optimised(compiled.library, module)
     _keep_entry_only(module, machine)
     missing = {f.name for f in module.functions if f.is_declaration and not f.name.startswith("llvm.")}
     if missing - _EVERYWHERE:
@@ -85,7 +95,7 @@ def _machine() -> Any:
 def _keep_entry_only(module: Any, machine: Any) -> None:
     """Drop what the entry does not reach: numba's own ways of calling the function."""
     for each in (*module.functions, *module.global_variables):
-        if not each.is_declaration and each.name != ENTRY:
+        if not each.is_declaration and each.name not in (ENTRY, _RAISED):
             each.linkage = llvm.Linkage.internal
     passes = llvm.create_new_module_pass_manager()
     passes.add_global_dead_code_eliminate_pass()
@@ -98,7 +108,7 @@ class _Entry:
 
     def __init__(self, function: str, kinds: tuple[Any, ...], returned: Returned) -> None:
         self._lines: list[str] = []
-        self._passed = [("ptr", "%returned"), ("ptr", "%raised")]
+        self._passed = [("ptr", "%returned"), ("ptr", f"@{_RAISED}")]
         self._slots = 0
         self._pass_all(kinds)
         widths = ["i8" if kind == "bool" else "i64" for kind in returned.kinds]
@@ -113,9 +123,9 @@ class _Entry:
         self.text = "\n".join(
             [
                 f'declare i32 @"{function}"({taken})',
+                f"@{_RAISED} = global ptr null",
                 f"define i32 @{ENTRY}(ptr %block) {{",
                 f"%returned = alloca {place}",
-                "%raised = alloca ptr",
                 *self._lines,
                 f"ret i32 {status}",
                 "}",

@@ -105,12 +105,17 @@ def packed(code: bytes, words: list[str], returned: Returned) -> bytes:
 
 def load(path: Path, words: list[str], slots: int) -> Native | None:
     """The entry in a file, linked into the process; None if there is none to be trusted. Below a millisecond."""
-    if not _finds_arrays():
-        return None
     try:
-        digest, content = path.read_bytes().split(b"\n", 1)
-    except (OSError, ValueError):
+        return loaded(path.read_bytes(), words, slots)
+    except OSError:
         return None
+
+
+def loaded(file: bytes, words: list[str], slots: int) -> Native | None:
+    """The entry in what a file holds."""
+    if not _finds_arrays() or b"\n" not in file:
+        return None
+    digest, content = file.split(b"\n", 1)
     if hashlib.sha256(content).hexdigest().encode() != digest:
         return None
     header, code = content.split(b"\n", 1)
