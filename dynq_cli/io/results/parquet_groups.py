@@ -17,6 +17,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from dynq_cli.io.results.parquet_columns import options_for
 from dynq_cli.io.results.thrift import Field, Struct, read, written
 
 ENCODERS = 2
@@ -37,23 +38,25 @@ def write_groups(groups: Iterator[pa.Table], schema: pa.Schema, sink: Sink) -> N
     """Write each table as a row group. Memory is that of ENCODERS + 1 tables and as many encoded ones."""
     file = _File(sink)
     waiting: deque[Future[pa.Buffer]] = deque()
+    options: dict[str, Any] = {}
     with ThreadPoolExecutor(ENCODERS, "dynq-encoder") as encoders:
         for group in groups:
-            waiting.append(encoders.submit(_encoded, [group], schema))
+            options = options or options_for(group)
+            waiting.append(encoders.submit(_encoded, [group], schema, options))
             del group  # it is held by whoever encodes it, and by nobody else
             if len(waiting) > ENCODERS:  # one more, so that no encoder has to wait
                 file.add(waiting.popleft().result())
         while waiting:
             file.add(waiting.popleft().result())
     if file.is_empty:
-        file.add(_encoded([], schema))
+        file.add(_encoded([], schema, options))
     file.end()
 
 
-def _encoded(groups: list[pa.Table], schema: pa.Schema) -> pa.Buffer:
+def _encoded(groups: list[pa.Table], schema: pa.Schema, options: dict[str, Any]) -> pa.Buffer:
     """A whole file with these row groups."""
     out = pa.BufferOutputStream()
-    with pq.ParquetWriter(out, schema) as writer:
+    with pq.ParquetWriter(out, schema, **options) as writer:
         for group in groups:
             writer.write_table(group, row_group_size=group.num_rows)
     groups.clear()

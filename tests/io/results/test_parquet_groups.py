@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 from collections.abc import Sequence
+from decimal import Decimal
 from pathlib import Path
+from random import Random
 
 import duckdb
 import pyarrow as pa
@@ -14,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynq_cli.io.results import thrift
+from dynq_cli.io.results.parquet_columns import options_for
 from dynq_cli.io.results.parquet_groups import write_groups
 from dynq_cli.io.results.thrift import Field
 
@@ -22,7 +25,7 @@ from .values import TYPES, columns
 
 def _by_one_writer(groups: Sequence[pa.Table], schema: pa.Schema) -> bytes:
     sink = io.BytesIO()
-    with pq.ParquetWriter(sink, schema) as writer:
+    with pq.ParquetWriter(sink, schema, **(options_for(groups[0]) if groups else {})) as writer:
         for group in groups:
             writer.write_table(group, row_group_size=group.num_rows)
     return sink.getvalue()
@@ -66,6 +69,25 @@ def test_duckdb_reads_every_row_group(tmp_path: Path) -> None:
         write_groups(iter(groups), groups[0].schema, file)
     found = duckdb.sql(f"SELECT count(*), sum(x), count(DISTINCT s) FROM '{path}'").fetchall()
     assert found == [(5000, sum(range(5000)), 7)]
+
+
+def test_a_dictionary_is_for_texts_and_where_it_saves_much() -> None:
+    rows = 20_000
+    draw = Random(1)
+    first = pa.table(
+        {
+            "runs": [i // 50 for i in range(rows)],
+            "pattern": [i % 40 for i in range(rows)],
+            "unique": pa.array([draw.getrandbits(62) for _ in range(rows)], pa.int64()),
+            "few": [draw.randrange(4) for _ in range(rows)],
+            "halves": [draw.randrange(4) / 2 for _ in range(rows)],
+            "text": [str(i) for i in range(rows)],
+            "money": pa.array([Decimal(i) for i in range(rows)], pa.decimal128(12, 2)),
+        }
+    )
+    assert set(options_for(first)["use_dictionary"]) == {"few", "halves", "text", "money"}
+    assert options_for(first.select(["runs", "unique"]))["use_dictionary"] is False
+    assert options_for(first.slice(0, 0))["use_dictionary"] == ["text", "money"]
 
 
 _values = st.recursive(
