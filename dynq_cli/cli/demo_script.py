@@ -5,7 +5,7 @@ Words, and commands as a user would type them in a directory that has `specs` an
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dynq_cli.records import record
 
 SPEC = "specs/shop_lines.yaml"
 DATA = ("sample_data/shop", "sample_data/shop_expected")
@@ -19,7 +19,7 @@ _RETURNS = ("enum", "-q", "customers_with_returns")
 _LINES = ("count", "-q", "order_lines")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Step:
     """What is said, then the commands that are run; `shows_spec`: the spec's queries stand between the two."""
 

@@ -12,12 +12,12 @@ import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 
 from dynq_cli.cli.ending import terminable
 from dynq_cli.errors import DynqError, SpecError
 from dynq_cli.io.results.whole_file import whole_file
+from dynq_cli.records import record
 
 _UNWRITABLE = "backslashreplace"  # half characters, as in names of files that are not UTF-8
 _RED, _YELLOW, _RESET = "\033[31m", "\033[33m", "\033[0m"
@@ -27,7 +27,7 @@ class ReaderGoneError(Exception):
     """The program that read our stdout has closed it: stop, without a word."""
 
 
-@dataclass
+@record()
 class Settings:
     """What the global options say about messages."""
 

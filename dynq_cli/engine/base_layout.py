@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import NamedTuple
 
 from dynq_cli.plan.plan import Plan
 from dynq_cli.query.normal_form import Atom, Binding, Part, Scalar
 from dynq_cli.query.scalar import quote
+from dynq_cli.records import record
 from dynq_cli.spec.model import Relation
 
 
@@ -19,7 +20,7 @@ class Computed(NamedTuple):
     part: Part
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Leaf:
     """An atom's leaf: its node, and what has to be evaluated for rows that come."""
 
@@ -29,7 +30,7 @@ class Leaf:
     filter: int
 
 
-@dataclass
+@record()
 class BaseLayout:
     """`order` are the relation's columns as the base table has them: the key first.
 
@@ -76,7 +77,7 @@ class BaseLayout:
         return None if binding.part else self._quoted.get(binding.scalar.sql)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PassageLayout:
     """Rows of one base table that go into other relations without a tree.
 

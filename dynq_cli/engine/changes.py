@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynq_cli.engine.kernels import fields as f
+from dynq_cli.records import record
 
 Codes = NDArray[np.int64]
 _NO_VALUES = np.zeros((1, 1), np.int64)
 _NO_FILTERS = np.ones((1, 1), np.bool_)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Changes:
     """Changes of one relation: a row of codes, an operation and a number of copies each.
 

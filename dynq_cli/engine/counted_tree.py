@@ -13,7 +13,6 @@ has one row, 16 bytes more with up to four, and about 20 per row beyond.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -24,12 +23,13 @@ from dynq_cli.engine.kernels import counted_search as search
 from dynq_cli.engine.kernels import counted_tree as changes
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.fields import Words
+from dynq_cli.records import record
 
 _LOW = 2**64 - 1
 Cursor = tuple[int, int]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Sizes:
     """How many entries blocks have room for: even numbers, each kind ascending; inner blocks four at least."""
 
@@ -37,7 +37,7 @@ class Sizes:
     inner: tuple[int, int, int] = (4, 12, 32)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class OrderKey:
     """One key of an order: where it stands in the record, and where labels start if it is an id of a dictionary.
 

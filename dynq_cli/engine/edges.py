@@ -7,13 +7,13 @@ offset that is a whole number of its units.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.normal_form import ConjunctiveQuery
+from dynq_cli.records import record
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Bound:
     """`position` is where the parent's variable stands in its record; see `plan.lower.ranges.Bound` for the rest."""
 
@@ -23,7 +23,7 @@ class Bound:
     offset: int
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Edge:
     """`variable` is the child's; readers are ordered by the variable of the first bound."""
 

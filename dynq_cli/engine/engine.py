@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,6 +42,7 @@ from dynq_cli.engine.reading import BLOCK, OverflowedError, Reading, record_of
 from dynq_cli.engine.resolved import Resolved, Work
 from dynq_cli.engine.tree_layout import TreeLayout
 from dynq_cli.plan.program import Derived
+from dynq_cli.records import record
 
 __all__ = ["BLOCK", "BatchError", "Changes", "DerivedError", "Engine", "OverflowedError"]
 
@@ -51,7 +51,7 @@ CHUNK = 8192
 MOST_KEPT = 1 << 20
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Leaves:
     """The leaves of a tree on one relation, and the tables that they reach, each with how many reach it."""
 

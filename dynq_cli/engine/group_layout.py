@@ -10,7 +10,7 @@ Measures that need the same accumulator share it: SUM(x) and AVG(x), MIN(y) and 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from decimal import Decimal
 
 import numpy as np
@@ -24,6 +24,7 @@ from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.kernels.superaccumulator import S_KEY, SPILL_WORDS, WINDOW_WORDS
 from dynq_cli.plan.program import Groups, Measure, high, low
 from dynq_cli.query.normal_form import Aggregate
+from dynq_cli.records import record
 from dynq_cli.spec.types import Type
 
 NONE = -1
@@ -31,7 +32,7 @@ _NARROW_DIGITS = 18
 _WIDEST_VALUE = 2
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Factor:
     """A factor of a monomial: its columns among those taken in (two for a wide decimal), and its type."""
 
@@ -39,19 +40,19 @@ class Factor:
     type: Type
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Term:
     coefficient: Decimal
     factors: tuple[Factor, ...]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Counts:
     place: int
     columns: Words
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Exact:
     """`polynomial` is as `kernels.aggregates` has it, in units of 10^-scale."""
 
@@ -61,14 +62,14 @@ class Exact:
     name: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Doubles:
     place: int
     number: int
     terms: tuple[Term, ...]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Values:
     """`labels` is the type whose labels order the values, or None; `tree` is -1 where no order is needed."""
 
@@ -79,7 +80,7 @@ class Values:
     labels: Type | None = None
 
 
-@dataclass
+@record()
 class GroupLayout:
     """`rows` is the word of a group's record that counts its rows; the row given and accumulators follow."""
 

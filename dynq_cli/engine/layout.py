@@ -22,7 +22,7 @@ The layout is a function of the steps alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -39,6 +39,7 @@ from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.program import Derived, Step, Tree, passages
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.normal_form import Atom
+from dynq_cli.records import record
 from dynq_cli.spec.model import Relation
 from dynq_cli.spec.types import Type
 
@@ -47,7 +48,7 @@ _WIDTH = 2
 BLOCKS = Sizes()
 
 
-@dataclass
+@record()
 class Layout:
     """`bases` and `trees` are all there are, inner ones too, each after those it is made from; so are `steps`.
 
@@ -115,7 +116,7 @@ class Layout:
         return at
 
 
-@dataclass
+@record()
 class _Fields:
     """The record of a table in the making: words taken so far, and narrow fields to be placed behind them."""
 

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
 from dynq_cli.engine.base_layout import BaseLayout
 from dynq_cli.engine.changes import Changes, Codes
+from dynq_cli.records import record
 
 
-@dataclass
+@record()
 class Resolved:
     """The first `n` entries of each array are in use: a row, the change that brought it, its copies before and now."""
 

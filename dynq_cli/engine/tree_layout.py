@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from dynq_cli.plan.plan import Plan
+from dynq_cli.records import record
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Place:
     """Where an output variable is read: a level of the enumeration, a position in its key."""
 
@@ -15,7 +14,7 @@ class Place:
     position: int
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class TreeLayout:
     """`levels` are the nodes of the output set without the root, parents first."""
 
@@ -28,7 +27,7 @@ class TreeLayout:
     places: dict[str, Place]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Labelled:
     """A key of an ordered tree that is an id: where in `ordered` the start of its labels stands, and whose id."""
 

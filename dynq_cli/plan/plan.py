@@ -6,19 +6,19 @@ value and print as trees; nothing in them depends on data.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
 
 from dynq_cli.plan.bounds import larger
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.classify import Classification
 from dynq_cli.query.normal_form import ConjunctiveQuery, UnionQuery, VariableOrder
+from dynq_cli.records import record
 
 Strategy = Literal["view-tree", "view-tree+projection", "view-tree+join", "view-tree+join+projection", "ivm-epsilon"]
 UnionCount = Literal["sum", "inclusion-exclusion", "table"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Guarantee:
     """A bound in n, the number of base rows, and what it means for this query."""
 
@@ -26,7 +26,7 @@ class Guarantee:
     meaning: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Guarantees:
     update: Guarantee
     delay: Guarantee
@@ -44,7 +44,7 @@ class Guarantees:
         )
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class UpdateCost:
     """What a changed row of one atom touches."""
 
@@ -58,7 +58,7 @@ class UpdateCost:
         return larger(self.bound, "O(log n)")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class DistinctTree:
     """The second tree that counts the distinct values of a variable per group."""
 
@@ -67,7 +67,7 @@ class DistinctTree:
     tree: Node
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Plan:
     """`head` is what the tree's output set holds: the query's head, or an extension of it that is
     projected. `order` is the complete order the tree keeps, if the query has one. `refusal` says why
@@ -95,7 +95,7 @@ class Plan:
         return f"{self.query}\n{self.classification.name}, {self.strategy}\n{self.tree!r}"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class UnionPlan:
     """Members are kept each by its own plan; `count_by` says where the number of rows comes from."""
 

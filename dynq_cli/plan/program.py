@@ -14,15 +14,15 @@ changed in the one before it, and a derived relation takes the space of its rows
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Literal
 
 from dynq_cli.plan.plan import Plan
 from dynq_cli.query.normal_form import Aggregate, Comparison
+from dynq_cli.records import record
 from dynq_cli.spec.model import Column, Relation
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Feed:
     """Rows of a tree's result on their way into a relation.
 
@@ -37,7 +37,7 @@ class Feed:
     where: tuple[Comparison, ...] = ()
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Measure:
     """An aggregate of the rows of a group.
 
@@ -51,7 +51,7 @@ class Measure:
     value: str = ""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Groups:
     """The relation has one row per group instead of what is taken in: `keys`, then a column or two per measure.
 
@@ -65,7 +65,7 @@ class Groups:
     one_row: bool = False
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Derived:
     """A relation made from the results of trees that stand before it.
 
@@ -85,7 +85,7 @@ class Derived:
         return self.relation.name
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Tree:
     name: str
     plan: Plan
@@ -94,7 +94,7 @@ class Tree:
 Step = Tree | Derived
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Program:
     """The steps in which a query is kept; the last is its tree."""
 

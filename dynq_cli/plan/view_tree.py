@@ -17,15 +17,15 @@ the head: nested loops from the root through N yield a result row at every step.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Literal
 
 from dynq_cli.query.normal_form import Comparison
+from dynq_cli.records import record
 
 NodeKind = Literal["atom", "view", "join"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Node:
     """`comparisons` are on the edge to the parent. Kinds: `atom` is a leaf; `view` has a guard;
     `join` has none: its rows are those of its children's join under `joined_by`, kept by deltas."""

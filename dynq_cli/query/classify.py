@@ -15,14 +15,14 @@ compares two head variables, since a test knows both.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 from itertools import combinations, permutations
 
 from dynq_cli.query.hypergraph import Hypergraph
 from dynq_cli.query.reduction import NOTHING, is_acyclic, is_free_connex, reduce, start
+from dynq_cli.records import record
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Classification:
     """The classes, and per missed class a sentence that says what breaks it."""
 

@@ -7,14 +7,14 @@ the free ones. Classes and plans look at nothing else of a query.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
 from dynq_cli.query.normal_form import Comparison, ConjunctiveQuery
+from dynq_cli.records import record
 
 Edge = frozenset[str]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Hypergraph:
     """`tested[i]` says that edge i is a semi or anti atom: it is looked up, never joined into."""
 

@@ -19,10 +19,10 @@ Everything here is frozen and compares by value.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import Literal
 
+from dynq_cli.records import record
 from dynq_cli.spec.model import Column, Semantics
 from dynq_cli.spec.types import Type
 
@@ -36,7 +36,7 @@ ColumnKind = Literal["variable", "aggregate", "expression", "pair"]
 Part = Literal["", "high", "low"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Scalar:
     """An immutable SQL expression (DuckDB's dialect) over named columns."""
 
@@ -49,14 +49,14 @@ class Scalar:
         return self.sql
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Variable:
     name: str
     type: Type
     nullable: bool = False
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Binding:
     """A variable and its scalar; of a decimal of more than 18 digits it may be one `part` of two, an int64."""
 
@@ -65,7 +65,7 @@ class Binding:
     part: Part = ""
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Atom:
     """A source after its filters; `mode` says how it takes part.
 
@@ -103,7 +103,7 @@ class Atom:
         return self._shown(names if len(names) <= MOST_SHOWN else [*names[: MOST_SHOWN - 1], "…"])
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Comparison:
     """`left op right + offset`; the unit of the offset is the type's: 1, a day, a microsecond."""
 
@@ -136,7 +136,7 @@ def format_offset(offset: Decimal, temporal: str) -> str:
     return f" {sign} interval '{int(size)} microseconds'"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Factor:
     """One atom's part of a monomial."""
 
@@ -144,7 +144,7 @@ class Factor:
     scalar: Scalar
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Monomial:
     """coefficient × Π factors, at most one factor per atom."""
 
@@ -152,7 +152,7 @@ class Monomial:
     factors: tuple[Factor, ...]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Aggregate:
     """`sum`, `avg`: of Σ monomials. `count`: rows where every factor is not NULL (all rows without
     monomials). `min`, `max`, `count_distinct`: of `variable`."""
@@ -165,7 +165,7 @@ class Aggregate:
     variable: str | None = None
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class OutputColumn:
     """A column of the result: a head variable, an aggregate, or a scalar over these by name.
 
@@ -179,7 +179,7 @@ class OutputColumn:
     source: str
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class VariableOrder:
     """`of`: a head variable; or, of a grouped query, the output column of that name, which groups have a value of."""
 
@@ -200,7 +200,7 @@ def without_repetition(order: Iterable[VariableOrder | None]) -> tuple[VariableO
     return tuple(found.values())
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class View:
     """A subquery that is kept as a view of its own; atoms name it as their source."""
 
@@ -209,7 +209,7 @@ class View:
     query: Query
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ConjunctiveQuery:
     """`grouped`: one row per binding of the head, without a multiplicity. `one_row`: aggregates
     without GROUP BY, which give one row also over nothing."""
@@ -243,7 +243,7 @@ class ConjunctiveQuery:
         return f"{self.name}({', '.join(inside)}) :- {', '.join(body)}"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class UnionQuery:
     """Union of queries with the same column types; distinct unless the semantics is `bag`."""
 

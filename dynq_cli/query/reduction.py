@@ -16,15 +16,15 @@ contributes no rows.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from dynq_cli.query.hypergraph import Edge, Hypergraph
 from dynq_cli.query.normal_form import Comparison
+from dynq_cli.records import record
 
 NOTHING: Edge = frozenset()
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class State:
     """What is left: edges by the number of the atom they started as, and comparisons."""
 
@@ -35,7 +35,7 @@ class State:
         return dict(self.edges)[number]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Drop:
     """A step B: edge `e` goes into edge `f`, with the comparisons that go along."""
 

@@ -7,10 +7,11 @@ each of its characters stands, so that every later error can name line and colum
 from __future__ import annotations
 
 from bisect import bisect_right
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from dynq_cli.errors import Place
+from dynq_cli.records import record
 from dynq_cli.spec.types import Type
 
 Changes = Literal["rare", "normal", "often"]
@@ -18,7 +19,7 @@ Semantics = Literal["bag", "set"]
 Language = Literal["sql", "rule"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Text:
     """A scalar of the file with the place of its characters.
 
@@ -39,7 +40,7 @@ class Text:
         return self.value
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Column:
     """A column of a relation, or of a view (which has no place)."""
 
@@ -49,7 +50,7 @@ class Column:
     place: Place | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Relation:
     name: str
     columns: tuple[Column, ...]
@@ -61,7 +62,7 @@ class Relation:
         return next((c for c in self.columns if c.name == name), None)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class OrderKey:
     """One entry of `order_by`: an output column, ascending or descending."""
 
@@ -73,7 +74,7 @@ class OrderKey:
         return f"{self.column} desc" if self.descending else self.column
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class QuerySpec:
     """A query as written: one SQL text, or one or more rules."""
 
@@ -89,7 +90,7 @@ class QuerySpec:
 OutputKind = Literal["count", "enum", "diff"]
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Output:
     """One file that `dynq run` writes."""
 
@@ -100,7 +101,7 @@ class Output:
     place: Place | None = field(default=None, compare=False)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Spec:
     file: str
     relations: tuple[Relation, ...]

@@ -8,7 +8,8 @@ what they mean on values.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+
+from dynq_cli.records import record
 
 MAX_PRECISION = 38
 _INT_DIGITS = {"int8": 3, "int16": 5, "int32": 10, "int64": 19}
@@ -30,7 +31,7 @@ SIMPLE_NAMES = tuple(_SQL)
 _DECIMAL = re.compile(r"decimal\(\s*(\d{1,4})\s*,\s*(\d{1,4})\s*\)")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Type:
     """A column type without its NULL mark; `precision` and `scale` are of decimals only."""
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
+
+from dynq_cli.records import record
 
 LEDGER = "ledger"
 
@@ -13,7 +14,7 @@ def index_name(number: int) -> str:
     return f"ledger-index-{number:04d}"
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class IndexFacts:
     """An index in force: its number, the byte of the ledger it reaches to, the ledger's checksum there, its size."""
 
@@ -23,7 +24,7 @@ class IndexFacts:
     keys: int
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class LedgerFacts:
     """The committed part of the ledger: bytes, the checksum of its last entry, and the indexes in force.
 

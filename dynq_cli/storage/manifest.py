@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any
 
 from dynq_cli.errors import DamagedError, NoStateError
+from dynq_cli.records import record
 from dynq_cli.storage.layout import (
     CURRENT,
     FORMAT,
@@ -27,7 +28,7 @@ from dynq_cli.storage.layout import (
 from dynq_cli.storage.ledger_facts import LedgerFacts
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Counts:
     """Result rows under the query's semantics, and distinct ones."""
 
@@ -35,7 +36,7 @@ class Counts:
     distinct: int
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class ArrayPlace:
     """Where an array stands in a snapshot."""
 
@@ -44,7 +45,7 @@ class ArrayPlace:
     offset: int
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class SnapshotFacts:
     """A snapshot file: the version it holds, what it must be, its arrays, and the layout of the views in them."""
 
@@ -55,7 +56,7 @@ class SnapshotFacts:
     engine: int
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class WalFacts:
     """The committed part of a log: bytes, the checksum of its last record, and what replaying it takes."""
 
@@ -64,7 +65,7 @@ class WalFacts:
     changes: int
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class PastLog:
     """The log of a generation before: the version and the checksum it starts from, and what it must be."""
 
@@ -79,7 +80,7 @@ class PastLog:
         return WalFacts(0, self.seed, 0)
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Manifest:
     """`number` counts manifests, `version` commits of changes, `generation` snapshots.
 

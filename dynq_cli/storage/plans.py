@@ -15,7 +15,6 @@ import hashlib
 import json
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from dynq_cli.errors import SpecDiffersError
 from dynq_cli.plan.codec import CodecError, decode, encode
 from dynq_cli.plan.plan import AnyPlan
 from dynq_cli.plan.program import Program
+from dynq_cli.records import record
 from dynq_cli.spec.model import Spec
 from dynq_cli.storage.layout import PLANS, SPEC, checksum_of, write_new
 from dynq_cli.storage.manifest import Manifest, damaged
@@ -34,7 +34,7 @@ _SOURCES = ("errors.py", "spec", "query", "plan")
 _LIBRARIES = ("duckdb", "lark", "sqlglot")
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class Planned:
     """A frozen spec with its plans and the steps of those that can be kept, and the fingerprints of both."""
 
@@ -49,7 +49,7 @@ class Planned:
         return {**self.plans, **self.programs}
 
 
-@dataclass(frozen=True)
+@record(frozen=True)
 class _Kept:
     """What `plans.json` holds: who made it, from which spec, and what came out."""
 

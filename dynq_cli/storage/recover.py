@@ -10,11 +10,11 @@ another version of dynq, they are built anew (`rebuild`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
 from dynq_cli.engine.image import RestoredEngine, restore
 from dynq_cli.engine.live import Live
+from dynq_cli.records import record
 from dynq_cli.storage.layout import snapshot_name, wal_name
 from dynq_cli.storage.manifest import Manifest, WalFacts, damaged, read_manifest
 from dynq_cli.storage.plans import Planned
@@ -27,7 +27,7 @@ from dynq_cli.storage.wal import no_records, read_records
 BYTES_PER_CHANGE = 64 * 1024
 
 
-@dataclass
+@record()
 class Opened:
     """An engine, the manifest whose version it is at, and the snapshot that it was mapped from.
 
@@ -85,7 +85,7 @@ def catch_up(directory: Path, opened: Opened, manifest: Manifest) -> None:
 
 
 def _replay(directory: Path, opened: Opened, since: WalFacts, manifest: Manifest) -> None:
-    for record in read_records(directory / wal_name(manifest.generation), since, manifest.wal):
-        opened.live.dictionaries.extend(record.values)
-        opened.live.attempt(record.batch, record.ends)
+    for entry in read_records(directory / wal_name(manifest.generation), since, manifest.wal):
+        opened.live.dictionaries.extend(entry.values)
+        opened.live.attempt(entry.batch, entry.ends)
     opened.manifest = manifest

@@ -14,7 +14,6 @@ import os
 import sys
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynq_cli.engine.image import Part
+from dynq_cli.records import record
 from dynq_cli.storage.layout import ENGINE, TEMPORARY, checksum_of, sync_directory
 from dynq_cli.storage.manifest import ArrayPlace, SnapshotFacts, damaged
 
@@ -30,7 +30,7 @@ _PAGE = 4096
 _POPULATE_WRITE = 23
 
 
-@dataclass
+@record()
 class Mapped:
     """The arrays of a snapshot, which can be written to without changing the file."""
 
