@@ -9,10 +9,11 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import typer
 
 from dynq_cli import __version__
 from dynq_cli.cli import output
-from dynq_cli.cli.app import main
+from dynq_cli.cli.app import COMMANDS, group, main
 from dynq_cli.errors import DynqError, Place, Problem, RejectedError, SpecError, UsageError
 
 Dynq = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -244,3 +245,11 @@ def test_an_option_without_its_value_is_a_message_like_any_other(capsys: pytest.
     assert capsys.readouterr().err == "dynq: Option '-o' requires an argument; see 'dynq --help'\n"
     assert main(["--log-format", "json", "enum", "-o"]) == 2
     assert json.loads(capsys.readouterr().err)["code"] == "usage"
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_command_by_itself_is_the_one_of_the_whole_tree(name: str) -> None:
+    alone, whole = group(name), group()
+    assert list(alone.commands) == [name] and set(whole.commands) == set(COMMANDS)
+    with typer.Context(whole, info_name="dynq") as context:
+        assert alone.commands[name].get_help(context) == whole.commands[name].get_help(context)
