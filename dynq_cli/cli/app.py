@@ -87,7 +87,8 @@ def main(args: Sequence[str] | None = None) -> int:
     output.prepare()
     words = sys.argv[1:] if args is None else list(args)
     try:
-        code = group(words[0] if words else None).main(args=words, prog_name="dynq", standalone_mode=False)
+        asked = next((word for word in words if not word.startswith("-")), None)
+        code = group(asked).main(args=words, prog_name="dynq", standalone_mode=False)
         return code if isinstance(code, int) else 0
     except DynqError as error:
         output.fail_with(error)

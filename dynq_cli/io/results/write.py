@@ -1,7 +1,7 @@
 """A stream of record batches into one file of results.
 
 The same batches give the same bytes. Memory is that of a few blocks, whatever the size of the result: at most six
-row groups of a Parquet file, of 131,072 rows or 32 MiB each. What is written is complete only when `write` has
+row groups of a Parquet file, of 262,144 rows or 32 MiB each. What is written is complete only when `write` has
 returned; that it appears whole or not at all is up to the sink.
 
 Each form imports what it needs when it is asked for: importing takes longer than writing a small result.
@@ -18,8 +18,8 @@ from dynq_cli.errors import UsageError
 from dynq_cli.io.results.ahead import feed
 from dynq_cli.io.results.forms import Form
 
-# Row groups that a processor's cache holds while they are encoded; DuckDB writes them as small.
-_GROUP_ROWS, _GROUP_BYTES = 1 << 17, 32 << 20
+# Row groups that a processor's cache holds while they are encoded.
+_GROUP_ROWS, _GROUP_BYTES = 1 << 18, 32 << 20
 
 
 class Sink(Protocol):

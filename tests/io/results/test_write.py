@@ -80,14 +80,14 @@ def test_every_type_survives_parquet_arrow_and_json(data: st.DataObject) -> None
         assert {name: read[name] for name in exact} == {name: as_json(row[name]) for name in exact}
 
 
-def test_row_groups_have_131072_rows_or_32_mib() -> None:
+def test_row_groups_have_262144_rows_or_32_mib() -> None:
     def groups(batches: Iterator[pa.RecordBatch], schema: pa.Schema) -> list[int]:
         sink = io.BytesIO()
         write(batches, schema, sink, "parquet")
         metadata = pq.ParquetFile(pa.BufferReader(sink.getvalue())).metadata
         return [metadata.row_group(i).num_rows for i in range(metadata.num_row_groups)]
 
-    assert groups(_batches(5, 65536), SCHEMA) == [1 << 17, 1 << 17, 1 << 16]
+    assert groups(_batches(9, 65536), SCHEMA) == [1 << 18, 1 << 18, 1 << 16]
     wide = pa.record_batch({"s": ["x" * (1 << 20)] * 20})
     assert groups(iter([wide, wide, wide]), wide.schema) == [40, 20]
 
