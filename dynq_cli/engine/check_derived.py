@@ -35,6 +35,7 @@ def check_derived(layout: Layout, arena: Arena, reading: Reading, meaning: Meani
         wanted = Counter({tuple(row): many for row, many in zip(rows.tolist(), copies.tolist(), strict=True)})
         assert _kept(layout, arena, name) == wanted, f"{name} is what feeds it"
     assert (arena.N[:, f.N_FIRST] == -1).all(), "no row has changed between commits"
+    assert (arena.N[:, f.N_TELL] == -1).all(), "no range is about to change"
     assert (arena.N[:, f.N_SIDE] == f.NOW).all()
 
 

@@ -16,6 +16,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dynq_cli.engine.arena import Arena
+from dynq_cli.engine.counted_trees import CountedTrees
 from dynq_cli.engine.kernels import change_walk as w
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.fields import Words
@@ -29,13 +30,15 @@ BLOCK = 16384
 class Delta:
     """The changes of one tree, commit after commit, in some of its variables."""
 
-    def __init__(self, arena: Arena, tree: TreeLayout, variables: Sequence[str], block: int = BLOCK) -> None:
+    def __init__(
+        self, arena: Arena, ordered: CountedTrees, tree: TreeLayout, variables: Sequence[str], block: int = BLOCK
+    ) -> None:
         self._arena = arena
         self._tree = tree
         self._levels = list(tree.levels)
         if not tree.levels:
             return
-        self._side = Side(arena, tree)
+        self._side = Side(arena, tree, ordered)
         places = [tree.places[v] for v in variables]
         self._columns = np.array([(p.level, p.position) for p in places], np.int64).reshape(-1, 2)
         self._rows = np.empty((len(tree.levels) + 1, block), np.int64)
@@ -51,7 +54,7 @@ class Delta:
             yield from self._nullary(before, after)
             return
         a, s = self._arena, self._side
-        if (a.N[self._levels, f.N_FIRST] < 0).all():
+        if (a.N[self._levels, f.N_FIRST] < 0).all() and (a.N[self._levels, f.N_TELL] < 0).all():
             return
         s.fit()
         state = np.zeros(w.STATE, np.int64)
@@ -78,6 +81,7 @@ class Delta:
             a.a32,
             a.T,
             a.N,
+            s.trees,
             s.L,
             s.below,
             s.order,

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 
 from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.changes import Changes, Codes
+from dynq_cli.engine.counted_trees import CountedTrees
 from dynq_cli.engine.delta import Delta
 from dynq_cli.engine.feeding import DerivedError, Rows, Sink, changes_of, outflows
 from dynq_cli.engine.grouped import AggregateOverflowedError, Grouped
@@ -33,7 +34,7 @@ LEAST_BUDGET, BUDGET_PER_ROW = 1_000_000, 20
 class Deriving:
     """`feeding` are the trees that are kept and feed relations."""
 
-    def __init__(self, layout: Layout, arena: Arena, meaning: Meaning) -> None:
+    def __init__(self, layout: Layout, arena: Arena, ordered: CountedTrees, meaning: Meaning) -> None:
         self._layout = layout
         self._arena = arena
         self._meaning = meaning
@@ -44,7 +45,7 @@ class Deriving:
         self._outflows = outflows(layout, self._sinks, meaning)
         self._passages = {n: Passage(arena, p, self._outflows[n].variables) for n, p in layout.passages.items()}
         self.feeding = frozenset(self._outflows) - frozenset(self._passages)
-        self._deltas = {n: Delta(arena, layout.trees[n], self._outflows[n].variables) for n in self.feeding}
+        self._deltas = {n: Delta(arena, ordered, layout.trees[n], self._outflows[n].variables) for n in self.feeding}
 
     def _rows(self, derived: Derived) -> Rows:
         base = self._layout.bases[derived.name]

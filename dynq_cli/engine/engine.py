@@ -93,7 +93,7 @@ class Engine:
         }
         self.arena = arena or Arena(layout.tables.copy(), layout.nodes.copy())
         self.ordered = CountedTrees(layout, self.arena)
-        self._deriving = Deriving(layout, self.arena, meaning)
+        self._deriving = Deriving(layout, self.arena, self.ordered, meaning)
         # Relations whose changes go on to others: each commit has to be seen by itself.
         self._feeding = {
             n for n, b in layout.bases.items() if any(leaf.query in self._deriving.feeding for leaf in b.leaves)

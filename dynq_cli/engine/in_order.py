@@ -59,7 +59,7 @@ class InOrder:
             if number >= 0:
                 self._keys += self._keys_of(level, self._trees.C[number])
         self._targets = np.zeros((len(tree.levels), len(self._keys) + 1), np.int64)
-        self._one, self._out = np.zeros(len(tree.levels) + 1, np.int64), np.zeros(2, np.int64)
+        self._one, self._out = np.zeros(len(tree.levels) + 1, np.int64), np.zeros(4, np.int64)
 
     def _keys_of(self, level: int, description: Words) -> list[_Key]:
         keys = []
@@ -72,7 +72,19 @@ class InOrder:
         """The root's row and below it those of the levels, a column for each position, all of which are there."""
         a = self._arena
         rows = np.zeros((len(self._levels) + 1, positions.shape[1]), np.int64)
-        ranked.select_rows(a.a64, a.a32, a.T, a.N, self._trees, self._levels, self._above, positions, *self._many, rows)
+        ranked.select_rows(
+            a.a64,
+            a.a32,
+            a.T,
+            a.N,
+            self._trees,
+            self._levels,
+            self._above,
+            positions,
+            *self._many,
+            rows,
+            self._out,
+        )
         return rows
 
     def bounds(self, row: Mapping[str, int]) -> list[Bound]:

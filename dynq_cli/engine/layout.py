@@ -38,7 +38,7 @@ from dynq_cli.engine.tree_layout import Labelled, Place, TreeLayout
 from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.program import Derived, Step, Tree, passages
 from dynq_cli.plan.view_tree import Node
-from dynq_cli.query.normal_form import Atom
+from dynq_cli.query.normal_form import Atom, VariableOrder
 from dynq_cli.records import record
 from dynq_cli.spec.model import Relation
 from dynq_cli.spec.types import Type
@@ -277,8 +277,10 @@ class _Builder:
             self._narrow(table, self.tables[table], f.T_REFS)
         for child, below_it in zip(children, node.children, strict=True):
             self._edge(plan, number, node, child, below_it)
-            if plan.order and below_it.output:
-                self._in_order(plan, node, child)
+            order = self._added_order(plan, number, child)
+            # A child that adds no variable has a row at most; a compared one is in order already.
+            if order and below_it.output and not below_it.comparisons:
+                self._keep_in_order(plan, child, order, _WIDTH)
         return number
 
     def _stored(self, base: BaseLayout, value: Computed) -> int:
@@ -386,10 +388,11 @@ class _Builder:
         row, above = self.nodes[child], self.nodes[parent][f.N_TABLE]
         edge = ranges_of(plan.query, self.variables[parent], below)
         kind = plan.query.variable(edge.variable).type
-        key = OrderKey(self._position(child, edge.variable), False, True)
+        order = self._added_order(plan, parent, child) or [VariableOrder(edge.variable)]
+        assert order[0] == VariableOrder(edge.variable), "a range is read in its order"
         words = row[f.N_WIDTH] if row[f.N_DEGREE] else 1
         row[f.N_NOTE] = self.fields[row[f.N_TABLE]].wide(words)
-        self._keep_in_order(child, [key], [kind], row[f.N_WIDTH])
+        self._keep_in_order(plan, child, order, row[f.N_WIDTH])
         row[f.N_READERS], row[f.N_PENDING] = len(self.ordered), 0
         readers = [OrderKey(edge.bounds[0].position, False, True)]
         self._label(0, kind)
@@ -408,30 +411,27 @@ class _Builder:
             self.labelled.append(Labelled(len(self.ordered), place, kind.name))
 
     def _remember(self, node: int) -> None:
-        """Room in each row for what it was before a commit."""
+        """Room in each row for what it was before a commit, and in its readers for what their ranges will be."""
         row = self.nodes[node]
-        assert row[f.N_TREE] < 0, "what feeds relations has no order"
+        assert row[f.N_TREE] < 0 or row[f.N_READERS] >= 0, "what feeds relations has no order"
         row[f.N_OLD] = self.fields[row[f.N_TABLE]].wide(2)
         self._narrow(row[f.N_TABLE], row, f.N_CHANGED)
+        if row[f.N_READERS] >= 0:
+            for place in (f.N_TOLD, f.N_TBEGIN, f.N_TEND):
+                self._narrow(row[f.N_LISTS], row, place)
 
-    def _in_order(self, plan: Plan, above: Node, child: int) -> None:
-        """Keep the groups of a child in the order of the variables it adds; one that adds none has a row at most."""
-        added = set(self.variables[child]) - above.vars
-        keys = [
-            # NULL is the smallest value, whichever way the order goes.
-            (OrderKey(self._position(child, o.variable), o.descending, not o.descending), o.variable)
-            for o in plan.order
-            if o.variable in added
-        ]
-        if keys:
-            kinds = [plan.query.variable(variable).type for _, variable in keys]
-            self._keep_in_order(child, [key for key, _ in keys], kinds, _WIDTH)
+    def _added_order(self, plan: Plan, parent: int, child: int) -> list[VariableOrder]:
+        """The order of the variables that a child adds to its parent's."""
+        added = set(self.variables[child]) - set(self.variables[parent])
+        return [o for o in plan.order if o.variable in added]
 
-    def _keep_in_order(self, child: int, keys: list[OrderKey], kinds: list[Type], width: int) -> None:
+    def _keep_in_order(self, plan: Plan, child: int, order: Sequence[VariableOrder], width: int) -> None:
         """Give the groups of a child counted trees."""
         row = self.nodes[child]
-        for i, kind in enumerate(kinds):
-            self._label(i, kind)
+        # NULL is the smallest value, whichever way the order goes.
+        keys = [OrderKey(self._position(child, o.variable), o.descending, not o.descending) for o in order]
+        for i, o in enumerate(order):
+            self._label(i, plan.query.variable(o.variable).type)
         table, payload = row[f.N_TABLE], UNIT if row[f.N_CLAMP] else LANES if row[f.N_DEGREE] else COUNT
         place = row[f.N_NOTE] if row[f.N_NOTE] >= 0 else row[f.N_VALUE]
         if payload == COUNT and row[f.N_NOTE] < 0:

@@ -23,13 +23,14 @@ from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.kernels.stages import S_FIELDS, S_FILLED, S_NEXT
 from dynq_cli.engine.kernels.table import find, next_with_key
+from dynq_cli.engine.kernels.trail import STATE, Trail
 from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.tree_layout import TreeLayout
 
 BLOCK = 65536
 # Combinations of the outer levels that enumeration has ready at a time.
 STAGE = 1024
-# Rows of a range that it remembers the way along: 8 MB, if there are so many.
+# Rows of ranges that it remembers: 8 MB for each column, if there are so many.
 TRAIL = 1 << 20
 
 
@@ -115,8 +116,7 @@ class Reading:
         runs = np.zeros((min(STAGE, block), enumerate.R_FIELDS), np.int64)
         margin = block + enumerate.STEP
         inner, many = np.zeros(margin, np.int64), np.zeros(margin, np.int64)
-        trail = np.empty(enumerate.T_START + TRAIL, np.int64)
-        trail[enumerate.T_HEAD] = -1
+        trail = self._trail(tree, len(columns))
         more = True
         while more:
             out = np.empty((len(columns), margin), np.int64)
@@ -128,6 +128,16 @@ class Reading:
                 raise OverflowedError
             if filled:
                 yield out[:, :filled], copies[:filled] if counted else np.ones(filled, np.int64)
+
+    def _trail(self, tree: TreeLayout, columns: int) -> Trail:
+        """An empty trail, with room only if the innermost level is a range."""
+        inner = self.arena.N[tree.levels[-1]]
+        is_range = inner[f.N_END] >= 0
+        # What is not touched costs addresses only.
+        room = TRAIL if is_range else 1
+        where = np.zeros(int(self.arena.T[inner[f.N_TABLE], f.T_CAPACITY]) + 1 if is_range else 1, np.int32)
+        rows, many = np.empty((2, room), np.int64)
+        return Trail(rows, where, np.empty((columns, room), np.int64), many, np.zeros(STATE, np.int64))
 
     def _nullary(self, query: str) -> Iterator[tuple[Words, Words]]:
         rows, _ = self.count(query)

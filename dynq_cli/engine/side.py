@@ -16,8 +16,8 @@ from dynq_cli.engine.counted_trees import CountedTrees
 from dynq_cli.engine.kernels import dirty as d
 from dynq_cli.engine.kernels import dirty_walk as w
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels.dirty_ranges import climb_from_ranges
-from dynq_cli.engine.kernels.fields import Words
+from dynq_cli.engine.kernels.dirty_ranges import climb
+from dynq_cli.engine.kernels.fields import Trees, Words
 from dynq_cli.engine.reading import OverflowedError, level_above
 from dynq_cli.engine.tree_layout import TreeLayout
 
@@ -31,12 +31,9 @@ class Runs(NamedTuple):
 
 
 class Side:
-    """An arena with room for marks of what is dirty in a tree; between two uses all marks are zeros.
+    """An arena with room for marks of what is dirty in a tree; between two uses all marks are zeros."""
 
-    A tree with ranges needs the counted trees of the arena, too.
-    """
-
-    def __init__(self, arena: Arena, tree: TreeLayout, ordered: CountedTrees | None = None) -> None:
+    def __init__(self, arena: Arena, tree: TreeLayout, ordered: CountedTrees) -> None:
         self.arena = arena
         self._ordered = ordered
         self.root = tree.root
@@ -64,7 +61,8 @@ class Side:
         self.lists, self.ends = np.empty(0, np.int64), np.empty(0, np.int64)
 
     def fit(self) -> None:
-        """Make room for the marks of all rows and groups that there are."""
+        """Make room for the marks of all rows and groups that there are, and to put those of ranges in order."""
+        self._ordered.fit_notes()
         capacity = self.arena.T[:, f.T_CAPACITY]
         room = np.stack([capacity[self._tables], capacity[self._groups_in]])
         if (room <= self._room).all():
@@ -76,6 +74,11 @@ class Side:
         # Zeros that nobody touches cost addresses, not memory.
         self.marks, self.groups = np.zeros(rows, np.int8), np.zeros(groups, np.int8)
         self.links, self.heads = np.zeros((rows, 2), np.int32), np.zeros((groups, 4), np.int32)
+
+    @property
+    def trees(self) -> Trees:
+        """The counted trees of the arena."""
+        return self._ordered.trees
 
     def list_room(self, many: int) -> None:
         """Make room for so many rows in lists of clean ones."""
@@ -89,24 +92,11 @@ class Side:
         for level, rows in enumerate(dirty):
             if rows is not None:
                 d.start(a.a64, a.a32, a.T, a.N, L, level, rows, marks, links, heads)
-        self._climb()
+        climb(a.a64, a.a32, a.T, a.N, self.trees, L, marks, links, heads)
         d.judge(a.a32, a.T, a.N, L, self.below, marks, links, heads, self.groups)
         many = d.ask(a.a32, a.T, a.N, L, self.below, self.root, self.roots, marks, links, heads, self.groups)
         self.list_room(int(many))
         d.list_clean(a.a32, a.T, a.N, L, marks, heads, self.lists, self.ends)
-
-    def _climb(self) -> None:
-        a, L, marks, links, heads = self.arena, self.L, self.marks, self.links, self.heads
-        if self._ordered is None:
-            d.climb(a.a64, a.a32, a.T, a.N, L, marks, links, heads)
-            return
-        self._ordered.fit_notes()
-        trees = self._ordered.trees
-        for level in reversed(range(len(L))):
-            if a.N[L[level, d.L_NODE], f.N_READERS] < 0:
-                d.climb_from(a.a64, a.a32, a.T, a.N, L, level, marks, links, heads)
-            else:
-                climb_from_ranges(a.a64, a.a32, a.T, a.N, trees, L, level, marks, links, heads)
 
     def copies(self, other: Arena, found: Runs) -> tuple[Words, Words | None]:
         """How often combinations are in the result on this side, and on the other, None if none is.

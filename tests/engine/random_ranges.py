@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from random import Random
+from typing import Literal
 
 from dynq_cli.errors import SpecError
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.plan.lower import program_of
 from dynq_cli.plan.plan import Plan
+from dynq_cli.plan.program import Tree
 from dynq_cli.query.compile import compile_query
-from dynq_cli.spec.model import Column, QuerySpec, Relation, Semantics, Spec, Text
+from dynq_cli.spec.model import Column, OrderKey, QuerySpec, Relation, Semantics, Spec, Text
 from dynq_cli.spec.types import parse_type
 from tests.engine.random_history import random_history
 from tests.engine.random_queries import Case, Drawn
 
+Form = Literal["rows", "groups", "order"]
 # What is compared; the first is drawn most.
 ORDERED = (
     "int64",
@@ -98,15 +101,36 @@ class _Join:
             columns = self.chance.sample(columns, 1)
         shown = ", ".join(f"{c} AS o{n}" for n, c in enumerate(columns))
         tables = ", ".join(f"{a.name} AS a{i}" for i, a in enumerate(self.atoms))
+        self.columns = [f"o{n}" for n in range(len(columns))]
         distinct = "DISTINCT " if self.chance.random() < 0.3 else ""
         return f"SELECT {distinct}{shown} FROM {tables} WHERE {' AND '.join(self.where)}"
 
+    def aggregates(self) -> str:
+        """Groups by columns of any atoms, and sums over the whole join."""
+        keys = [f"a{i}.{c}" for i in range(len(self.atoms)) for c in self._of(i, "k")]
+        picked = self.chance.sample(keys, min(len(keys), self.chance.choice([0, 1, 1, 2])))
+        numbers = [f"SUM({k})" for k in keys] + [f"COUNT({k})" for k in keys]
+        compared = [f"a{i}.{c}" for i in range(len(self.atoms)) for c in self._of(i, "z")]
+        extremes = [f"{self.chance.choice(['MIN', 'MAX'])}({c})" for c in compared]
+        calls = ["COUNT(*)", *self.chance.sample(numbers + extremes, min(2, len(numbers + extremes)))]
+        calls = calls[: self.chance.randint(1, 3)]
+        shown = [f"{k} AS g{n}" for n, k in enumerate(picked)] + [f"{c} AS o{n}" for n, c in enumerate(calls)]
+        tables = ", ".join(f"{a.name} AS a{i}" for i, a in enumerate(self.atoms))
+        grouped = f" GROUP BY {', '.join(picked)}" if picked else ""
+        return f"SELECT {', '.join(shown)} FROM {tables} WHERE {' AND '.join(self.where)}{grouped}"
 
-def _drawn(chance: Random, spec: Spec, kind: str, name: str) -> Drawn:
+    def order(self) -> tuple[OrderKey, ...]:
+        some = self.chance.sample(self.columns, self.chance.randint(1, len(self.columns)))
+        return tuple(OrderKey(c, self.chance.random() < 0.15) for c in some)
+
+
+def _drawn(chance: Random, spec: Spec, kind: str, name: str, form: Form) -> Drawn:
     while True:
-        text = _Join(chance, spec.relations, kind).text()
-        semantics: Semantics | None = chance.choice([None, None, "set"])
-        written = QuerySpec(name, "sql", (Text(text, "spec.yaml", ((0, 1, 1),)),), semantics)
+        join = _Join(chance, spec.relations, kind)
+        text = join.aggregates() if form == "groups" else join.text()
+        semantics: Semantics | None = None if form == "groups" else chance.choice([None, None, "set"])
+        order = join.order() if form == "order" else ()
+        written = QuerySpec(name, "sql", (Text(text, "spec.yaml", ((0, 1, 1),)),), semantics, order_by=order)
         try:
             plan = plan_query(compile_query(spec, written), spec)
         except SpecError:
@@ -116,13 +140,16 @@ def _drawn(chance: Random, spec: Spec, kind: str, name: str) -> Drawn:
             program = program_of(plan.query, spec)
             tags = {"in ranges"} if program.result.query.comparisons else set()
             tags |= {"with a ring"} if tags and len(program.steps) > 1 else set()
-            return Drawn(name, "sql", text, semantics, oracle, plan, program, frozenset(tags))
+            fed = [s.plan for s in program.steps[:-1] if isinstance(s, Tree)]
+            tags |= {"feeds from ranges"} if any(p.query.comparisons for p in fed) else set()
+            kept = plan if form == "rows" else program.result
+            return Drawn(name, "sql", text, semantics, oracle, kept, program, frozenset(tags), order)
 
 
-def range_case(seed: int, queries: int = 4, batches: int = 7) -> Case:
+def range_case(seed: int, queries: int = 4, batches: int = 7, form: Form = "rows") -> Case:
     """Several queries over relations with columns of one type that are compared."""
     chance = Random(seed)
     kind = chance.choice(ORDERED)
     spec = Spec("spec.yaml", _relations(chance, kind), ())
-    drawn = tuple(_drawn(chance, spec, kind, f"q{i}") for i in range(queries))
+    drawn = tuple(_drawn(chance, spec, kind, f"q{i}", form) for i in range(queries))
     return Case(seed, spec, drawn, tuple(random_history(chance, spec, batches)))

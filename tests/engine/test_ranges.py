@@ -11,11 +11,13 @@ import pytest
 from tests.engine.random_ranges import range_case
 from tests.engine.random_runs import Stored, apply, described, enumerated, failure, make_live, minimise
 from tests.engine.test_difference import check_differences
+from tests.engine.test_order import check_places
 from tests.engine.test_positions import MOST
 from tests.engine.test_positions import compare as compare_positions
 
 QUERIES = 4
-SEEDS = range(int(90 * float(os.environ.get("DYNQ_FUZZ", "1"))))
+FUZZ = float(os.environ.get("DYNQ_FUZZ", "1"))
+SEEDS = range(int(90 * FUZZ))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -24,6 +26,27 @@ def test_results_are_those_of_a_recomputation_after_every_batch(seed: int) -> No
     if failure(case):
         pytest.fail(described(minimise(case)), pytrace=False)
     check_differences(case, Random(seed))
+
+
+@pytest.mark.parametrize("seed", range(2000, 2000 + int(30 * FUZZ)))
+def test_groups_over_ranges_are_those_of_a_recomputation(seed: int) -> None:
+    case = range_case(seed, QUERIES, form="groups")
+    if failure(case):
+        pytest.fail(described(minimise(case)), pytrace=False)
+
+
+@pytest.mark.parametrize("seed", range(3000, 3000 + int(20 * FUZZ)))
+def test_orders_and_their_places_are_those_of_the_sorted_rows(seed: int) -> None:
+    case = range_case(seed, QUERIES, 5, form="order")
+    if failure(case):
+        pytest.fail(described(minimise(case)), pytrace=False)
+    chance, live, stored = Random(seed), make_live(case), Stored(case.spec)
+    for batch in case.history:
+        apply(live, case, batch, stored.applicable(batch.changes))
+    for query in case.queries:
+        if live.count(query.name)[0] < MOST:
+            compare_positions(live, query, chance)
+            check_places(live, query, chance)
 
 
 @pytest.mark.parametrize("seed", range(1000, 1006))
@@ -44,3 +67,10 @@ def test_most_of_the_drawn_queries_are_kept_in_ranges() -> None:
     drawn = [query for seed in range(90) for query in range_case(seed, QUERIES, 0).queries]
     tags = Counter(tag for query in drawn for tag in query.tags)
     assert tags["in ranges"] > len(drawn) / 2 and tags["with a ring"] >= 5, tags
+
+
+def test_groups_and_orders_are_kept_in_ranges_too() -> None:
+    groups = [q for seed in range(2000, 2012) for q in range_case(seed, QUERIES, 0, "groups").queries]
+    orders = [q for seed in range(3000, 3012) for q in range_case(seed, QUERIES, 0, "order").queries]
+    assert sum("feeds from ranges" in q.tags for q in groups) > len(groups) / 2
+    assert sum("in ranges" in q.tags for q in orders) > len(orders) / 4

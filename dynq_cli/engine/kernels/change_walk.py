@@ -23,7 +23,6 @@ from dynq_cli.engine.kernels.dirty import (
     L_QUEUE,
     L_ROWS,
     ask,
-    climb,
     group_below,
     group_of,
     is_reached,
@@ -33,6 +32,7 @@ from dynq_cli.engine.kernels.dirty import (
     value_now,
     value_on,
 )
+from dynq_cli.engine.kernels.dirty_ranges import climb
 from dynq_cli.engine.kernels.dirty_walk import expand, walk
 from dynq_cli.engine.kernels.fields import (
     BEFORE,
@@ -40,12 +40,14 @@ from dynq_cli.engine.kernels.fields import (
     N_CHANGED,
     N_FIRST,
     N_OLD,
+    N_READERS,
     N_SIDE,
     N_TABLE,
     NOW,
     Bytes,
     Halves,
     Int,
+    Trees,
     Words,
 )
 from dynq_cli.engine.kernels.stages import LARGEST
@@ -92,6 +94,7 @@ def _begin(
     a32: Halves,
     T: Words,
     N: Words,
+    trees: Trees,
     L: Words,
     below: Words,
     root: Int,
@@ -121,7 +124,7 @@ def _begin(
             is_any = is_any or L[level, L_QUEUE] > 0
     if not is_any:
         return np.int64(-1)
-    climb(a64, a32, T, N, L, marks, links, heads)
+    climb(a64, a32, T, N, trees, L, marks, links, heads)
     judge(a32, T, N, L, below, marks, links, heads, groups)
     return ask(a32, T, N, L, below, root, roots, marks, links, heads, groups)
 
@@ -239,8 +242,10 @@ def _clean(
                 child = below[L[level, L_BELOW] + k]
                 g = L[child, L_GROUPS] + group_below(a32, T, N, L[child, L_NODE], N[v, N_TABLE], row)
                 heads[g, 0], heads[g, 1], heads[g, 2], groups[g] = 0, 0, 0, 0
-            g = L[level, L_GROUPS] + group_of(a32, T, N, v, row)
-            heads[g, 0], heads[g, 1], heads[g, 2], groups[g] = 0, 0, 0, 0
+            # The marks of ranges are those of their readers, which are marked themselves.
+            if N[v, N_READERS] < 0:
+                g = L[level, L_GROUPS] + group_of(a32, T, N, v, row)
+                heads[g, 0], heads[g, 1], heads[g, 2], groups[g] = 0, 0, 0, 0
             queued = np.int64(links[at, 1])
             links[at, 0], links[at, 1], marks[at] = 0, 0, 0
         L[level, L_QUEUE], L[level, L_ASKED] = 0, 0
@@ -259,6 +264,7 @@ def fill(
     a32: Halves,
     T: Words,
     N: Words,
+    trees: Trees,
     L: Words,
     below: Words,
     order: Words,
@@ -299,6 +305,7 @@ def fill(
                 a32,
                 T,
                 N,
+                trees,
                 L,
                 below,
                 root,

@@ -3,8 +3,8 @@
 Such a tree runs in one arena from its old to its new state, and what came and went is read in between:
 
 - while it is updated, `remember` keeps what the multiplicity of a row was before its first change, and lists the row;
-  lists of live rows stay as they were;
-- `relink` puts lists into the new state;
+  lists of live rows stay as they were, and so do the ends of ranges (`remember_range`);
+- `relink` puts lists and ranges into the new state;
 - `forget` ends it: between commits no row is listed.
 
 A row is in the list of its node exactly if its field CHANGED is not 0. Nothing is allocated and nothing overflows.
@@ -15,20 +15,29 @@ import numpy as np
 from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.dirty import value_now
 from dynq_cli.engine.kernels.fields import (
+    N_BEGIN,
     N_CHANGED,
+    N_END,
     N_FIRST,
     N_GID,
     N_GROUP,
     N_HEAD,
     N_NEXT,
     N_OLD,
+    N_PARENT,
     N_PREV,
+    N_READERS,
     N_TABLE,
+    N_TBEGIN,
+    N_TELL,
+    N_TEND,
+    N_TOLD,
     Halves,
     Int,
     Words,
 )
 from dynq_cli.engine.kernels.groups import link, unlink
+from dynq_cli.engine.kernels.ordered import link_behind
 from dynq_cli.engine.kernels.table import record
 
 
@@ -43,20 +52,56 @@ def remember(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int, old:
 
 
 @bare
+def remember_in_order(a32: Halves, T: Words, N: Words, v: Int, rows: Words, many: Int) -> None:
+    """Rows of compared node v have changed; they are listed in the order given, that of their groups' lists."""
+    for back in range(many):
+        row = rows[many - 1 - back]
+        a32[2 * record(T, N[v, N_TABLE], row) + N[v, N_CHANGED]] = N[v, N_FIRST] + 2
+        N[v, N_FIRST] = row
+
+
+@bare
+def remember_range(a32: Halves, N: Words, c: Int, row: Int, at: Int, first: Int, last: Int) -> None:
+    """The range of a reader of node c, whose record is at `at`, goes from `first` to `last` once lists are relinked."""
+    a32[2 * at + N[c, N_TBEGIN]], a32[2 * at + N[c, N_TEND]] = first, last
+    a32[2 * at + N[c, N_TOLD]] = N[c, N_TELL]
+    N[c, N_TELL] = row
+
+
+@bare
+def _move_ranges(a32: Halves, T: Words, N: Words, c: Int) -> None:
+    """Readers of node c begin and end where they do in the new state."""
+    above, row = N[N[c, N_PARENT], N_TABLE], N[c, N_TELL]
+    while row >= 0:
+        at = 2 * record(T, above, row)
+        a32[at + N[c, N_BEGIN]], a32[at + N[c, N_END]] = a32[at + N[c, N_TBEGIN]], a32[at + N[c, N_TEND]]
+        row = np.int64(a32[at + N[c, N_TOLD]])
+    N[c, N_TELL] = -1
+
+
+@bare
 def relink(a64: Words, a32: Halves, T: Words, N: Words, v: Int) -> None:
-    """Rows of node v that died leave the lists of live rows, and those that came to life join them."""
-    t, row = N[v, N_TABLE], N[v, N_FIRST]
+    """Rows of node v that died leave the lists of live rows, and those that came to life join them.
+
+    Of a compared node the row that one is to be linked behind came before it, or was there.
+    """
+    t, row, is_compared = N[v, N_TABLE], N[v, N_FIRST], N[v, N_READERS] >= 0
     while row >= 0:
         at = record(T, t, row)
         was = a64[at + N[v, N_OLD]] != 0 or a64[at + N[v, N_OLD] + 1] != 0
         lo, hi = value_now(a64, a32, T, N, v, at)
         now = lo != 0 or hi != 0
         head_at = 2 * record(T, N[v, N_GROUP], np.int64(a32[2 * at + N[v, N_GID]])) + N[v, N_HEAD]
-        if now and not was:
+        if now and not was and is_compared:
+            before = np.int64(a32[2 * at + N[v, N_PREV]])
+            link_behind(a32, T, N, v, row, before, head_at)
+        elif now and not was:
             link(a32, T, t, row, head_at, N[v, N_NEXT], N[v, N_PREV])
         elif was and not now:
             unlink(a32, T, t, row, head_at, N[v, N_NEXT], N[v, N_PREV])
         row = np.int64(a32[2 * at + N[v, N_CHANGED]]) - 2
+    if is_compared:
+        _move_ranges(a32, T, N, v)
 
 
 @bare

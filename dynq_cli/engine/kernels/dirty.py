@@ -7,8 +7,8 @@ others, each once.
 Within a commit (see `changed`) both sides are in one arena: the lists are those of the side that is read, and
 `value_of` gives the multiplicities of the side that nodes are put on.
 
-- `climb` marks the rows above dirty ones: a row is *dirty below* if a combination below it has a dirty row. Each
-  group lists the rows in it that are.
+- `climb_from`, and `dirty_ranges` where ranges share rows, mark the rows above dirty ones: a row is *dirty below* if
+  a combination below it has a dirty row. Each group lists the rows in it that are.
 - `judge` finds the rows without a *clean* combination below them: one in which no row is dirty.
 - `ask` finds the groups whose clean rows the walk will go through, and `list_clean` lists them past unclean ones.
 
@@ -169,13 +169,6 @@ def start(
     for row in rows:
         if is_live(a64, a32, T, N, L[level, L_NODE], row):
             mark(a32, T, N, L, level, row, marks, links, heads)
-
-
-@bare
-def climb(a64: Words, a32: Halves, T: Words, N: Words, L: Words, marks: Bytes, links: Halves, heads: Halves) -> None:
-    """Mark every row above marked ones that is live and reached, in a tree without ranges."""
-    for down in range(len(L)):
-        climb_from(a64, a32, T, N, L, len(L) - 1 - down, marks, links, heads)
 
 
 @bare

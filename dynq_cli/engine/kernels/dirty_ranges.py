@@ -10,7 +10,17 @@ from dynq_cli.engine.kernels.bounds import first_reader
 from dynq_cli.engine.kernels.cache import bare
 from dynq_cli.engine.kernels.codes import NULL
 from dynq_cli.engine.kernels.counted_blocks import C_ORDER, O_POSITION, image
-from dynq_cli.engine.kernels.dirty import L_ABOVE, L_GROUPS, L_NODE, L_QUEUE, L_ROWS, is_live, mark
+from dynq_cli.engine.kernels.dirty import (
+    L_ABOVE,
+    L_GROUPS,
+    L_NODE,
+    L_QUEUE,
+    L_ROWS,
+    climb_from,
+    is_live,
+    is_reached,
+    mark,
+)
 from dynq_cli.engine.kernels.fields import (
     N_GID,
     N_GROUP,
@@ -30,7 +40,28 @@ from dynq_cli.engine.kernels.table import record
 
 
 @bare
-def climb_from_ranges(
+def climb(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    trees: Trees,
+    L: Words,
+    marks: Bytes,
+    links: Halves,
+    heads: Halves,
+) -> None:
+    """Mark every row above marked ones that is live and reached."""
+    for down in range(len(L)):
+        level = len(L) - 1 - down
+        if N[L[level, L_NODE], N_READERS] < 0:
+            climb_from(a64, a32, T, N, L, level, marks, links, heads)
+        else:
+            _climb_from_ranges(a64, a32, T, N, trees, L, level, marks, links, heads)
+
+
+@bare
+def _climb_from_ranges(
     a64: Words,
     a32: Halves,
     T: Words,
@@ -103,7 +134,7 @@ def _mark_readers(
         )
         if row < 0:
             return
-        if is_live(a64, a32, T, N, parent, row):
+        if is_live(a64, a32, T, N, parent, row) and is_reached(a64, a32, T, N, L, up, row):
             g = L[level, L_GROUPS] + row
             heads[g, 0], heads[g, 3] = notes[ROW, i] + 1, notes[ROW, j - 1] + 1
             mark(a32, T, N, L, up, row, marks, links, heads)

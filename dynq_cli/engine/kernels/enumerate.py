@@ -7,8 +7,7 @@ before began, as under every combination of siblings, is the same run and copied
 Runs are short more often than not, so they are written STEP rows at a time without looking at where they
 end: what is too much is written over by the next run, or lies in the margin of the block.
 
-Ranges that begin with the same row have a long way in common, which need not be followed from record to record again:
-the *trail* has the rows of the list that was followed last, from its first row on, as far as it has room.
+Runs of ranges are copied from the `trail`, as far as that has room.
 
 The state between blocks is that of the stages. O(1) per row.
 """
@@ -17,13 +16,9 @@ import numpy as np
 
 from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import (
-    N_CLAMP,
-    N_DEGREE,
     N_END,
     N_NEXT,
     N_TABLE,
-    N_VALUE,
-    T_MULT,
     T_ROWS,
     T_STRIDE,
     Flags,
@@ -42,12 +37,12 @@ from dynq_cli.engine.kernels.stages import (
     refill,
     warm,
 )
+from dynq_cli.engine.kernels.trail import BEYOND, KNOWN, MOST, UNKNOWN, Trail, most_of, take_run
 
 STEP = 8
-# Per run: its entry, where it starts, how long it is, where its like stands, the most copies of a row in it.
-R_ENTRY, R_START, R_LENGTH, R_LIKE, R_MOST, R_FIELDS = range(6)
-# The trail: its first row, how many of its rows are known, and they.
-T_HEAD, T_KNOWN, T_START = range(3)
+# Per run: its entry, where it starts, how long it is, where its like stands, the most copies of a row in it or more,
+# and its place on the trail, or -1.
+R_ENTRY, R_START, R_LENGTH, R_LIKE, R_MOST, R_PLACE, R_FIELDS = range(7)
 
 
 @bare(inline="always")
@@ -72,10 +67,16 @@ def _outer_column(column: Words, codes: Words, runs: Words, n: Int) -> None:
 
 
 @bare
-def _inner_column(a64: Words, at: Int, stride: Int, column: Words, inner: Words, runs: Words, n: Int) -> None:
-    """A column of the innermost level, which stands at `at` in row 0: gathered, or copied."""
+def _inner_column(
+    a64: Words, at: Int, stride: Int, column: Words, inner: Words, kept: Words, runs: Words, n: Int
+) -> None:
+    """A column of the innermost level, at `at` in row 0 and on the trail in `kept`: gathered, or copied."""
     for k in range(n):
-        start, length, like = runs[k, R_START], runs[k, R_LENGTH], runs[k, R_LIKE]
+        start, length, like, place = runs[k, R_START], runs[k, R_LENGTH], runs[k, R_LIKE], runs[k, R_PLACE]
+        if place >= 0:
+            for j in range(length):
+                column[start + j] = kept[place + j]
+            continue
         if like == start:
             for j in range(start, start + length):
                 column[j] = a64[at + inner[j] * stride]
@@ -86,68 +87,32 @@ def _inner_column(a64: Words, at: Int, stride: Int, column: Words, inner: Words,
 
 
 @bare
-def _copies(column: Words, many: Words, copies: Words, runs: Words, n: Int) -> Int:
-    """Copies of each row: those of the entry times those of the innermost row. False if one does not fit 63 bits."""
-    for k in range(n):
-        outer, start, like = copies[runs[k, R_ENTRY]], runs[k, R_START], runs[k, R_LIKE]
-        if float(outer) * float(runs[k, R_MOST]) > LARGEST:
+def _fits(outer: Int, kept: Words, place: Int, length: Int) -> Int:
+    """Whether the copies of a run on the trail fit 63 bits; of another one its largest is known."""
+    if place < 0:
+        return False
+    for j in range(length):
+        if float(outer) * float(kept[place + j]) > LARGEST:
             return False
-        for done in range(0, runs[k, R_LENGTH], STEP):
-            for j in range(done, done + STEP):
-                column[start + j] = outer * many[like + j]
     return True
 
 
 @bare
-def _most(a64: Words, T: Words, N: Words, v: Int, inner: Words, many: Words, start: Int, stop: Int) -> Int:
-    """Gather the multiplicities of rows of the innermost level; the largest, or -1 if one does not fit 63 bits."""
-    if N[v, N_CLAMP]:
-        for j in range(start, stop):
-            many[j] = 1
-        return np.int64(1)
-    t, is_leaf = N[v, N_TABLE], N[v, N_DEGREE] == 0
-    at, stride = T[t, T_ROWS] + (T[t, T_MULT] if is_leaf else N[v, N_VALUE]), T[t, T_STRIDE]
-    most = np.int64(1)
-    for j in range(start, stop):
-        place = at + inner[j] * stride
-        if a64[place] < 0 or (not is_leaf and a64[place + 1] != 0):
-            return np.int64(-1)
-        many[j] = a64[place]
-        most = max(most, many[j])
-    return most
-
-
-@bare
-def _follow(
-    a32: Halves,
-    start: Int,
-    stride: Int,
-    following: Int,
-    trail: Words,
-    place: Int,
-    row: Int,
-    tail: Int,
-    inner: Words,
-    at: Int,
-    size: Int,
-) -> tuple[Int, Int, Int]:
-    """Rows of a range from a place of the trail on, into `inner`: where they end, the next row, and its place."""
-    room, known = len(trail) - T_START, trail[T_KNOWN]
-    while row >= 0 and at < size:
-        inner[at] = row
-        at += 1
-        if row == tail:
-            return at, np.int64(-1), place
-        place += 1
-        if place < known:
-            row = trail[T_START + place]
+def _copies(column: Words, many: Words, kept: Words, copies: Words, runs: Words, n: Int) -> Int:
+    """Copies of each row: those of the entry times those of the innermost row, which are in `many`, or on the trail in
+    `kept`. False if one does not fit 63 bits."""
+    for k in range(n):
+        outer, start, like, place = copies[runs[k, R_ENTRY]], runs[k, R_START], runs[k, R_LIKE], runs[k, R_PLACE]
+        if float(outer) * float(runs[k, R_MOST]) > LARGEST and not _fits(outer, kept, place, runs[k, R_LENGTH]):
+            return False
+        if place >= 0:
+            for j in range(runs[k, R_LENGTH]):
+                column[start + j] = outer * kept[place + j]
             continue
-        row = np.int64(a32[2 * (start + row * stride) + following])
-        if place == known and place < room and row >= 0:
-            trail[T_START + place] = row
-            known += 1
-            trail[T_KNOWN] = known
-    return at, row, place
+        for done in range(0, runs[k, R_LENGTH], STEP):
+            for j in range(done, done + STEP):
+                column[start + j] = outer * many[like + j]
+    return True
 
 
 @bare
@@ -174,7 +139,7 @@ def fill(
     runs: Words,
     inner: Words,
     many: Words,
-    trail: Words,
+    trail: Trail,
     out: Words,
     out_copies: Words,
 ) -> tuple[Int, Int]:
@@ -194,27 +159,44 @@ def fill(
         while filled < size and e < state[s - 1, S_FILLED]:
             if e == state[s, S_WARM]:
                 warm(a64, a32, T, N, levels, above, s, rows, origin, heads, tails, state, walkers, places)
+            runs[n, R_PLACE] = -1
             if row < 0:
-                row = heads[s, e]
-                if is_range and row != trail[T_HEAD]:
-                    trail[T_HEAD], trail[T_KNOWN], trail[T_START] = row, 1, row
-                place = np.int64(0)
-            if row == head and tails[s, e] == tail and filled + length <= size:
+                row, place = heads[s, e], np.int64(UNKNOWN)
+            if is_range and place != BEYOND and (n == 0 or trail.state[KNOWN] < len(trail.rows)):
+                runs[n, R_PLACE], length, row, place = take_run(
+                    a64,
+                    a32,
+                    T,
+                    N,
+                    v,
+                    s - 1,
+                    column_level,
+                    column_position,
+                    counted,
+                    trail,
+                    row,
+                    place,
+                    tails[s, e],
+                    size - filled,
+                    n == 0,
+                )
+                most = trail.state[MOST]
+                if length < 0:
+                    return -1, False
+            elif row == head and tails[s, e] == tail and filled + length <= size:
                 row = np.int64(-1)
             else:
                 head, tail, like = row, tails[s, e], filled
                 at = filled
-                if is_range:
-                    at, row, place = _follow(a32, start, stride, following, trail, place, row, tail, inner, at, size)
                 while row >= 0 and at < size:
                     inner[at] = row
                     at += 1
-                    row = np.int64(a32[2 * (start + row * stride) + following])
+                    row = np.int64(-1) if row == tail else np.int64(a32[2 * (start + row * stride) + following])
                 length = at - like
                 if row >= 0:
                     head = np.int64(-1)
                 if counted:
-                    most = _most(a64, T, N, v, inner, many, like, at)
+                    most = most_of(a64, T, N, v, inner, many, like, at)
                     if most < 0:
                         return -1, False
             runs[n, R_ENTRY], runs[n, R_START], runs[n, R_LENGTH] = e, filled, length
@@ -226,10 +208,10 @@ def fill(
         state[s, S_ORIGIN], state[s, S_NEXT], state[s, S_PLACE] = e, row, place
         for c in range(len(column_level)):
             if column_level[c] == s - 1:
-                _inner_column(a64, start + column_position[c], stride, out[c], inner, runs, n)
+                _inner_column(a64, start + column_position[c], stride, out[c], inner, trail.codes[c], runs, n)
             else:
                 _outer_column(out[c], codes[s - 1, c], runs, n)
-        if counted and not _copies(out_copies, many, copies[s - 1], runs, n):
+        if counted and not _copies(out_copies, many, trail.many, copies[s - 1], runs, n):
             return -1, False
         if not is_left(state):
             return filled, False

@@ -93,8 +93,12 @@ Int = Any
     N_NOTES,  # first of the rows with a note, or -1: data, as N_FIRST is
     N_FRESH,  # first of the parent's rows that are about to read, or -1: data; the next one stands in N_END
     N_PENDING,  # how many rows are in these two lists: data
+    N_TOLD,  # narrow, per reader of a tree that feeds relations: the next one whose range has changed, or -1
+    N_TBEGIN,  # narrow, per such reader: where its range begins and ends after the commit
+    N_TEND,
+    N_TELL,  # first of these readers, or -1: data
     N_FIELDS,
-) = range(46)
+) = range(50)
 
 # As it is now, as it was before the commit, or the smaller of both.
 NOW, BEFORE, LEAST = range(-1, 2)

@@ -17,6 +17,7 @@ from dynq_cli.engine.kernels.fields import (
     N_HEAD,
     N_NEXT,
     N_NOTE,
+    N_OLD,
     N_OUTPUT,
     N_PREV,
     N_ROOT,
@@ -91,7 +92,7 @@ def most_blocks(T: Words, first: Int, size: Int, rows: Int, leaves: Int) -> Int:
 
 
 @bare
-def _link_behind(a32: Halves, T: Words, N: Words, v: Int, row: Int, before: Int, head_at: Int) -> None:
+def link_behind(a32: Halves, T: Words, N: Words, v: Int, row: Int, before: Int, head_at: Int) -> None:
     """Put a row of v into its list, behind another; in front, if that is none."""
     t, following, previous = N[v, N_TABLE], N[v, N_NEXT], N[v, N_PREV]
     if before < 0:
@@ -143,18 +144,24 @@ def move_in_order(
     old: Words,
     new: Words,
 ) -> None:
-    """The payload of a row went from old to new: tree and list of its group, at `at`, follow. O(log n)."""
+    """The payload of a row went from old to new: tree and list of its group, at `at`, follow. O(log n).
+
+    In a tree that feeds relations the list stays as it is; rows that come keep which row they will be linked behind.
+    """
     C, labels, work, _ = trees
     c, t = N[v, N_TREE], N[v, N_TABLE]
     root_at, head_at = 2 * at + N[v, N_ROOT], 2 * at + N[v, N_HEAD]
     if was_live and not is_live:
         delete(a64, a32, T, C, c, labels, work, root_at, row)
-        if N[v, N_OUTPUT]:
+        if N[v, N_OUTPUT] and N[v, N_OLD] < 0:
             unlink(a32, T, t, row, head_at, N[v, N_NEXT], N[v, N_PREV])
     _write(a64, T, N, v, row, new)
     if is_live and not was_live:
         before = insert(a64, a32, T, C, c, labels, work, root_at, row)
-        if N[v, N_OUTPUT]:
-            _link_behind(a32, T, N, v, row, before, head_at)
+        if N[v, N_OLD] >= 0:
+            # Lists stay as they were for now; a row that is in none has room for its place.
+            a32[2 * record(T, t, row) + N[v, N_PREV]] = before
+        elif N[v, N_OUTPUT]:
+            link_behind(a32, T, N, v, row, before, head_at)
     elif is_live and _differ(old, new, C[c, C_WIDTH]):
         change(a64, a32, T, C, c, labels, work, root_at, row, old, new)

@@ -15,6 +15,7 @@ import numpy as np
 
 from dynq_cli.engine.kernels.bounds import first_reader, has_other_bounds, key_at, range_by_key, range_of
 from dynq_cli.engine.kernels.cache import bare
+from dynq_cli.engine.kernels.changed import remember_in_order, remember_range
 from dynq_cli.engine.kernels.codes import NULL
 from dynq_cli.engine.kernels.counted_blocks import (
     C_ORDER,
@@ -48,6 +49,7 @@ from dynq_cli.engine.kernels.fields import (
     N_NOTE,
     N_NOTED,
     N_NOTES,
+    N_OLD,
     N_PARENT,
     N_PENDING,
     N_READERS,
@@ -126,8 +128,9 @@ def _look_up(a64: Words, a32: Halves, T: Words, N: Words, trees: Trees, c: Int, 
     a32[2 * at + N[c, N_BEGIN]], a32[2 * at + N[c, N_END]] = first, last
     if first < 0:
         return
-    if N[c, N_HEAD] >= 0 and first == a32[2 * group + N[c, N_HEAD]]:
-        # Nothing is before the range, and need not be added up to be taken away.
+    if N[c, N_HEAD] >= 0 and N[c, N_OLD] < 0 and first == a32[2 * group + N[c, N_HEAD]]:
+        # Nothing is before the range, and need not be added up to be taken away. (Lists that are still those of
+        # before the commit do not tell.)
         lo = np.int64(NULL)
     sum_between(a64, a32, T, C, tree, labels, work, root, lo, False, hi, True, a64[total : total + N[c, N_WIDTH]])
 
@@ -217,7 +220,11 @@ def _settle_notes(a64: Words, a32: Halves, T: Words, N: Words, trees: Trees, c: 
             )
         group = record(T, N[c, N_GROUP], notes[GROUP, i])
         was_live, is_live = was[0] != 0 or was[1] != 0, now[0] != 0 or now[1] != 0
+        if N[c, N_OLD] >= 0:
+            a64[at + N[c, N_OLD]], a64[at + N[c, N_OLD] + 1] = was[0], was[1]
         move_in_order(a64, a32, T, N, trees, c, row, group, was_live, is_live, was, now)
+    if N[c, N_OLD] >= 0:
+        remember_in_order(a32, T, N, c, notes[ROW], n)
 
 
 @bare
@@ -350,7 +357,10 @@ def tell_some(
                 first, last = _ends(a64, a32, T, trees, tree, root, lo, hi)
             else:
                 first, last = _ends_behind(a64, a32, T, trees, tree, root, lo, hi, state)
-            a32[2 * at + N[c, N_BEGIN]], a32[2 * at + N[c, N_END]] = first, last
+            if N[c, N_OLD] >= 0:
+                remember_range(a32, N, c, row, at, first, last)
+            else:
+                a32[2 * at + N[c, N_BEGIN]], a32[2 * at + N[c, N_END]] = first, last
     return filled
 
 

@@ -20,7 +20,7 @@ from dynq_cli.plan.lower.compared import aligned
 from dynq_cli.plan.lower.forms import atom_over, columns_of, part_of, with_one
 from dynq_cli.plan.lower.groups import groups_of
 from dynq_cli.plan.lower.outputs import exact
-from dynq_cli.plan.lower.ranges import fits_ranges, has_ranges
+from dynq_cli.plan.lower.ranges import has_ranges, in_one_tree, partly
 from dynq_cli.plan.lower.subqueries import without_subqueries
 from dynq_cli.plan.lower.unions import union_of
 from dynq_cli.plan.lower.views import without_views
@@ -114,8 +114,7 @@ class Lowering:
             return union_of(self, query)
         if query.grouped:
             return groups_of(self, query, [c.type for c in query.columns], exactly=False)
-        plain = self._plain(query, same_head=False)
-        return self._in_ranges(plain) or self._settled(plain)
+        return self._settled(self._plain(query, same_head=False))
 
     def exactly(self, query: Query, types: Sequence[Type]) -> ConjunctiveQuery:
         """As `outcome`, each column a variable of the type given, or a pair if that is wide."""
@@ -137,14 +136,17 @@ class Lowering:
         return self._settled(self._plain(query, same_head))
 
     def _settled(self, plain: ConjunctiveQuery) -> ConjunctiveQuery:
+        made = self._in_ranges(plain)
+        if made is not None:
+            return made
         plain = self._apart(plain)
         if not plain.comparisons and is_free_connex(hypergraph_of(plain)):
             return plain
         return self._stored(plain)
 
-    def _in_ranges(self, plain: ConjunctiveQuery) -> ConjunctiveQuery | None:
+    def _in_ranges(self, plain: ConjunctiveQuery, *, may_grow: bool = False) -> ConjunctiveQuery | None:
         """The query for one tree with its comparisons on edges, atoms joined where they form a ring; or None."""
-        if not plain.comparisons or plain.order:
+        if not plain.comparisons:
             return None
         made, steps, spec = plain, len(self.steps), self.spec
         while not is_acyclic(hypergraph_of(made)):
@@ -152,8 +154,9 @@ class Lowering:
             if len(group) == len(made.atoms):
                 break
             made = joined(self, made, group)
-        if fits_ranges(made, self.spec):
-            return made
+        fitting = in_one_tree(made, self.spec, may_grow=may_grow)
+        if fitting is not None:
+            return fitting
         del self.steps[steps:]
         self.spec = spec
         return None
@@ -171,14 +174,13 @@ class Lowering:
 
     def stream(self, query: ConjunctiveQuery) -> Stream:
         """A tree with the bindings of the head of a query that has no aggregates, and what is left to filter by."""
-        query = aligned(self._apart(self._plain(query, same_head=True)))
-        compared = frozenset().union(*(c.variables for c in query.comparisons))
-        inner = part_of(query, query.atoms, compared.union(query.head))
-        if not is_free_connex(hypergraph_of(inner)):
-            plan = plan_query(inner, self.spec)
-            assert isinstance(plan, Plan)
-            inner = part_of(query, query.atoms, plan.head)
-        return Stream(self.tree(inner), query.comparisons)
+        plain = self._plain(query, same_head=True)
+        whole = aligned(part_of(plain, plain.atoms, plain.head, plain.comparisons))
+        made = self._in_ranges(whole, may_grow=True)
+        if made is not None:
+            return Stream(self.tree(made))
+        inner, left = partly(aligned(self._apart(plain)), self.spec)
+        return Stream(self.tree(inner), left)
 
     def distinct(self, query: ConjunctiveQuery) -> str:
         """A tree with every binding of the head once."""

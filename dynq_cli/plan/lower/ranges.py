@@ -13,12 +13,12 @@ from dataclasses import dataclass
 from decimal import localcontext
 
 from dynq_cli.plan.choose import plan_query
-from dynq_cli.plan.lower.forms import is_wide, same_codes
+from dynq_cli.plan.lower.forms import is_wide, part_of, same_codes
 from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.hypergraph import hypergraph_of
 from dynq_cli.query.normal_form import Comparison, ConjunctiveQuery
-from dynq_cli.query.reduction import is_free_connex
+from dynq_cli.query.reduction import is_acyclic, is_free_connex
 from dynq_cli.spec.model import Spec
 
 # Sums of a code and an offset are looked at in 64 bits.
@@ -86,9 +86,47 @@ def has_ranges(query: ConjunctiveQuery, tree: Node) -> bool:
     return all(bounds_of(query, p.vars, c) is not None for p, c in edges if c.comparisons)
 
 
-def fits_ranges(query: ConjunctiveQuery, spec: Spec) -> bool:
-    """Whether one tree keeps a query with its comparisons on edges."""
-    if not is_free_connex(hypergraph_of(query)):
-        return False
+def in_one_tree(query: ConjunctiveQuery, spec: Spec, *, may_grow: bool = False) -> ConjunctiveQuery | None:
+    """The query, if one tree keeps it with its comparisons on edges; if it may grow, with what its head needs."""
+    graph = hypergraph_of(query)
+    if not is_free_connex(graph):
+        if not may_grow or not is_acyclic(graph):
+            return None
+        wider = plan_query(query, spec)
+        assert isinstance(wider, Plan)
+        query = part_of(query, query.atoms, wider.head, query.comparisons)
     plan = plan_query(query, spec)
-    return isinstance(plan, Plan) and plan.strategy == "view-tree" and has_ranges(plan.query, plan.tree)
+    if not isinstance(plan, Plan) or plan.strategy != "view-tree" or plan.refusal:
+        return None
+    return query if has_ranges(plan.query, plan.tree) and _is_ascending(plan) else None
+
+
+def _is_ascending(plan: Plan) -> bool:
+    """Whether an order goes through ranges from their first row to their last; with one, a layer adds a variable."""
+    compared = frozenset().union(*(c.variables - p.vars for p, n in plan.tree.edges() for c in n.comparisons))
+    return not any(o.descending and o.variable in compared for o in plan.order)
+
+
+def partly(query: ConjunctiveQuery, spec: Spec) -> tuple[ConjunctiveQuery, tuple[Comparison, ...]]:
+    """An acyclic equi-join with comparisons, as a tree with some of them on its edges, and those that are left.
+
+    Windows come first, since they are narrow; != is never in a range. The head has what is left to filter by.
+    """
+    together = {c: sum(1 for d in query.comparisons if d.variables == c.variables) for c in query.comparisons}
+    compared = frozenset().union(*(c.variables for c in query.comparisons))
+    kept: tuple[Comparison, ...] = ()
+    made = _grown(part_of(query, query.atoms, compared.union(query.head)), spec)
+    for c in sorted((c for c in query.comparisons if c.op != "!="), key=lambda c: -together[c]):
+        tried = in_one_tree(part_of(query, query.atoms, made.head, (*kept, c)), spec, may_grow=True)
+        if tried is not None:
+            made, kept = tried, (*kept, c)
+    return made, tuple(c for c in query.comparisons if c not in kept)
+
+
+def _grown(query: ConjunctiveQuery, spec: Spec) -> ConjunctiveQuery:
+    """An acyclic equi-join with a head that a tree can have."""
+    if is_free_connex(hypergraph_of(query)):
+        return query
+    plan = plan_query(query, spec)
+    assert isinstance(plan, Plan)
+    return part_of(query, query.atoms, plan.head)

@@ -1,0 +1,171 @@
+"""The trail: what an enumeration has read of the lists that it followed last, row by row.
+
+Ranges of one group are parts of one list, and overlap. The way along the list, and what is read of its rows, is kept
+as far as there is room; a range whose first row was met before goes on from there, and is copied instead of gathered
+from records all over the arena.
+
+    rows[place]         rows of lists, one list behind the other, each from some row on
+    where[row]          the place of a row of the last list, but for its first NEAR; it holds if rows[place] is that row
+    codes[c, place]     output column c, if it is of the innermost level
+    many[place]         the multiplicity
+    state               where the last list begins, how many places are known, the largest multiplicity or more
+
+Rows are read when they are needed, not before: what is known ends where the last block ended, or behind it. Places
+hold until the trail begins anew, which it does when nobody has any that he still needs.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from dynq_cli.engine.kernels.direct import bare
+from dynq_cli.engine.kernels.fields import (
+    N_CLAMP,
+    N_DEGREE,
+    N_NEXT,
+    N_TABLE,
+    N_VALUE,
+    T_MULT,
+    T_ROWS,
+    T_STRIDE,
+    Halves,
+    Int,
+    Words,
+)
+
+BEGIN, KNOWN, MOST, STATE = range(4)
+# Rows that are compared one by one before `where` is asked: short ranges do not touch it.
+NEAR = 8
+# Places of a row that is still to be looked for, and of one that the trail has no room for.
+UNKNOWN, BEYOND = -1, -2
+
+
+class Trail(NamedTuple):
+    rows: Words
+    where: Halves
+    codes: Words
+    many: Words
+    state: Words
+
+
+@bare
+def most_of(a64: Words, T: Words, N: Words, v: Int, rows: Words, many: Words, start: Int, stop: Int) -> Int:
+    """Gather the multiplicities of rows of the innermost level; the largest, or -1 if one does not fit 63 bits."""
+    if N[v, N_CLAMP]:
+        for j in range(start, stop):
+            many[j] = 1
+        return np.int64(1)
+    t, is_leaf = N[v, N_TABLE], N[v, N_DEGREE] == 0
+    at, stride = T[t, T_ROWS] + (T[t, T_MULT] if is_leaf else N[v, N_VALUE]), T[t, T_STRIDE]
+    most = np.int64(1)
+    for j in range(start, stop):
+        place = at + rows[j] * stride
+        if a64[place] < 0 or (not is_leaf and a64[place + 1] != 0):
+            return np.int64(-1)
+        many[j] = a64[place]
+        most = max(most, many[j])
+    return most
+
+
+@bare
+def _place_of(trail: Trail, row: Int) -> Int:
+    """Where a row of the last list is, or UNKNOWN."""
+    begin, known = trail.state[BEGIN], trail.state[KNOWN]
+    for near in range(begin, min(known, begin + NEAR)):
+        if trail.rows[near] == row:
+            return np.int64(near)
+    if known > begin + NEAR:
+        place = np.int64(trail.where[row])
+        if begin + NEAR <= place < known and trail.rows[place] == row:
+            return place
+    return np.int64(UNKNOWN)
+
+
+@bare
+def _extend(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    v: Int,
+    level: Int,
+    column_level: Words,
+    column_position: Words,
+    counted: Int,
+    trail: Trail,
+    row: Int,
+    until: Int,
+    tail: Int,
+) -> Int:
+    """Put a row and those behind it on the trail, up to a place or the tail; False if a multiplicity does not fit."""
+    t, first = N[v, N_TABLE], trail.state[KNOWN]
+    start, stride, following = T[t, T_ROWS], T[t, T_STRIDE], N[v, N_NEXT]
+    known = first
+    while known < until and row >= 0:
+        trail.rows[known] = row
+        if known >= trail.state[BEGIN] + NEAR:
+            trail.where[row] = known
+        known += 1
+        row = np.int64(-1) if row == tail else np.int64(a32[2 * (start + row * stride) + following])
+    for c in range(len(column_level)):
+        if column_level[c] == level:
+            at, kept = start + column_position[c], trail.codes[c]
+            for place in range(first, known):
+                kept[place] = a64[at + trail.rows[place] * stride]
+    trail.state[KNOWN] = known
+    if counted:
+        most = most_of(a64, T, N, v, trail.rows, trail.many, first, known)
+        if most < 0:
+            return False
+        trail.state[MOST] = max(trail.state[MOST], most)
+    return True
+
+
+@bare
+def take_run(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    v: Int,
+    level: Int,
+    column_level: Words,
+    column_position: Words,
+    counted: Int,
+    trail: Trail,
+    row: Int,
+    place: Int,
+    tail: Int,
+    room: Int,
+    may_begin: Int,
+) -> tuple[Int, Int, Int, Int]:
+    """A range from a row on, at most `room` rows of it: its place on the trail, its length, the row that follows, -1 at
+    the end, and the place of that. The length is -1 if a multiplicity does not fit 63 bits.
+
+    `may_begin` says that no place is needed any more; otherwise there is room for one row at least.
+    """
+    if place == UNKNOWN:
+        place = _place_of(trail, row)
+    if place == UNKNOWN:
+        if may_begin:
+            trail.state[KNOWN], trail.state[MOST] = 0, 1
+        place = trail.state[BEGIN] = trail.state[KNOWN]
+    stop = min(place + room, np.int64(len(trail.rows)))
+    last = _place_of(trail, tail)
+    known = trail.state[KNOWN]
+    if last < place and known < stop:
+        if known > place:
+            t = N[v, N_TABLE]
+            row = np.int64(a32[2 * (T[t, T_ROWS] + trail.rows[known - 1] * T[t, T_STRIDE]) + N[v, N_NEXT]])
+        if not _extend(a64, a32, T, N, v, level, column_level, column_position, counted, trail, row, stop, tail):
+            return place, np.int64(-1), np.int64(-1), place
+        known = trail.state[KNOWN]
+        if trail.rows[known - 1] == tail:
+            last = known - 1
+    if place <= last < stop:
+        return place, last - place + 1, np.int64(-1), np.int64(UNKNOWN)
+    if stop < known:
+        return place, stop - place, trail.rows[stop], stop
+    t = N[v, N_TABLE]
+    row = np.int64(a32[2 * (T[t, T_ROWS] + trail.rows[stop - 1] * T[t, T_STRIDE]) + N[v, N_NEXT]])
+    return place, stop - place, row, stop if stop < len(trail.rows) else np.int64(BEYOND)
