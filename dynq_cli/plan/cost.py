@@ -6,7 +6,8 @@ another edge it touches every row of the parent that agrees on the shared variab
     KEYED      the shared variables contain a key of every relation that guards the parent: one row
     EQUAL      a group of rows
     COMPARED   a range of rows
-    FILTERED   a range of rows by one variable of the child, filtered by another: no range that could be kept
+    FILTERED   a range of rows by one variable of the child, filtered by another: no range that could be kept, so any
+               tree without is better, however often its relations change
     PRODUCT    all rows: nothing is shared
 
 The cost of a tree is the sum over atoms of what their changes touch on the way, weighted by how
@@ -20,7 +21,7 @@ from dataclasses import dataclass, field
 
 from dynq_cli.plan.view_tree import Node
 
-KEYED, EQUAL, COMPARED, PRODUCT, FILTERED = 0.1, 1.0, 2.0, 3.0, 4.0
+KEYED, EQUAL, COMPARED, PRODUCT, FILTERED = 0.1, 1.0, 2.0, 3.0, 1e6
 WEIGHTS: Mapping[str, float] = {"rare": 0.1, "normal": 1.0, "often": 10.0}
 
 Cost = tuple[float, int, int]

@@ -131,13 +131,16 @@ class Search:
         return Part(Node(self._ordered(edge), (part.tree,), output=True), FRONTIER)
 
     def _promising(self, state: State, parts: Parts, output: Edge, first_pass: bool) -> list[Drop]:
-        """Guards first, then most shared variables, equality before comparison, least missing, fewest leaves."""
+        """Guards first, then ranges by one variable, most shared variables, equality before comparison, least missing,
+        fewest leaves."""
 
-        def key(drop: Drop) -> tuple[bool, int, bool, int, int, int, int]:
+        def key(drop: Drop) -> tuple[bool, bool, int, bool, int, int, int, int]:
             tree, target = parts[drop.e].tree, state.edge(drop.f)
             missing = len(target - tree.vars)
             shared = len(target & tree.vars)
-            return (missing > 0, -shared, bool(drop.comparisons), missing, len(tree.atoms), drop.e, drop.f)
+            compared = {v for c in drop.comparisons for v in c.variables if v not in target}
+            is_filtered = len(compared) > 1
+            return (missing > 0, is_filtered, -shared, bool(compared), missing, len(tree.atoms), drop.e, drop.f)
 
         return sorted(drops(self.graph, state, output, first_pass), key=key)
 

@@ -139,6 +139,8 @@ class Lowering:
         made = self._in_ranges(plain)
         if made is not None:
             return made
+        if self._is_streamed(plain):
+            return self._stored(plain)
         plain = self._apart(plain)
         if not plain.comparisons and is_free_connex(hypergraph_of(plain)):
             return plain
@@ -161,6 +163,14 @@ class Lowering:
         self.spec = spec
         return None
 
+    def _is_streamed(self, plain: ConjunctiveQuery) -> bool:
+        """Whether one tree has all comparisons on its edges if its head may be larger; its rows are stored then."""
+        steps, spec = len(self.steps), self.spec
+        found = self._in_ranges(_to_stream(plain), may_grow=True) is not None
+        del self.steps[steps:]
+        self.spec = spec
+        return found
+
     def _stored(self, plain: ConjunctiveQuery) -> ConjunctiveQuery:
         """The query as one atom over a table of its head."""
         held, head = plain, plain.head
@@ -175,8 +185,7 @@ class Lowering:
     def stream(self, query: ConjunctiveQuery) -> Stream:
         """A tree with the bindings of the head of a query that has no aggregates, and what is left to filter by."""
         plain = self._plain(query, same_head=True)
-        whole = aligned(part_of(plain, plain.atoms, plain.head, plain.comparisons))
-        made = self._in_ranges(whole, may_grow=True)
+        made = self._in_ranges(_to_stream(plain), may_grow=True)
         if made is not None:
             return Stream(self.tree(made))
         inner, left = partly(aligned(self._apart(plain)), self.spec)
@@ -199,6 +208,11 @@ class Lowering:
 
     def _fresh(self) -> str:
         return f"{self.name}/{len(self.steps) + 1}"
+
+
+def _to_stream(plain: ConjunctiveQuery) -> ConjunctiveQuery:
+    """A query whose rows go into a relation: without an order, and with comparisons between codes."""
+    return aligned(part_of(plain, plain.atoms, plain.head, plain.comparisons))
 
 
 def _physical(columns: Sequence[Column], pairs: Collection[str]) -> tuple[Column, ...]:
