@@ -1,9 +1,11 @@
 """Write seeded change logs of the shapes that the benchmarks measure.
 
-    python benchmarks/workloads.py star|chain|dependants DIR --rows N [--per-key K] [--chunks C] [--deletes P]
+    python benchmarks/workloads.py SHAPE DIR --rows N [--per-key K] [--chunks C] [--deletes P]
 
     star         L(s,o,l), S(s,n), P(s,p): one key s. The result has rows * per_key² * 0.002 rows.
     chain        R(x,y), S(y,z), T(z,u): many keys y and z
+    ineq         R(a,b), S(d,e), a < d alone. The result has about rows² / 8 rows.
+    window       small(acc,t1,i1), large(acc,t2,i2): one account, t2 within an hour after t1
     dependants   the chain's relations with one row R(0,0), on which all N rows of S depend
 
 `DIR/spec.yaml`, and `DIR/RELATION.CHUNK.parquet` with `_change_type`: a chunk deletes rows of earlier chunks
@@ -13,7 +15,7 @@ and inserts fresh ones. No row is inserted twice.
 from __future__ import annotations
 
 import argparse
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +27,19 @@ Rows = NDArray[np.int64]
 
 STAR = ({"L": "sol", "S": "sn", "P": "sp"}, "q(s, o, l, n, p) :- L(s, o, l), S(s, n), P(s, p)")
 CHAIN = ({"R": "xy", "S": "yz", "T": "zu"}, "q(x, y, z, u) :- R(x, y), S(y, z), T(z, u)")
-SHAPES = {"star": STAR, "chain": CHAIN, "dependants": CHAIN}
+INEQ = ({"R": "ab", "S": "de"}, "q(a, b, d, e) :- R(a, b), S(d, e), a < d")
+WINDOW = (
+    {"small": ("acc", "t1", "i1"), "large": ("acc", "t2", "i2")},
+    "q(acc, t1, i1, t2, i2) :- small(acc, t1, i1), large(acc, t2, i2), t1 < t2, t2 < t1 + 3600",
+)
+SHAPES: Mapping[str, tuple[Mapping[str, Sequence[str]], str]] = {
+    "star": STAR,
+    "chain": CHAIN,
+    "ineq": INEQ,
+    "window": WINDOW,
+    "dependants": CHAIN,
+}
+MONTH = 30 * 86_400
 
 
 def star(rows: int, per_key: int, rng: np.random.Generator) -> dict[str, Rows]:
@@ -50,6 +64,20 @@ def chain(rows: int, rng: np.random.Generator) -> dict[str, Rows]:
     return made
 
 
+def ineq(rows: int, rng: np.random.Generator) -> dict[str, Rows]:
+    n = rows // 2
+    return {name: np.column_stack([rng.integers(0, rows, n), rng.permutation(n)]) for name in "RS"}
+
+
+def window(rows: int, rng: np.random.Generator) -> dict[str, Rows]:
+    """Two hundred events of an account in a month."""
+    n, accounts = rows // 2, max(1, rows // 200)
+    made = {}
+    for name in ("small", "large"):
+        made[name] = np.column_stack([rng.integers(0, accounts, n), rng.integers(0, MONTH, n), rng.permutation(n)])
+    return made
+
+
 def dependants(rows: int) -> dict[str, Rows]:
     serial = np.arange(rows, dtype=np.int64)
     same = np.zeros(rows, np.int64)
@@ -60,7 +88,7 @@ def dependants(rows: int) -> dict[str, Rows]:
     }
 
 
-def write_spec(folder: Path, relations: Mapping[str, str], rule: str) -> None:
+def write_spec(folder: Path, relations: Mapping[str, Sequence[str]], rule: str) -> None:
     lines = ["version: 1", "relations:"]
     for name, columns in relations.items():
         lines.append(f"  {name}: {{columns: {{{', '.join(f'{c}: int64' for c in columns)}}}}}")
@@ -68,7 +96,9 @@ def write_spec(folder: Path, relations: Mapping[str, str], rule: str) -> None:
     (folder / "spec.yaml").write_text("\n".join(lines) + "\n", "utf-8")
 
 
-def write_logs(folder: Path, name: str, columns: str, rows: Rows, chunks: int, deletes: float, seed: int) -> None:
+def write_logs(
+    folder: Path, name: str, columns: Sequence[str], rows: Rows, chunks: int, deletes: float, seed: int
+) -> None:
     """Cut rows into chunks, and let each chunk delete some that are live."""
     rng = np.random.default_rng(seed)
     live = rows[:0]
@@ -96,8 +126,10 @@ def main() -> None:
     rng = np.random.default_rng(given.seed)
     if given.shape == "star":
         made = star(given.rows, given.per_key, rng)
+    elif given.shape == "dependants":
+        made = dependants(given.rows)
     else:
-        made = chain(given.rows, rng) if given.shape == "chain" else dependants(given.rows)
+        made = {"chain": chain, "ineq": ineq, "window": window}[given.shape](given.rows, rng)
     given.folder.mkdir(parents=True, exist_ok=True)
     write_spec(given.folder, relations, rule)
     for name, rows in made.items():

@@ -452,7 +452,8 @@ class _Builder:
         """The output set below the root, parents first, and where each head variable is read first.
 
         In preorder, and of siblings those without new variables first: their one row need not be found again for
-        every row of the others. With an order, the levels stand where their last variable stands in it.
+        every row of the others. Ranges come last: they are long and overlap. With an order, the levels stand where
+        their last variable stands in it.
         """
         levels: list[int] = []
         todo = [root]
@@ -463,7 +464,7 @@ class _Builder:
             row = self.nodes[n]
             children = self.lists[row[f.N_CHILDREN] : row[f.N_CHILDREN] + row[f.N_DEGREE]]
             siblings = [c for c in children if self.nodes[c][f.N_OUTPUT]]
-            siblings.sort(key=lambda c, n=n: not set(self.variables[c]) <= set(self.variables[n]))  # type: ignore[misc]
+            siblings.sort(key=lambda c, n=n: self._place_among_siblings(c, n))  # type: ignore[misc]
             todo += reversed(siblings)
         if plan.order:
             rank = {o.variable: i for i, o in enumerate(plan.order)}
@@ -474,6 +475,10 @@ class _Builder:
             for v in self.variables[n]:
                 places.setdefault(v, Place(i, self._position(n, v)))
         return tuple(levels), tuple(bool(self.nodes[n][f.N_FRONTIER]) for n in levels), places
+
+    def _place_among_siblings(self, child: int, parent: int) -> tuple[bool, bool]:
+        is_new = not set(self.variables[child]) <= set(self.variables[parent])
+        return self.nodes[child][f.N_READERS] >= 0, is_new
 
     def _path(self, node: int) -> tuple[int, ...]:
         """The tables in which a new row of this leaf may make rows: its own and all above it."""
