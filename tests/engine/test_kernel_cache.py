@@ -61,6 +61,42 @@ import sys
 from dynq_cli.engine.kernels.caller import outer
 print(outer(10), 'numba' in sys.modules)
 """
+DEEP = """
+from dynq_cli.engine.kernels.cache import bare, kernel
+
+@bare(forceinline=True)
+def least(a, i):
+    a[i] -= 1
+
+@bare
+def deeper(a, i):
+    if i > 0:
+        least(a, i)
+
+@bare
+def deep(a):
+    for i in range(len(a)):
+        deeper(a, i)
+    least(a, 0)
+
+@bare
+def top(a):
+    deeper(a, 1)
+    deep(a)
+
+@kernel
+def through_numba(a):
+    top(a)
+    return list(a)
+"""
+CALL_DEEP = """
+import sys
+import numpy as np
+from dynq_cli.engine.kernels.deep import *
+a = np.zeros(3, np.int64)
+top(a)
+print(a.tolist(), 'numba' in sys.modules, through_numba(a))
+"""
 HITS = """
 from dynq_cli.engine.kernels.caller import outer
 print(outer.dispatcher(10), sum(outer.dispatcher.stats.cache_hits.values()))
@@ -75,6 +111,13 @@ def test_a_second_run_compiles_nothing_and_needs_no_numba(package: Path, tmp_pat
 def test_numba_finds_what_it_has_compiled_before(package: Path, tmp_path: Path) -> None:
     assert run(package, tmp_path / "cache", HITS).stdout.split() == ["21", "0"]
     assert run(package, tmp_path / "cache", HITS).stdout.split() == ["21", "1"]
+
+
+def test_parts_are_linked_whatever_calls_them(package: Path, tmp_path: Path) -> None:
+    (package / "dynq_cli" / "engine" / "kernels" / "deep.py").write_text(DEEP)
+    for needs_numba in (True, False):
+        found = run(package, tmp_path / "cache", CALL_DEEP).stdout
+        assert found == f"[-1, -2, -1] {needs_numba} [-2, -4, -2]\n"
 
 
 def test_an_edit_of_a_called_kernel_is_noticed(package: Path, tmp_path: Path) -> None:

@@ -61,29 +61,49 @@ class _Whole(_library):  # type: ignore[misc]
     """The code of a kernel that Python calls through numba, with all its parts."""
 
     def finalize(self) -> None:
-        self._linking_libraries = _reached(self)
+        parts, self._linking_libraries = _reached(self)
+        for part in parts:
+            self._final_module.link_in(part._final_module, preserve=True)
+        _check_parts(self._final_module, parts)
         super().finalize()
 
 
-def _reached(library: Any) -> list[Any]:
-    """What a library calls, and what that calls; other libraries than parts hold what they call."""
-    found: list[Any] = []
+def _reached(library: Any) -> tuple[list[Any], list[Any]]:
+    """The parts that a library calls, and that those call; and other libraries, which hold all that they call."""
+    parts: list[Any] = []
+    others: list[Any] = []
     waiting = list(library._linking_libraries)
     while waiting:
         each = waiting.pop()
+        found = parts if isinstance(each, _Part) else others
         if each not in found:
             found.append(each)
-            if isinstance(each, _Part):
-                waiting += each._linking_libraries
-    return found
+            waiting += each._linking_libraries if found is parts else ()
+    return parts, others
 
 
 def linked(part: Any) -> Any:
-    """A part and all that it calls, as one module."""
+    """A part and all that it calls, as one module.
+
+    LLVM drops what nothing refers to from what numba has made ready for linking, so the others come last; a part is
+    linked as it was translated, once, and stays.
+    """
     module = part._final_module.clone()
-    for library in _reached(part):
-        module.link_in(library._get_module_for_linking(), preserve=True)
+    parts, others = _reached(part)
+    for each in parts:
+        module.link_in(each._final_module, preserve=True)
+    for each in others:
+        module.link_in(each._get_module_for_linking(), preserve=True)
+    _check_parts(module, parts)
     return module
+
+
+def _check_parts(module: Any, parts: list[Any]) -> None:
+    """No part may be missing: a call of it would end the process."""
+    for part in parts:
+        for function in part._final_module.functions:
+            if not function.is_declaration and module.get_function(function.name).is_declaration:
+                raise RuntimeError(f"{function.name} was not linked")
 
 
 def optimised(part: Any, module: Any) -> None:
