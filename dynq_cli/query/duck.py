@@ -7,12 +7,13 @@ runs. Data comes in and goes out as Arrow. With a directory to spill to, tables 
 from __future__ import annotations
 
 import atexit
+import threading
 import warnings
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import lru_cache
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -25,6 +26,8 @@ _CLOSED = {
 }
 # Statements that are kept planned at a time.
 MOST_STANDING = 256
+# DuckDB warns of a copy of the result, which takes less than planning the statement again.
+_COPIED = "Arrow output on a DB-API result"
 
 
 class DuckError(Exception):
@@ -139,11 +142,9 @@ class _Standing:
 
     def values(self, data: pa.Table) -> pa.Table:
         self._given.data = data.select(self._used)
+        _let_copy()
         try:
-            with warnings.catch_warnings():
-                # It warns of a copy of the result, which takes less than planning the statement again.
-                warnings.filterwarnings("ignore", message="Arrow output on a DB-API result")
-                return self._connection.execute(f"EXECUTE {self._name}").to_arrow_table()
+            return self._connection.execute(f"EXECUTE {self._name}").to_arrow_table()
         finally:
             self._given.data = self._given.empty
 
@@ -156,13 +157,34 @@ def _quoted(name: str) -> str:
     return '"' + name.replace('"', '""') + '"'
 
 
-@lru_cache(maxsize=1)
+def _let_copy() -> None:
+    """Ask not to be warned of copies. For good: filters are the whole process's, and putting them back in one thread
+    would take them from another."""
+    if not any(known is not None and known.match(_COPIED) for _, known, *_ in warnings.filters):
+        warnings.filterwarnings("ignore", message=_COPIED)
+
+
+_of_thread = threading.local()
+_small: WeakSet[Duck] = WeakSet()
+
+
 def shared() -> Duck:
-    """The database for small questions, on one thread; made when it is first asked for."""
-    duck = Duck(threads=1)
-    # What is registered with it keeps it: at the end of the process it would be reported as leaked.
-    atexit.register(duck.close)
+    """The database for small questions, on one thread; made when a thread first asks for it, and gone with the thread.
+
+    Threads have one each: a connection runs one statement at a time, and its result is lost with the next.
+    """
+    duck: Duck | None = getattr(_of_thread, "duck", None)
+    if duck is None:
+        duck = _of_thread.duck = Duck(threads=1)
+        _small.add(duck)
     return duck
+
+
+@atexit.register
+def _close_small() -> None:
+    # What is registered with a database keeps it: at the end of the process it would be reported as leaked.
+    for duck in list(_small):
+        duck.close()
 
 
 @contextmanager

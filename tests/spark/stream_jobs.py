@@ -8,7 +8,6 @@ In each folder `in` is applied to `state`, a file at a time.
 from __future__ import annotations
 
 import sys
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -20,12 +19,10 @@ from dynq_cli.spark.stream import StreamJob, extract_stream
 from dynq_cli.storage.state import open as open_state
 from tests.spark.conftest import CONF
 
-_APPLYING = threading.Lock()  # a process applies to one state at a time
-
 
 def job(spark: SparkSession, folder: Path) -> int:
     def apply(batch: str) -> None:
-        with _APPLYING, open_state(folder / "state") as view:
+        with open_state(folder / "state") as view:
             take_in(view, [batch])
 
     places = [str(folder / name) for name in ("in", "state")]
