@@ -123,12 +123,17 @@ class _Costs:
             elif step.name in self.passages:
                 yield f"rows {_brief(step.plan.query)}, passed on as they come and go, without a table of their own"
             else:
-                yield f"tree {_brief(step.plan.query)}"
+                yield f"tree {_brief(step.plan.query)}{_ranges(step.plan.query)}"
 
 
 def _brief(query: ConjunctiveQuery) -> str:
     atoms = ", ".join(a.brief for a in query.atoms)
     return f"{query.name} :- {atoms}"
+
+
+def _ranges(query: ConjunctiveQuery) -> str:
+    """The comparisons that a tree keeps on its edges."""
+    return f", in ranges by {' and '.join(map(str, query.comparisons))}" if query.comparisons else ""
 
 
 def _derived(step: Derived) -> str:
