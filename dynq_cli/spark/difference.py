@@ -27,7 +27,8 @@ from dynq_cli.spark.columns import BAD, bad_because, only_if_good, row_as_json, 
 
 INSERT, DELETE, PREIMAGE, POSTIMAGE = "insert", "delete", "update_preimage", "update_postimage"
 CHANGE_TYPE, COUNT = "_change_type", "_count"
-_KIND, _UPDATE = "kind", "update"
+UPDATE = "update"
+_KIND = "kind"
 _BEFORE, _AFTER = "before", "after"
 
 
@@ -43,13 +44,17 @@ class Table:
     compared: tuple[int, ...]
     by_key: bool = False
 
-    def rows(self, side: str, *, gone: bool = False) -> list[Column]:
-        """The columns of one side under their own names."""
+    def values(self, side: str, *, gone: bool = False) -> list[Column]:
+        """The columns of one side as those of typed rows."""
         hidden = set(range(len(self.names))) - set(self.key) if gone and self.by_key else set()
         return [
-            (f.when(f.lit(False), f.col(side + value(i))) if i in hidden else f.col(side + value(i))).alias(name)
-            for i, name in enumerate(self.names)
+            (f.when(f.lit(False), f.col(side + value(i))) if i in hidden else f.col(side + value(i))).alias(value(i))
+            for i in range(len(self.names))
         ]
+
+    def rows(self, side: str, *, gone: bool = False) -> list[Column]:
+        """The columns of one side under their own names."""
+        return [made.alias(name) for made, name in zip(self.values(side, gone=gone), self.names, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -100,12 +105,12 @@ def _keyed(before: DataFrame | None, after: DataFrame, table: Table) -> tuple[Di
     """The difference, and whether a key may stand twice."""
     key = table.key[0]
     came, went, met = Observation(), Observation(), Observation()
-    right = _prefixed(after, "b").observe(came, f.count("b" + value(key)).alias("rows"))
+    right = prefixed(after, "b").observe(came, f.count("b" + value(key)).alias("rows"))
     if before is None:
-        left = _prefixed(after.limit(0), "a")
+        left = prefixed(after.limit(0), "a")
         joined = right.select(*(f.lit(None).cast(field.dataType).alias(field.name) for field in left.schema), "*")
     else:
-        left = _prefixed(before, "a").observe(went, f.count("a" + value(key)).alias("rows"))
+        left = prefixed(before, "a").observe(went, f.count("a" + value(key)).alias("rows"))
         same_key = reduce(and_, (f.col("a" + value(i)) == f.col("b" + value(i)) for i in table.key))
         joined = left.join(right, same_key, "full")
         joined = joined.observe(met, *(f.count(side + value(key)).alias(side) for side in "ab"))
@@ -113,25 +118,27 @@ def _keyed(before: DataFrame | None, after: DataFrame, table: Table) -> tuple[Di
         f.when(f.col("a" + BAD).isNotNull() | f.col("b" + BAD).isNotNull(), f.lit(BAD))
         .when(f.col("a" + value(key)).isNull(), f.lit(INSERT))
         .when(f.col("b" + value(key)).isNull(), f.lit(DELETE))
-        .when(~_all_equal(table.compared), f.lit(_UPDATE))
+        .when(~all_equal(table.compared), f.lit(UPDATE))
     )
     found, suspicious = _counted(joined.withColumn(_KIND, kind).filter(f.col(_KIND).isNotNull()), table)
     if before is not None and not suspicious:
-        given = [(_seen(side) or {}).get("rows") for side in (went, came)]
-        suspicious = None in given or _seen(met) != dict(zip("ab", given, strict=True))
+        given = [(seen(side) or {}).get("rows") for side in (went, came)]
+        suspicious = None in given or seen(met) != dict(zip("ab", given, strict=True))
     return found, suspicious
 
 
-def _prefixed(rows: DataFrame, side: str) -> DataFrame:
+def prefixed(rows: DataFrame, side: str) -> DataFrame:
+    """Typed rows as those of one side of a join."""
     return rows.select(*(f.col(name).alias(side + name) for name in rows.columns))
 
 
-def _all_equal(positions: Sequence[int]) -> Column:
+def all_equal(positions: Sequence[int]) -> Column:
+    """Whether columns of both sides are the same, NULL being the same as NULL."""
     equal = [f.col("a" + value(i)).eqNullSafe(f.col("b" + value(i))) for i in positions]
     return reduce(and_, equal) if equal else f.lit(True)
 
 
-def _seen(observation: Observation) -> dict[str, int] | None:
+def seen(observation: Observation) -> dict[str, int] | None:
     """What was counted; None where Spark optimised the counting away, as it does with empty tables."""
     try:
         return dict(observation.get)

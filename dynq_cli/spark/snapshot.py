@@ -10,15 +10,17 @@ examples, or are set aside. Also a program of its own, for spark-submit: `python
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
 from dynq_cli.errors import RejectedError, UsageError
+from dynq_cli.spark.at_once import AtOnce, VoidError
 from dynq_cli.spark.columns import BAD, all_columns, misfits, typed
 from dynq_cli.spark.database import java_in_utc
-from dynq_cli.spark.difference import DELETE, INSERT, Difference, Table, difference
+from dynq_cli.spark.difference import DELETE, INSERT, UPDATE, Difference, Table, difference
 from dynq_cli.spark.rejects import as_lines, rejection
 from dynq_cli.spark.said import explained
 from dynq_cli.spark.session import settings
@@ -110,12 +112,32 @@ class _Extraction:
         if self._rejects is not None and self._rejects.is_there():
             raise UsageError(f"--reject-to {self._job.reject_to}: it is there already; name another directory")
         before = None if self._before is None else self._typed(self._before)
+        after = self._typed(self._after)
         with explained(f"extracting {self._job.relation.name}"):
-            found = difference(before, self._typed(self._after), self._table())
+            if before is not None and self._may_be_at_once():
+                with suppress(VoidError):
+                    return self._at_once(before, after)
+            found = difference(before, after, self._table())
             try:
                 return self._finish(found)
             finally:
                 found.close()
+
+    def _may_be_at_once(self) -> bool:
+        """Whether the job can begin to write before it knows what there is to be written.
+
+        A table in no files may be another one when it is read again. Of floats, those that are equal differ in bytes.
+        """
+        in_files = self._before is not None and self._before.size and self._after.size
+        has_exact_key = self._key and not any(c.type.is_float for c in self._columns if c.name in self._key)
+        return bool(in_files and has_exact_key) and self._batch.start != self._batch.stop
+
+    def _at_once(self, before: DataFrame, after: DataFrame) -> Extracted:
+        """Do it in one go. VoidError if that cannot be; nothing is written then."""
+        size = self._after.size + (self._before.size if self._before else 0)
+        found = AtOnce(before, after, self._table(), size)
+        self._target.write_in_order({self._job.relation.name: found.changes}, self._batch, found.check)
+        return self._extracted(found.counts(), 0)
 
     def _is_same_place(self) -> bool:
         """Whether both snapshots are one. Of two places, files of one length may have been written in one moment."""
@@ -136,15 +158,18 @@ class _Extraction:
             raise self._rejected(found, bad)
         if bad and self._rejects is not None:
             self._rejects.write_texts(as_lines(found.bad()))
-        rows = sum(counts.values()) - bad + counts.get("update", 0)
+        rows = sum(counts.values()) - bad + counts.get(UPDATE, 0)
         self._target.write(found.changes(), rows, found.order(), self._batch)
+        return self._extracted(counts, bad)
+
+    def _extracted(self, counts: Mapping[str, int], bad: int) -> Extracted:
         return Extracted(
             self._job.out,
             self._batch,
             written=True,
             inserts=counts.get(INSERT, 0),
             deletes=counts.get(DELETE, 0),
-            updates=counts.get("update", 0),
+            updates=counts.get(UPDATE, 0),
             bad=bad,
         )
 

@@ -20,7 +20,7 @@ from pyspark.sql import types as t
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.spark.columns import CORRUPT
 from dynq_cli.spark.database import Database
-from dynq_cli.spark.files import Files
+from dynq_cli.spark.files import FileFacts, Files
 from dynq_cli.spark.said import explained
 from dynq_cli.spec.model import Relation
 
@@ -49,12 +49,16 @@ _DIGEST = 32
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A table at one moment. `texts` are the columns whose values are texts that the spec's types are read from."""
+    """A table at one moment. `texts` are the columns whose values are texts that the spec's types are read from.
+
+    `size` is that of its files in bytes, or nothing if it is in no files.
+    """
 
     place: str
     frame: DataFrame
     texts: frozenset[str]
     name: str
+    size: int
 
 
 def open_snapshot(
@@ -88,9 +92,11 @@ def open_snapshot(
             _refuse_unfinished(spark, place)
             frame = spark.read.format(form).options(**given).load(place)
             texts = frozenset()
-        files = frame.inputFiles()
-        partitions = _partitions(files) if form not in (TABLE, JDBC) else frozenset()
-        return Snapshot(place, frame, texts | partitions, name or _name(spark, place, files))
+        uris = frame.inputFiles()
+        partitions = _partitions(uris) if form not in (TABLE, JDBC) else frozenset()
+        files = Files(spark).facts(uris)
+        size = sum(file.length for file in files)
+        return Snapshot(place, frame, texts | partitions, name or _name(place, files), size)
 
 
 def _format_of(spark: SparkSession, place: str) -> str:
@@ -176,11 +182,11 @@ def _partitions(uris: list[str]) -> frozenset[str]:
     return frozenset(unquote(unquote(segment.partition("=")[0])) for segment in segments)
 
 
-def _name(spark: SparkSession, place: str, uris: list[str]) -> str:
-    if not uris:
+def _name(place: str, files: list[FileFacts]) -> str:
+    if not files:
         raise UsageError(
             f"{place} is in no files that would tell one moment of it from another\n"
             "  hint: name it yourself with --before-name and --after-name, for example by the time it was taken"
         )
-    lines = [f"{facts.name}\t{facts.length}\t{facts.modified}\n" for facts in Files(spark).facts(uris)]
+    lines = [f"{file.name}\t{file.length}\t{file.modified}\n" for file in files]
     return hashlib.sha256("".join(lines).encode()).hexdigest()[:_DIGEST]

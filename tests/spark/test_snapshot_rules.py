@@ -135,6 +135,23 @@ def test_what_is_set_aside_is_not_there_for_either_snapshot(tmp_path: Path, extr
     assert sorted(row[:2] for row in held(tmp_path / "state", "R")) == [(1, 1), (2, 2), (4, 4)]
 
 
+def test_without_bad_rows_everything_is_done_at_once(
+    tmp_path: Path, extract: Extract, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dynq_cli.spark.snapshot.difference", None)
+    save(tmp_path / "a", [4, 1, 2, 5], [40, 10, 20, None])
+    save(tmp_path / "b", [3, 2, 1, 5, 6], [30, 21, 10, None, 60])
+    done = extract()
+    assert (done.inserts, done.updates, done.deletes) == (2, 1, 1)
+    assert [(row["_change_type"], row["k"]) for row in rows(tmp_path / "out")] == [
+        ("update_preimage", 2),
+        ("update_postimage", 2),
+        ("insert", 3),
+        ("delete", 4),
+        ("insert", 6),
+    ]
+
+
 def test_a_key_that_stands_twice_in_both_snapshots_alike_is_found(tmp_path: Path, extract: Extract) -> None:
     save(tmp_path / "a", [1, 2, 2])
     save(tmp_path / "b", [1, 2, 2])
