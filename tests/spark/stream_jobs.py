@@ -2,7 +2,8 @@
 
     python -m tests.spark.stream_jobs FOLDER…
 
-In each folder `in` is applied to `state`, a file at a time.
+In each folder `in` is applied to `state`, a file at a time. It begins when a line comes on stdin: Spark starts while
+whoever wants the jobs is still busy.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ def job(spark: SparkSession, folder: Path) -> int:
 
 def main(folders: list[Path]) -> None:
     session = get_session(CONF)
+    sys.stdin.readline()
     with ThreadPoolExecutor(len(folders)) as threads:
         # A session each: a job sets its session while it runs.
         list(threads.map(job, [session.newSession() for _ in folders], folders))
