@@ -91,6 +91,10 @@ def floor(value: pa.Array, kind: Type, dictionaries: Dictionaries) -> int:
 def _encode(array: pa.Array, kind: Type, dictionaries: Dictionaries, intern: bool) -> Codes:
     if kind.name in _WHOLE and array.type == arrow_type(kind) and not array.null_count:
         return _whole(array, kind)
+    if kind.name == "decimal" and not _is_wide(kind) and array.type == arrow_type(kind) and not array.null_count:
+        narrow = _narrow(array, kind)
+        if narrow is not None:
+            return narrow
     values = lossless(array, kind)
     if needs_labels(kind):
         dictionary = dictionaries.of(kind)
@@ -121,6 +125,16 @@ def _whole(array: pa.Array, kind: Type) -> Codes:
     codes: Codes = fixed_width(array, _DTYPES.get(kind.name, np.int64)).astype(np.int64, copy=False)
     if kind.name == "int64" and len(codes) and codes.min() == NULL:
         raise CodeError(int(codes.argmin()), f"the smallest {kind} stands for NULL and cannot be stored")
+    return codes
+
+
+def _narrow(array: pa.Array, kind: Type) -> Codes | None:
+    """The codes of decimals of the right type, none of them NULL; None if one has more digits than the type says."""
+    array.validate()
+    lanes = fixed_width(array, np.int64, lanes=2)
+    codes, limit = lanes[::2].copy(), 10**kind.precision
+    if len(codes) and not (-limit < codes.min() and codes.max() < limit and (codes >> 63 == lanes[1::2]).all()):
+        return None
     return codes
 
 

@@ -149,9 +149,7 @@ class Engine:
             if isinstance(step, Derived):
                 self._derive(step, resolved)
             elif step.name in self.layout.passages:
-                relation = self.layout.passages[step.name].relation
-                if relation in resolved:
-                    self._deriving.pass_through(step.name, resolved[relation])
+                self._deriving.pass_through(step.name, resolved)
             else:
                 self._update_tree(step.name, resolved)
         for r in resolved.values():
@@ -248,6 +246,10 @@ class Engine:
 
     def _derive(self, derived: Derived, resolved: dict[str, Resolved]) -> None:
         """A derived relation changes as the trees before it said."""
+        if derived.name in self._deriving.relays:
+            self._deriving.relay(derived)
+            self._label()
+            return
         changes = self._deriving.changes(derived)
         if changes is None:
             return
@@ -363,10 +365,11 @@ class Engine:
         if many <= CHUNK:
             return self._resolve_few(layout, changes, work)
         n = skipped = 0
+        met = False
         for start in range(0, many, CHUNK):
             stop = min(start + CHUNK, many)
             a.reserve(t, stop - start)
-            reason, at, n, missed = base.collect(
+            reason, at, n, missed, meets = base.collect(
                 a.a64,
                 a.a32,
                 a.T,
@@ -387,7 +390,8 @@ class Engine:
                 base.take_back(a.a64, a.a32, a.T, t, touched, n)
                 raise BatchError(layout.relation.name, reason, int(at))
             skipped += int(missed)
-        reason, at, missed = base.settle(a.a64, a.a32, a.T, t, touched, delta, last, n, old, new, changes.may_miss)
+            met = met or bool(meets)
+        reason, at, missed = base.settle(a.a64, a.a32, a.T, t, touched, delta, last, n, old, new, changes.may_miss, met)
         if reason != f.OK:
             raise BatchError(layout.relation.name, reason, int(at))
         self.skipped += skipped + int(missed)

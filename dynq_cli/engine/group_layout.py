@@ -20,6 +20,7 @@ from dynq_cli.engine.counted_tree import OrderKey, Sizes, description, pools
 from dynq_cli.engine.kernels import aggregate_rows as r
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.counted_blocks import C_ORDER, O_FIELDS, UNIT
+from dynq_cli.engine.kernels.exact_sums import E_FIELDS
 from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.kernels.superaccumulator import S_KEY, SPILL_WORDS, WINDOW_WORDS
 from dynq_cli.plan.program import Groups, Measure, high, low
@@ -54,7 +55,7 @@ class Counts:
 
 @record(frozen=True)
 class Exact:
-    """`polynomial` is as `kernels.aggregates` has it, in units of 10^-scale."""
+    """`polynomial` is as `kernels.exact_sums` has it, in units of 10^-scale."""
 
     place: int
     columns: Words
@@ -108,6 +109,19 @@ class GroupLayout:
         wide = C_ORDER + _WIDEST_VALUE * O_FIELDS
         rows = [tree + [NONE] * (wide - len(tree)) for tree in self.trees]
         return np.array(rows or [[NONE] * wide], np.int64)
+
+    @property
+    def sums(self) -> tuple[Words, Words]:
+        """The exact sums, as `kernels.exact_sums` has them: their matrix, and the numbers it points at."""
+        rows: list[list[int]] = []
+        numbers: list[Words] = []
+        taken = 0
+        for e in self.exact:
+            rows.append([e.place, taken, taken + len(e.polynomial), len(e.columns)])
+            numbers += [e.polynomial, e.columns]
+            taken += len(e.polynomial) + len(e.columns)
+        flat = np.concatenate([*numbers, np.zeros(1, np.int64)])
+        return np.array(rows, np.int64).reshape(-1, E_FIELDS), flat
 
     @property
     def roots(self) -> Words:

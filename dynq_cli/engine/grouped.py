@@ -23,7 +23,7 @@ from dynq_cli.engine.check import record, rows_of
 from dynq_cli.engine.codes import Codes
 from dynq_cli.engine.counted_tree import CountedTree, Sizes, reserve
 from dynq_cli.engine.group_layout import NONE, GroupLayout, Values, group_layout
-from dynq_cli.engine.kernels import aggregate_rows, aggregates
+from dynq_cli.engine.kernels import aggregate_rows, aggregates, exact_sums
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.counted_blocks import TARGET
 from dynq_cli.engine.kernels.fields import Words
@@ -61,6 +61,9 @@ class Grouped:
         self._labels = labels
         self._matrix, self._forest, self._roots = layout.matrix, layout.forest, layout.roots
         self._spills = np.array([layout.spills, *(d.place for d in layout.doubles)], np.int64)
+        self._sums, self._numbers = layout.sums
+        self._largest = np.zeros(max(1, len(layout.groups.inputs)), np.int64)
+        self._values, self._products = np.zeros((2, CHUNK), np.int64)
         self._key = np.zeros(len(layout.groups.inputs) + 3, np.int64)
         self._tags = np.zeros(AHEAD, np.int64)
         self._groups = np.zeros(CHUNK, np.int64)
@@ -95,12 +98,24 @@ class Grouped:
             raise AggregateOverflowedError("a count")
         for counts in layout.counts:
             aggregates.add_counts(a.a64, a.T, t, counts.place, counts.columns, codes, copies, start, stop, groups)
-        for e in layout.exact:
-            done = aggregates.add_exact(
-                a.a64, a.T, t, e.place, e.columns, e.polynomial, codes, copies, start, stop, groups
+        if layout.exact:
+            done, which = exact_sums.add_exact(
+                a.a64,
+                a.T,
+                t,
+                self._sums,
+                self._numbers,
+                codes,
+                copies,
+                start,
+                stop,
+                groups,
+                self._largest,
+                self._values,
+                self._products,
             )
             if done != f.OK:
-                raise AggregateOverflowedError(e.name)
+                raise AggregateOverflowedError(layout.exact[which].name)
         for d in layout.doubles:
             a.reserve(layout.spills, stop - start)
             values = values_of(d.terms, codes[:, start:stop])

@@ -115,6 +115,18 @@ def passages(steps: Iterable[Step]) -> frozenset[str]:
     return frozenset(t.name for t in trees if len(t.plan.query.atoms) == 1 and t.plan.query.semantics == "bag")
 
 
+def relayed(steps: Iterable[Step]) -> frozenset[str]:
+    """The relations of groups that only passages read: their rows are passed on and not kept."""
+    several = list(steps)
+    passing = passages(several)
+    read: dict[str, bool] = {}
+    for step in several:
+        if isinstance(step, Tree):
+            for atom in step.plan.query.atoms:
+                read[atom.source] = read.get(atom.source, True) and step.name in passing
+    return frozenset(s.name for s in several if isinstance(s, Derived) and s.groups and read.get(s.name, False))
+
+
 def high(name: str) -> str:
     """The column of the upper part of a wide decimal: its digits without the point, divided by 3·2^62, rounded down."""
     return f"{name}.high"

@@ -99,11 +99,11 @@ def _order(chance: Random, columns: list[str]) -> tuple[OrderKey, ...]:
     return tuple(OrderKey(column, chance.random() < 0.5) for column in some)
 
 
-def draw_aggregate(chance: Random, spec: Spec, name: str) -> Drawn:
-    """An aggregate query in the steps in which it is kept."""
+def draw_aggregate(chance: Random, spec: Spec, name: str, atoms: int = 4) -> Drawn:
+    """An aggregate query over so many atoms at most, in the steps in which it is kept."""
     while True:
         shape = Shape(chance, spec.relations)
-        if len(shape.atoms) > 4:
+        if len(shape.atoms) > atoms:
             continue
         text, columns = _text(chance, shape)
         order = _order(chance, columns) if chance.random() < 0.4 else ()
@@ -116,8 +116,8 @@ def draw_aggregate(chance: Random, spec: Spec, name: str) -> Drawn:
         return Drawn(name, "sql", text, None, text, program.result, program, order_by=order)
 
 
-def random_aggregates(seed: int, queries: int, batches: int = 6) -> Case:
+def random_aggregates(seed: int, queries: int, batches: int = 6, atoms: int = 4) -> Case:
     chance = Random(f"aggregates {seed}")
     spec = Spec("spec.yaml", random_relations(chance), ())
-    drawn = tuple(draw_aggregate(chance, spec, f"q{i}") for i in range(queries))
+    drawn = tuple(draw_aggregate(chance, spec, f"q{i}", atoms) for i in range(queries))
     return Case(seed, spec, drawn, tuple(random_history(chance, spec, batches)))

@@ -10,20 +10,16 @@ comes of the touched groups, which stand in their table's queue, is looked at wh
 The accumulators:
 
     counts   rows where some columns are not NULL: one word
-    exact    rows where Σ coefficient · Π factors is not NULL, and its sum: a word and 128 bits
+    exact    rows where Σ coefficient · Π factors is not NULL, and its sum: a word and 128 bits (`exact_sums`)
     doubles  the same of doubles (`superaccumulator`)
     values   how many distinct values of a column there are, and the root of the tree that has them in order, if it is
              asked for the least or greatest: a word each. The values are rows of a table of their own, keyed by
              (group, value), with their copies
-
-A polynomial is a list: the number of monomials, then of each its coefficient (two lanes), the number of its factors
-and two columns each: the factor's, and that of the lower part of a wide decimal or -1.
 """
-
-import numpy as np
 
 from dynq_cli.engine.kernels.codes import NULL
 from dynq_cli.engine.kernels.direct import bare
+from dynq_cli.engine.kernels.exact_sums import no_null
 from dynq_cli.engine.kernels.fields import (
     OK,
     OVERFLOW,
@@ -38,7 +34,6 @@ from dynq_cli.engine.kernels.fields import (
     Words,
 )
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
-from dynq_cli.engine.kernels.signed import add, joined, product
 from dynq_cli.engine.kernels.superaccumulator import add_double
 from dynq_cli.engine.kernels.table import enqueue, find_or_insert_tagged, record, tag_of
 
@@ -133,71 +128,8 @@ def add_counts(
 ) -> None:
     """Count the rows that are NULL in none of the columns. They are rows of the group, whose number fits."""
     for i in range(start, stop):
-        if _no_null(codes, columns, i):
+        if no_null(codes, columns, i):
             a64[record(T, t, groups[i - start]) + place] += copies[i]
-
-
-@bare(inline="always")
-def _no_null(codes: Words, columns: Words, i: Int) -> Int:
-    for j in range(len(columns)):
-        if codes[columns[j], i] == NULL:
-            return False
-    return True
-
-
-@bare
-def _value(codes: Words, polynomial: Words, i: Int) -> tuple[Int, Int, Int]:
-    """What a polynomial is in a row where no factor is NULL, and whether it fits."""
-    total_lo, total_hi, place = np.int64(0), np.int64(0), 1
-    for _ in range(polynomial[0]):
-        lo, hi = polynomial[place], polynomial[place + 1]
-        many = polynomial[place + 2]
-        place += 3
-        for _ in range(many):
-            own_lo = codes[polynomial[place], i]
-            own_hi = own_lo >> 63
-            if polynomial[place + 1] >= 0:
-                own_lo, own_hi = joined(own_lo, codes[polynomial[place + 1], i])
-            lo, hi, fits = product(lo, hi, own_lo, own_hi)
-            if not fits:
-                return lo, hi, False
-            place += 2
-        total_lo, total_hi, fits = add(total_lo, total_hi, lo, hi)
-        if not fits:
-            return lo, hi, False
-    return total_lo, total_hi, True
-
-
-@bare
-def add_exact(
-    a64: Words,
-    T: Words,
-    t: Int,
-    place: Int,
-    columns: Words,
-    polynomial: Words,
-    codes: Words,
-    copies: Words,
-    start: Int,
-    stop: Int,
-    groups: Words,
-) -> Int:
-    """Add up a polynomial over the rows where none of its columns is NULL."""
-    for i in range(start, stop):
-        if not _no_null(codes, columns, i):
-            continue
-        lo, hi, fits = _value(codes, polynomial, i)
-        if not fits:
-            return OVERFLOW
-        lo, hi, fits = product(lo, hi, copies[i], copies[i] >> 63)
-        if not fits:
-            return OVERFLOW
-        at = record(T, t, groups[i - start]) + place
-        a64[at] += copies[i]
-        a64[at + 1], a64[at + 2], fits = add(a64[at + 1], a64[at + 2], lo, hi)
-        if not fits:
-            return OVERFLOW
-    return OK
 
 
 @bare

@@ -97,6 +97,18 @@ def _clear_key(
             found = True
 
 
+@bare(inline="always")
+def _meets(a64: Words, T: Words, t: Int, tag: Int, slot: Int) -> Int:
+    """Whether there is a row with this tag, on the way to the empty slot where probing ended."""
+    mask, slots = T[t, T_MASK], T[t, T_SLOTS]
+    i = tag & mask
+    while i != slot:
+        if a64[slots + i] >> 32 == tag:
+            return True
+        i = (i + 1) & mask
+    return False
+
+
 @bare
 def collect(
     a64: Words,
@@ -114,12 +126,13 @@ def collect(
     last: Halves,
     n: Int,
     tags: Words,
-) -> tuple[Int, Int, Int, Int]:
+) -> tuple[Int, Int, Int, Int, Int]:
     """Changes start … stop of a batch; the table has room for as many new rows, `tags` for AHEAD of them.
 
-    Returns (OK, -1, length of `touched`, deletes skipped) or (what is wrong, the change at fault, …).
+    Returns (OK, -1, length of `touched`, deletes skipped, whether a new row may have the key of another) or (what is
+    wrong, the change at fault, …).
     """
-    skipped = np.int64(0)
+    skipped, met = np.int64(0), False
     hashed, mask, slots = T[t, T_HASHED], T[t, T_MASK], T[t, T_SLOTS]
     for begin in range(start, stop, AHEAD):
         end = min(begin + AHEAD, stop)
@@ -137,24 +150,25 @@ def collect(
                 if op != UPSERT:
                     if not found:
                         if op == DELETE_KEY:
-                            return NO_SUCH_KEY, np.int64(c), n, skipped
+                            return NO_SUCH_KEY, np.int64(c), n, skipped, met
                         skipped += 1
                     continue
             row, slot = find_tagged(a64, T, t, key, tag)
             if row < 0:
+                met = met or _meets(a64, T, t, tag, slot)
                 row = insert_at(a64, a32, T, t, key, tag, slot)
             place, n = _place(a32, T, t, row, c, touched, delta, first, last, n)
             if op == INSERT or op == UPSERT:
                 if delta[place] > _LARGEST - counts[c]:
-                    return TOO_MANY, np.int64(c), n, skipped
+                    return TOO_MANY, np.int64(c), n, skipped, met
                 delta[place] += counts[c]
                 first[place] = c
             else:
                 # Past what a number holds the sum would come out as copies that came.
                 if delta[place] < counts[c] - _LARGEST:
-                    return NEGATIVE, np.int64(c), n, skipped
+                    return NEGATIVE, np.int64(c), n, skipped, met
                 delta[place] -= counts[c]
-    return OK, np.int64(-1), n, skipped
+    return OK, np.int64(-1), n, skipped, met
 
 
 @bare
@@ -191,9 +205,11 @@ def settle(
     old: Words,
     new: Words,
     may_miss: Int,
+    met: Int,
 ) -> tuple[Int, Int, Int]:
     """Check the batch; then `old` and `new` are the multiplicities, and the new ones hold.
 
+    `met` says whether a row of the batch may have the key of another row.
     Returns (OK, -1, deletes skipped), or (what is wrong, the change at fault, …) with nothing changed.
     """
     skipped = np.int64(0)
@@ -210,7 +226,7 @@ def settle(
             wrong = NEGATIVE if delta[i] < 0 else TOO_MANY
         at = np.int64(last[i])
         if wrong == OK and T[t, T_KEYED] and new[i] > 0:
-            twin = _twin(a64, a32, T, t, row, delta, last)
+            twin = _twin(a64, a32, T, t, row, delta, last) if met else np.int64(-2)
             if new[i] > 1 or twin > -2:
                 wrong = DUPLICATE_KEY
                 at = max(at, twin)
@@ -264,13 +280,13 @@ def resolve(
     may_miss: Int,
 ) -> tuple[Int, Int, Int, Int]:
     """`collect` and `settle` of changes start … stop as a batch of its own: what is refused has changed nothing."""
-    reason, at, n, skipped = collect(
+    reason, at, n, skipped, met = collect(
         a64, a32, T, t, codes, ops, counts, start, stop, touched, delta, first, last, np.int64(0), tags
     )
     if reason != OK:
         take_back(a64, a32, T, t, touched, n)
         return reason, at, n, skipped
-    reason, at, missed = settle(a64, a32, T, t, touched, delta, last, n, old, new, may_miss)
+    reason, at, missed = settle(a64, a32, T, t, touched, delta, last, n, old, new, may_miss, met)
     return reason, at, n, skipped + missed
 
 

@@ -22,6 +22,7 @@ from dynq_cli.plan.lower.forms import (
     where_bound,
     with_one,
 )
+from dynq_cli.plan.lower.multiplied_out import multiplied_out
 from dynq_cli.plan.program import Feed, Groups, Measure, high, low
 from dynq_cli.query.normal_form import (
     Aggregate,
@@ -35,7 +36,7 @@ from dynq_cli.query.normal_form import (
     without_repetition,
 )
 from dynq_cli.query.scalar import quote
-from dynq_cli.spec.model import Column, Relation
+from dynq_cli.spec.model import Column, Relation, Spec
 from dynq_cli.spec.types import INT64, Type
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def _alone(lowering: Lowering, query: ConjunctiveQuery) -> _Kept:
 
 def _aggregated(lowering: Lowering, query: ConjunctiveQuery) -> _Kept:
     """The relation of groups with their aggregates."""
-    inputs = _Inputs(query)
+    inputs = _Inputs(query, lowering.spec)
     measures = tuple(map(inputs.measure, query.aggregates))
     body = inputs.body()
     columns = columns_of(body)
@@ -102,8 +103,9 @@ def _body(query: ConjunctiveQuery, head: Sequence[str], more: Sequence[str]) -> 
 class _Inputs:
     """The query with a variable for everything that an aggregate looks at."""
 
-    def __init__(self, query: ConjunctiveQuery) -> None:
+    def __init__(self, query: ConjunctiveQuery, spec: Spec) -> None:
         self.query = query
+        self.spec = spec
         self.joined = [
             v.name for v in query.variables if any(v.name in a.variables for a in query.atoms if a.mode == "join")
         ]
@@ -118,8 +120,10 @@ class _Inputs:
         if a.variable is not None:
             return Measure(a, value=self._value(a, a.variable))
         if a.function == "count":
-            return Measure(a, tuple(tuple(self._present(m.factors)) for m in a.monomials))
-        return Measure(a, tuple(tuple(self._bound(f.atom, f.scalar) for f in m.factors) for m in a.monomials))
+            return self._counted(a)
+        monomials = tuple(each for m in a.monomials for each in multiplied_out(m, self.query, self.spec))
+        names = tuple(tuple(self._bound(f.atom, f.scalar) for f in m.factors) for m in monomials)
+        return Measure(replace(a, monomials=monomials), names)
 
     def _value(self, a: Aggregate, variable: str) -> str:
         known = self.query.variable(variable)
@@ -130,20 +134,29 @@ class _Inputs:
         atom, binding = where_bound(self.query, variable)
         return self._bound(atom, as_type(binding.scalar, kind))
 
-    def _present(self, factors: Sequence[Factor]) -> list[str]:
-        """Of factors that may be NULL, whether they are: 1 or NULL."""
-        found = []
-        for f in factors:
-            if f.scalar.nullable:
-                text = f"CASE WHEN ({f.scalar.sql}) IS NOT NULL THEN 1 END"
-                found.append(self._bound(f.atom, Scalar(text, INT64, True, f.scalar.columns)))
-        return found
+    def _counted(self, a: Aggregate) -> Measure:
+        """Factors that may be NULL decide which rows count: a column by itself, of others whether they are NULL."""
+        monomials, names = [], []
+        for m in a.monomials:
+            factors = tuple(_present(f) for f in m.factors if f.scalar.nullable)
+            monomials.append(replace(m, factors=factors))
+            names.append(tuple(self._bound(f.atom, f.scalar) for f in factors))
+        return Measure(replace(a, monomials=tuple(monomials)), tuple(names))
 
     def _bound(self, atom: int, scalar: Scalar) -> str:
         wish = scalar.columns[0] if len(scalar.columns) == 1 else "value"
         self.query, name = bind_value(self.query, atom, wish, scalar)
         self.taken |= dict.fromkeys((high(name), low(name)) if is_wide(scalar.type) else (name,))
         return name
+
+
+def _present(factor: Factor) -> Factor:
+    """A factor that is NULL where another is: a column, or 1."""
+    scalar = factor.scalar
+    if scalar.sql in map(quote, scalar.columns):
+        return factor
+    text = f"CASE WHEN ({scalar.sql}) IS NOT NULL THEN 1 END"
+    return replace(factor, scalar=Scalar(text, INT64, True, scalar.columns))
 
 
 class _Shown:
