@@ -31,7 +31,7 @@ from dynq_cli.spec.load import load_spec
 from dynq_cli.spec.model import Spec
 
 ENUM_CAP = 1_000_000
-_TINY = 200
+_TINY, _MORE_THAN_A_CHUNK = 200, 10_000
 
 
 def opened(spec: Spec) -> Live:
@@ -39,10 +39,14 @@ def opened(spec: Spec) -> Live:
 
 
 def warm(spec: Spec, commits: list[Commit]) -> None:
-    """Meet every kernel once."""
+    """Meet every kernel once, in small and in large commits, and all that is imported when it is first needed."""
     live = opened(spec)
-    for kind in ("insert", "delete"):
-        live.apply({name: _as(kind, table.slice(0, _TINY)) for name, table in commits[0].items()})
+    for many in (_TINY, _MORE_THAN_A_CHUNK):
+        rows = {name: pa.concat_tables(c[name] for c in commits[:2] if name in c).slice(0, many) for name in commits[0]}
+        live.apply({name: _as("insert", table) for name, table in rows.items()})
+        images = ("update_preimage", "update_postimage")
+        live.apply({name: pa.concat_tables(_as(kind, table) for kind in images) for name, table in rows.items()})
+        live.apply({name: _as("delete", table) for name, table in rows.items()})
     for query in live.queries:
         for _ in live.enum(query):
             pass

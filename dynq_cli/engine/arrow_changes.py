@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 import pyarrow as pa
 
@@ -11,16 +9,9 @@ from dynq_cli.engine import kinds as k
 from dynq_cli.engine.base_layout import BaseLayout
 from dynq_cli.engine.changes import Changes
 from dynq_cli.engine.codes import Codes
-from dynq_cli.engine.dictionary import Dictionaries
+from dynq_cli.engine.dictionary import Dictionaries, flat_values
 from dynq_cli.engine.ingest import RowError, encode_rows, operations
 from dynq_cli.engine.kernels.fields import Bytes
-
-
-# Arrow turns a Python value into a scalar at every call, which takes longer than a small batch.
-# Made when first needed, since the first one also imports pandas where that is installed.
-@cache
-def _scalars() -> tuple[pa.Scalar, pa.Scalar, pa.Scalar]:
-    return pa.scalar("insert"), pa.scalar("delete"), pa.scalar(False)
 
 
 def changes_of(table: pa.Table, base: BaseLayout, dictionaries: Dictionaries, ends: Codes | None = None) -> Changes:
@@ -36,23 +27,35 @@ def kinds_of(words: pa.ChunkedArray) -> Bytes:
     """The kinds that the words of `_change_type` are. RowError for any other."""
     if not len(words):
         return np.zeros(0, np.int8)
-    import pyarrow.compute as pc
-
-    inserted, deleted_word, false = _scalars()
+    word = _one_word(words)
+    if word in k.WORDS:
+        return np.full(len(words), k.WORDS[word], np.int8)
     texts = words.cast(pa.string())
-    # The two that most logs have nothing else of, without looking at the text of each row.
-    deleted = pc.equal(texts, deleted_word).fill_null(false)
-    if (pc.sum(deleted).as_py() or 0) == len(texts) - (pc.sum(pc.equal(texts, inserted)).as_py() or 0):
-        return np.asarray(deleted.to_numpy(), np.int8)
     coded = pa.concat_arrays(texts.chunks).dictionary_encode()
     known = np.array([k.WORDS.get(word.lower(), -1) for word in coded.dictionary.to_pylist()] or [-1], np.int8)
-    kinds: Bytes = np.where(coded.is_valid(), known[coded.indices.fill_null(0).to_numpy()], np.int8(-1))
+    kinds: Bytes = known[coded.indices.fill_null(0).to_numpy()]
+    if coded.null_count:
+        kinds = np.where(coded.is_valid(), kinds, np.int8(-1))
     if (kinds < 0).any():
         row = int((kinds < 0).argmax())
         word = texts[row].as_py()
         said = "NULL" if word is None else repr(word)
         raise RowError(row, "_change_type", f"{said} is none of {', '.join(k.WORDS)}")
     return kinds
+
+
+def _one_word(words: pa.ChunkedArray) -> str:
+    """The word that all rows have, if they have one and it can be seen at a glance; else empty."""
+    if words.num_chunks != 1 or words.type != pa.string() or words.null_count:
+        return ""
+    words.chunk(0).validate()
+    offsets, content, _ = flat_values(words.chunk(0))
+    size = int(offsets[1] - offsets[0])
+    if size == 0 or offsets[-1] - offsets[0] != size * len(words) or (np.diff(offsets) != size).any():
+        return ""
+    texts = content[offsets[0] : offsets[-1]]
+    # Every byte is that of the row before.
+    return texts[:size].tobytes().decode(errors="replace") if np.array_equal(texts[size:], texts[:-size]) else ""
 
 
 def counts_of(column: pa.ChunkedArray) -> Codes:

@@ -6,11 +6,13 @@ from dataclasses import field
 from functools import cached_property
 from typing import NamedTuple
 
+from dynq_cli.engine.codes import needs_labels
 from dynq_cli.plan.plan import Plan
 from dynq_cli.query.normal_form import Atom, Binding, Part, Scalar
 from dynq_cli.query.scalar import quote
 from dynq_cli.records import record
 from dynq_cli.spec.model import Relation
+from dynq_cli.spec.types import Type
 
 
 class Computed(NamedTuple):
@@ -18,6 +20,10 @@ class Computed(NamedTuple):
 
     scalar: Scalar
     part: Part
+
+
+# What is asked about rows: a value, or a condition.
+Asked = Computed | Scalar
 
 
 @record(frozen=True)
@@ -53,6 +59,25 @@ class BaseLayout:
     def _texts(self) -> str:
         filters = (scalar for several in self.filters for scalar in several)
         return "\n".join(scalar.sql for scalar in (*(c.scalar for c in self.computed), *filters))
+
+    @cached_property
+    def asked(self) -> tuple[Asked, ...]:
+        """All values that leaves compute and all conditions of their filters, when all leaves are known."""
+        conditions = (scalar for several in self.filters for scalar in several)
+        return tuple(dict.fromkeys((*self.computed, *conditions)))
+
+    @cached_property
+    def alone(self) -> dict[Asked, tuple[int, Type]]:
+        """Of these, what depends on one column and gives no id: the column's place in the order, and its type."""
+        types = {c.name: c.type for c in self.relation.columns}
+        found: dict[Asked, tuple[int, Type]] = {}
+        for each in self.asked:
+            scalar = each.scalar if isinstance(each, Computed) else each
+            is_plain = not isinstance(each, Computed) or not (each.part or needs_labels(scalar.type))
+            if is_plain and len(scalar.columns) == 1 and scalar.columns[0] in types:
+                (name,) = scalar.columns
+                found[each] = (self.order.index(name), types[name])
+        return found
 
     def looks_at(self, column: str) -> bool:
         """Whether computed values or filters may need a column; asked when all leaves are known."""

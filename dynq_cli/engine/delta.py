@@ -105,5 +105,6 @@ class Delta:
             had_rows,
             has_rows,
             state,
+            s.work,
         )
         return filled

@@ -31,6 +31,7 @@ from dynq_cli.engine.kernels.intern import (
     look_up_rows,
 )
 from dynq_cli.engine.order_labels import OrderLabels
+from dynq_cli.engine.remembered import Remembered
 from dynq_cli.errors import RejectedError
 from dynq_cli.spec.types import Type
 
@@ -190,6 +191,7 @@ class Dictionaries:
 
     def __init__(self, ordered: Iterable[str] = ()) -> None:
         self.labels = OrderLabels(ordered)
+        self.remembered = Remembered()
         self.strings = Dictionary()
         self.binaries = Dictionary()
         self.decimals = Dictionary()
@@ -224,6 +226,7 @@ class Dictionaries:
         for name, dictionary in self.by_name().items():
             dictionary.truncate(counts[name])
         self.labels.truncate(counts)
+        self.remembered.forget(counts)
 
     def label(self) -> OrderLabels:
         """The labels of all ids there are."""

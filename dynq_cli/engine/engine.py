@@ -76,8 +76,8 @@ class Engine:
         self.lists = layout.lists
         # Deletes that could miss and did, since the engine is there.
         self.skipped = 0
-        wide = 2 * layout.widest + 2
-        self._key = np.zeros(wide, np.int64)
+        # Keys of two rows, and in the kernels that look ahead where their codes come from.
+        self._key = np.zeros(6 * layout.widest + 6, np.int64)
         self._before, self._after = np.zeros(update.WORK, np.int64), np.zeros(update.WORK, np.int64)
         self._ahead = np.zeros(3 * AHEAD, np.int64)
         # A change by key touches the row that goes and the row that comes.

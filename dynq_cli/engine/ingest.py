@@ -7,21 +7,20 @@ that depends on the whole commit, since an update may have both its images or on
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 
 import numpy as np
 import pyarrow as pa
 
 from dynq_cli.engine import kinds as k
-from dynq_cli.engine.base_layout import BaseLayout, Computed
+from dynq_cli.engine.base_layout import BaseLayout
 from dynq_cli.engine.changes import Changes
 from dynq_cli.engine.codes import NULL, Codes, decode, encode
 from dynq_cli.engine.dictionary import Dictionaries
+from dynq_cli.engine.evaluated import computed_of
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels.fields import Bytes, Flags
+from dynq_cli.engine.kernels.fields import Bytes
 from dynq_cli.engine.lossless import CodeError, arrow_type
-from dynq_cli.engine.pairs import split
-from dynq_cli.query.scalar import evaluate
 from dynq_cli.spec.model import Column
 
 Columns = Mapping[str, pa.Array | pa.ChunkedArray]
@@ -90,7 +89,8 @@ def operations(changes: Changes, base: BaseLayout, *, may_miss: bool = False, en
     if keys:
         gone = ops == f.DELETE
         if keys < changes.codes.shape[1] and gone.any():
-            ops[gone & (changes.codes[:, keys:] == NULL).all(axis=1)] = f.DELETE_KEY
+            bare = np.flatnonzero(gone & (changes.codes[:, keys] == NULL))
+            ops[bare[(changes.codes[bare, keys:] == NULL).all(axis=1)]] = f.DELETE_KEY
         ops[_without_preimage(kinds, changes.codes[:, :keys], ends)] = f.UPSERT
     else:
         _check_keyless(kinds, base, ends)
@@ -133,6 +133,14 @@ def _check_keyless(kinds: Bytes, base: BaseLayout, ends: Codes | None) -> None:
 
 
 def _with_computed(made: Changes, columns: Columns, base: BaseLayout, dictionaries: Dictionaries) -> Changes:
+    def rows() -> pa.Table:
+        return _looked_at(made, columns, base, dictionaries)
+
+    return Changes(made.codes, made.ops, made.counts, *computed_of(rows, made.codes, base, dictionaries))
+
+
+def _looked_at(made: Changes, columns: Columns, base: BaseLayout, dictionaries: Dictionaries) -> pa.Table:
+    """The columns that expressions may need, in their types."""
     many = len(made)
     typed: dict[str, pa.Array | pa.ChunkedArray] = {}
     for c in base.relation.columns:
@@ -144,37 +152,6 @@ def _with_computed(made: Changes, columns: Columns, base: BaseLayout, dictionari
             # As they are kept: one zero, one NaN. An expression can tell -0.0 from 0.0.
             typed[c.name] = decode(made.codes[:, base.order.index(c.name)], c.type, dictionaries)
         else:
-            typed[c.name] = columns[c.name].cast(arrow_type(c.type))
-    computed, passes = computed_of(pa.table(typed), base, dictionaries)
-    return Changes(made.codes, made.ops, made.counts, computed, passes)
-
-
-def computed_of(rows: pa.Table, base: BaseLayout, dictionaries: Dictionaries) -> tuple[Codes, Flags]:
-    """What the leaves of a relation compute from its rows, and whether their filters hold. Raises ScalarError."""
-    many = len(rows)
-    conditions = [" AND ".join(f"({s.sql})" for s in several) for several in base.filters]
-    scalars = list(dict.fromkeys(c.scalar for c in base.computed))
-    values = evaluate(rows, [*(s.sql for s in scalars), *conditions])
-    found = dict(zip(scalars, values, strict=False))
-    computed = _stacked([_computed(found[c.scalar], c, dictionaries) for c in base.computed], many)
-    held = [v.combine_chunks().fill_null(False) for v in values[len(scalars) :]]
-    passes = np.empty((many, max(1, len(held))), np.bool_)
-    for i, column in enumerate(held):
-        passes[:, i] = column.to_numpy(zero_copy_only=False)
-    return computed, passes
-
-
-def _computed(values: pa.ChunkedArray, computed: Computed, dictionaries: Dictionaries) -> Codes:
-    kind = computed.scalar.type
-    typed = values.cast(arrow_type(kind))
-    if not computed.part:
-        return encode(typed, kind, dictionaries)
-    high, low = split(typed, kind)
-    return high if computed.part == "high" else low
-
-
-def _stacked(columns: Sequence[Codes], rows: int) -> Codes:
-    stacked = np.zeros((rows, max(1, len(columns))), np.int64)
-    for i, column in enumerate(columns):
-        stacked[:, i] = column
-    return stacked
+            kind = arrow_type(c.type)
+            typed[c.name] = columns[c.name] if columns[c.name].type == kind else columns[c.name].cast(kind)
+    return pa.table(typed)

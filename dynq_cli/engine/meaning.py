@@ -15,7 +15,7 @@ from dynq_cli.engine.base_layout import BaseLayout
 from dynq_cli.engine.changes import Codes
 from dynq_cli.engine.codes import decode
 from dynq_cli.engine.dictionary import Dictionaries
-from dynq_cli.engine.ingest import computed_of
+from dynq_cli.engine.evaluated import computed_of
 from dynq_cli.engine.kernels.fields import Flags, Words
 from dynq_cli.engine.order_labels import OrderLabels
 from dynq_cli.engine.pairs import joined
@@ -36,6 +36,10 @@ class Meaning:
 
         ScalarError, CodeError if an expression has no value.
         """
+        return computed_of(lambda: self._rows(derived, base, codes), codes, base, self._dictionaries())
+
+    def _rows(self, derived: Derived, base: BaseLayout, codes: Codes) -> pa.Table:
+        """The columns that expressions over a relation may need."""
         values = self._dictionaries()
         typed: dict[str, pa.Array] = {}
         held = {c.name: c for c in derived.relation.columns}
@@ -47,7 +51,7 @@ class Meaning:
             else:
                 upper, lower = (base.order.index(part(column.name)) for part in (high, low))
                 typed[column.name] = joined(codes[:, upper], codes[:, lower], column.type)
-        return computed_of(pa.table(typed), base, values)
+        return pa.table(typed)
 
     def labels(self, kind: Type) -> Words:
         """The labels by which ids of a type are in the order of its values."""

@@ -18,6 +18,7 @@ from dynq_cli.engine.kernels import dirty_walk as w
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.dirty_ranges import climb
 from dynq_cli.engine.kernels.fields import Trees, Words
+from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.reading import OverflowedError, level_above
 from dynq_cli.engine.tree_layout import TreeLayout
 
@@ -59,6 +60,7 @@ class Side:
         self.modes, self.choices = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
         self.modes[0] = d.DIRTY
         self.lists, self.ends = np.empty(0, np.int64), np.empty(0, np.int64)
+        self.work = np.empty(2 * AHEAD, np.int64)
 
     def fit(self) -> None:
         """Make room for the marks of all rows and groups that there are, and to put those of ranges in order."""
@@ -92,7 +94,7 @@ class Side:
         for level, rows in enumerate(dirty):
             if rows is not None:
                 d.start(a.a64, a.a32, a.T, a.N, L, level, rows, marks, links, heads)
-        climb(a.a64, a.a32, a.T, a.N, self.trees, L, marks, links, heads)
+        climb(a.a64, a.a32, a.T, a.N, self.trees, L, marks, links, heads, self.work)
         d.judge(a.a32, a.T, a.N, L, self.below, marks, links, heads, self.groups)
         many = d.ask(a.a32, a.T, a.N, L, self.below, self.root, self.roots, marks, links, heads, self.groups)
         self.list_room(int(many))

@@ -17,6 +17,7 @@ the head: nested loops from the root through N yield a result row at every step.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Literal
 
 from dynq_cli.query.normal_form import Comparison
@@ -88,6 +89,24 @@ class Node:
     def is_simple(self) -> bool:
         """Whether every child is a guard of its parent, so that a change touches one row per level."""
         return all(child.guards(parent) for parent, child in self.edges())
+
+    def condensed(self) -> Node:
+        """The tree with an output set that ends at nodes below which it has no other variables.
+
+        The value of such a node is the multiplicity of all that was below it, so there are fewer levels to go through.
+        """
+        children = tuple(c.condensed() for c in self.children)
+        ends = [c for c in children if c.output]
+        if (
+            self.variables
+            and ends
+            and all(c.vars <= self.vars and not c.comparisons and not any(g.output for g in c.children) for c in ends)
+        ):
+            children = tuple(replace(c, output=False) for c in children)
+        return replace(self, children=children)
+
+    def _adds_nothing_to(self, parent: Node) -> bool:
+        return self.vars <= parent.vars and not self.comparisons and not any(c.output for c in self.children)
 
     def shared(self, child: Node) -> tuple[str, ...]:
         """The variables that group the child's rows for this node."""

@@ -17,7 +17,9 @@ from dynq_cli.spec.model import Column
 from dynq_cli.spec.types import BOOL, MAX_PRECISION, Type, decimal, widen
 
 if TYPE_CHECKING:
+    import numpy as np
     import pyarrow as pa
+    from numpy.typing import NDArray
 
 _TYPES = {
     "BOOLEAN": "bool",
@@ -149,5 +151,13 @@ def evaluate(table: pa.Table, expressions: Sequence[str]) -> list[pa.ChunkedArra
     """The value of each expression for each row of an Arrow table, in order. Raises ScalarError."""
     try:
         return list(shared().values(table, tuple(expressions)).columns)
+    except DuckError as error:
+        raise ScalarError(str(error)) from error
+
+
+def conditions_hold(table: pa.Table, conditions: Sequence[str]) -> list[NDArray[np.bool_]]:
+    """Of each condition, whether it is true, for each row of an Arrow table. Raises ScalarError."""
+    try:
+        return shared().flags(table, tuple(conditions))
     except DuckError as error:
         raise ScalarError(str(error)) from error

@@ -254,9 +254,16 @@ def take_back(a64: Words, a32: Halves, T: Words, t: Int, touched: Halves, n: Int
 @bare
 def forget(a64: Words, T: Words, t: Int, touched: Halves, new: Words, n: Int) -> None:
     """Free the rows that the batch left without a copy."""
-    for i in range(n):
-        if new[i] == 0:
-            remove(a64, T, t, np.int64(touched[i]))
+    mask, slots, arity, hashed = T[t, T_MASK], T[t, T_SLOTS], T[t, T_ARITY], T[t, T_HASHED]
+    for begin in range(0, n, AHEAD):
+        end = min(begin + AHEAD, n)
+        for i in range(begin, end):
+            if new[i] == 0:
+                at = record(T, t, np.int64(touched[i]))
+                prefetch(a64, slots + (tag_of(a64[at : at + arity], hashed) & mask))
+        for i in range(begin, end):
+            if new[i] == 0:
+                remove(a64, T, t, np.int64(touched[i]))
 
 
 @bare

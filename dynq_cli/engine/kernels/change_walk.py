@@ -11,7 +11,7 @@ The marks are those of `dirty`, and stand in arrays that stay from commit to com
 
 import numpy as np
 
-from dynq_cli.engine.kernels.changed import forget, relink
+from dynq_cli.engine.kernels.changed import forget, relink, take_changed
 from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.dirty import (
     L_ASKED,
@@ -37,7 +37,6 @@ from dynq_cli.engine.kernels.dirty_walk import expand, walk
 from dynq_cli.engine.kernels.fields import (
     BEFORE,
     LEAST,
-    N_CHANGED,
     N_FIRST,
     N_OLD,
     N_READERS,
@@ -71,6 +70,7 @@ def _start(
     marks: Bytes,
     links: Halves,
     heads: Halves,
+    rows: Words,
 ) -> None:
     """Mark the rows of a level of the frontier that have fewer copies on the other side, of those that changed.
 
@@ -79,13 +79,14 @@ def _start(
     v = L[level, L_NODE]
     t, row, is_old = N[v, N_TABLE], N[v, N_FIRST], N[v, N_SIDE] == BEFORE
     while row >= 0:
-        at = record(T, t, row)
-        was_lo, was_hi = a64[at + N[v, N_OLD]], a64[at + N[v, N_OLD] + 1]
-        lo, hi = value_now(a64, a32, T, N, v, at)
-        is_more = is_less(lo, hi, was_lo, was_hi) if is_old else is_less(was_lo, was_hi, lo, hi)
-        if is_more and is_reached(a64, a32, T, N, L, level, row):
-            mark(a32, T, N, L, level, row, marks, links, heads)
-        row = np.int64(a32[2 * at + N[v, N_CHANGED]]) - 2
+        many, row = take_changed(a64, a32, T, N, v, row, rows)
+        for k in range(many):
+            at = record(T, t, rows[k])
+            was_lo, was_hi = a64[at + N[v, N_OLD]], a64[at + N[v, N_OLD] + 1]
+            lo, hi = value_now(a64, a32, T, N, v, at)
+            is_more = is_less(lo, hi, was_lo, was_hi) if is_old else is_less(was_lo, was_hi, lo, hi)
+            if is_more and is_reached(a64, a32, T, N, L, level, rows[k]):
+                mark(a32, T, N, L, level, rows[k], marks, links, heads)
 
 
 @bare
@@ -105,26 +106,27 @@ def _begin(
     groups: Bytes,
     is_old: Int,
     has_rows: Int,
+    rows: Words,
 ) -> Int:
     """Put the tree on a side; how many clean rows `_read` has to list, or -1 if nothing is marked.
 
-    `has_rows` says whether the result has any on this side; without, there is nothing to mark.
+    `has_rows` says whether the result has any on this side; without, there is nothing to mark. `rows` is to work in.
     """
     for level in range(len(L)):
         v = L[level, L_NODE]
         if not is_old:
-            relink(a64, a32, T, N, v)
+            relink(a64, a32, T, N, v, rows)
         N[v, N_SIDE] = BEFORE if is_old else NOW
     if not has_rows:
         return np.int64(-1)
     is_any = False
     for level in range(len(L)):
         if L[level, L_FRONTIER]:
-            _start(a64, a32, T, N, L, level, marks, links, heads)
+            _start(a64, a32, T, N, L, level, marks, links, heads, rows)
             is_any = is_any or L[level, L_QUEUE] > 0
     if not is_any:
         return np.int64(-1)
-    climb(a64, a32, T, N, trees, L, marks, links, heads)
+    climb(a64, a32, T, N, trees, L, marks, links, heads, rows)
     judge(a32, T, N, L, below, marks, links, heads, groups)
     return ask(a32, T, N, L, below, root, roots, marks, links, heads, groups)
 
@@ -288,13 +290,14 @@ def fill(
     had_rows: Int,
     has_rows: Int,
     state: Words,
+    work: Words,
 ) -> Int:
     """Fill `codes` and `copies` with rows that went (< 0) or came: how many, or -1 if one has too many copies.
 
-    `columns` are level and position per row of `codes`; `rows` is to work in; from `below` to `cursor` it is as for
-    `walk`. `had_rows` and `has_rows` say whether the result had any row, and has one. `state` is zeros at first. After
-    a call state[PHASE] is DONE at the end; else either the block is full, or `lists` and `ends` are shorter than
-    state[LISTED].
+    `columns` are level and position per row of `codes`; `rows` is to work in, as are two times AHEAD words of `work`;
+    from `below` to `cursor` it is as for `walk`. `had_rows` and `has_rows` say whether the result had any row, and has
+    one. `state` is zeros at first. After a call state[PHASE] is DONE at the end; else either the block is full, or
+    `lists` and `ends` are shorter than state[LISTED].
     """
     filled, size = np.int64(0), len(copies)
     while state[PHASE] != DONE:
@@ -316,6 +319,7 @@ def fill(
                 groups,
                 is_old,
                 had_rows if is_old else has_rows,
+                work,
             )
             state[PHASE] += 1 if listed >= 0 else 2
             state[LISTED], state[STARTED] = listed, 0

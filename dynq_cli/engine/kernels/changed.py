@@ -37,7 +37,9 @@ from dynq_cli.engine.kernels.fields import (
     Words,
 )
 from dynq_cli.engine.kernels.groups import link, unlink
+from dynq_cli.engine.kernels.lookahead import ask_for_neighbours
 from dynq_cli.engine.kernels.ordered import link_behind
+from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
 from dynq_cli.engine.kernels.table import record
 
 
@@ -79,27 +81,53 @@ def _move_ranges(a32: Halves, T: Words, N: Words, c: Int) -> None:
     N[c, N_TELL] = -1
 
 
+@bare(inline="always")
+def take_changed(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int, rows: Words) -> tuple[Int, Int]:
+    """Up to AHEAD of the rows of node v that changed, from `row` on, into `rows`, and their groups asked for: how many,
+    and the one after them or -1."""
+    t, group, many = N[v, N_TABLE], N[v, N_GROUP], 0
+    while row >= 0 and many < AHEAD:
+        at = record(T, t, row)
+        there = record(T, group, np.int64(a32[2 * at + N[v, N_GID]]))
+        prefetch(a64, there)
+        prefetch(a64, there + (N[v, N_HEAD] >> 1))
+        rows[many] = row
+        many += 1
+        row = np.int64(a32[2 * at + N[v, N_CHANGED]]) - 2
+    return many, row
+
+
 @bare
-def relink(a64: Words, a32: Halves, T: Words, N: Words, v: Int) -> None:
-    """Rows of node v that died leave the lists of live rows, and those that came to life join them.
+def relink(a64: Words, a32: Halves, T: Words, N: Words, v: Int, rows: Words) -> None:
+    """Rows of node v that died leave the lists of live rows, and those that came to life join them; `rows` are two
+    times AHEAD words to work in.
 
     Of a compared node the row that one is to be linked behind came before it, or was there.
     """
-    t, row, is_compared = N[v, N_TABLE], N[v, N_FIRST], N[v, N_READERS] >= 0
+    t, group, row, is_compared = N[v, N_TABLE], N[v, N_GROUP], N[v, N_FIRST], N[v, N_READERS] >= 0
+    lives = rows[AHEAD:]
     while row >= 0:
-        at = record(T, t, row)
-        was = a64[at + N[v, N_OLD]] != 0 or a64[at + N[v, N_OLD] + 1] != 0
-        lo, hi = value_now(a64, a32, T, N, v, at)
-        now = lo != 0 or hi != 0
-        head_at = 2 * record(T, N[v, N_GROUP], np.int64(a32[2 * at + N[v, N_GID]])) + N[v, N_HEAD]
-        if now and not was and is_compared:
-            before = np.int64(a32[2 * at + N[v, N_PREV]])
-            link_behind(a32, T, N, v, row, before, head_at)
-        elif now and not was:
-            link(a32, T, t, row, head_at, N[v, N_NEXT], N[v, N_PREV])
-        elif was and not now:
-            unlink(a32, T, t, row, head_at, N[v, N_NEXT], N[v, N_PREV])
-        row = np.int64(a32[2 * at + N[v, N_CHANGED]]) - 2
+        many, row = take_changed(a64, a32, T, N, v, row, rows)
+        for k in range(many):
+            at = record(T, t, rows[k])
+            was = a64[at + N[v, N_OLD]] != 0 or a64[at + N[v, N_OLD] + 1] != 0
+            lo, hi = value_now(a64, a32, T, N, v, at)
+            now = lo != 0 or hi != 0
+            lives[k] = np.int64(now) - np.int64(was)
+            there = record(T, group, np.int64(a32[2 * at + N[v, N_GID]]))
+            ask_for_neighbours(a64, a32, T, N, v, rows[k], there, was, now)
+        for k in range(many):
+            if lives[k] == 0:
+                continue
+            at = record(T, t, rows[k])
+            head_at = 2 * record(T, group, np.int64(a32[2 * at + N[v, N_GID]])) + N[v, N_HEAD]
+            if lives[k] > 0 and is_compared:
+                before = np.int64(a32[2 * at + N[v, N_PREV]])
+                link_behind(a32, T, N, v, rows[k], before, head_at)
+            elif lives[k] > 0:
+                link(a32, T, t, rows[k], head_at, N[v, N_NEXT], N[v, N_PREV])
+            else:
+                unlink(a32, T, t, rows[k], head_at, N[v, N_NEXT], N[v, N_PREV])
     if is_compared:
         _move_ranges(a32, T, N, v)
 

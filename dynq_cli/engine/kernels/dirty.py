@@ -50,6 +50,7 @@ from dynq_cli.engine.kernels.fields import (
     Int,
     Words,
 )
+from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
 from dynq_cli.engine.kernels.table import record
 from dynq_cli.engine.kernels.wide import is_less
 
@@ -173,27 +174,111 @@ def start(
 
 @bare
 def climb_from(
-    a64: Words, a32: Halves, T: Words, N: Words, L: Words, level: Int, marks: Bytes, links: Halves, heads: Halves
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    L: Words,
+    level: Int,
+    marks: Bytes,
+    links: Halves,
+    heads: Halves,
+    work: Words,
 ) -> None:
     """Mark the rows above marked ones of a level that is no range, if they are live and reached; levels below are."""
     up = L[level, L_ABOVE]
     if up < 0:
         return
-    v, parent = L[level, L_NODE], L[up, L_NODE]
+    if N[L[level, L_NODE], N_GUARD]:
+        _climb_to_own(a64, a32, T, N, L, level, marks, links, heads, work)
+    else:
+        _climb_to_readers(a64, a32, T, N, L, level, marks, links, heads, work)
+
+
+@bare(inline="always")
+def _mark_above(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    L: Words,
+    up: Int,
+    row: Int,
+    marks: Bytes,
+    links: Halves,
+    heads: Halves,
+) -> None:
+    if is_live(a64, a32, T, N, L[up, L_NODE], row) and is_reached(a64, a32, T, N, L, up, row):
+        mark(a32, T, N, L, up, row, marks, links, heads)
+
+
+@bare
+def _climb_to_own(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    L: Words,
+    level: Int,
+    marks: Bytes,
+    links: Halves,
+    heads: Halves,
+    work: Words,
+) -> None:
+    """From the rows of a guard to the rows that they belong to."""
+    up, v = L[level, L_ABOVE], L[level, L_NODE]
+    t, value = N[L[up, L_NODE], N_TABLE], N[L[up, L_NODE], N_VALUE]
     queued = L[level, L_QUEUE]
     while queued > 0:
-        row = queued - 1
-        g = group_of(a32, T, N, v, row)
-        if N[v, N_GUARD]:
-            if is_live(a64, a32, T, N, parent, g) and is_reached(a64, a32, T, N, L, up, g):
-                mark(a32, T, N, L, up, g, marks, links, heads)
-        else:
+        many = 0
+        while queued > 0 and many < AHEAD:
+            work[many] = group_of(a32, T, N, v, queued - 1)
+            prefetch(a64, record(T, t, work[many]) + value)
+            queued = np.int64(links[L[level, L_ROWS] + queued - 1, 1])
+            many += 1
+        for k in range(many):
+            _mark_above(a64, a32, T, N, L, up, work[k], marks, links, heads)
+
+
+@bare
+def _climb_to_readers(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    L: Words,
+    level: Int,
+    marks: Bytes,
+    links: Halves,
+    heads: Halves,
+    work: Words,
+) -> None:
+    """From the rows of a child that is no guard to all that read their groups, those of several groups in turn."""
+    up, v = L[level, L_ABOVE], L[level, L_NODE]
+    t, value = N[L[up, L_NODE], N_TABLE], N[L[up, L_NODE], N_VALUE]
+    queued, many = L[level, L_QUEUE], 0
+    while True:
+        while queued > 0 and many < AHEAD:
+            g = group_of(a32, T, N, v, queued - 1)
             reader = np.int64(a32[2 * record(T, N[v, N_GROUP], g) + N[v, N_VHEAD]])
-            while reader >= 0:
-                if is_live(a64, a32, T, N, parent, reader) and is_reached(a64, a32, T, N, L, up, reader):
-                    mark(a32, T, N, L, up, reader, marks, links, heads)
-                reader = np.int64(a32[2 * record(T, N[parent, N_TABLE], reader) + N[v, N_VNEXT]])
-        queued = np.int64(links[L[level, L_ROWS] + row, 1])
+            if reader >= 0:
+                prefetch(a64, record(T, t, reader) + value)
+                prefetch(a64, record(T, t, reader) + (N[v, N_VNEXT] >> 1))
+                work[many] = reader
+                many += 1
+            queued = np.int64(links[L[level, L_ROWS] + queued - 1, 1])
+        if many == 0:
+            return
+        left = 0
+        for k in range(many):
+            _mark_above(a64, a32, T, N, L, up, work[k], marks, links, heads)
+            reader = np.int64(a32[2 * record(T, t, work[k]) + N[v, N_VNEXT]])
+            if reader >= 0:
+                prefetch(a64, record(T, t, reader) + value)
+                prefetch(a64, record(T, t, reader) + (N[v, N_VNEXT] >> 1))
+                work[left] = reader
+                left += 1
+        many = left
 
 
 @bare

@@ -50,12 +50,13 @@ def climb(
     marks: Bytes,
     links: Halves,
     heads: Halves,
+    work: Words,
 ) -> None:
-    """Mark every row above marked ones that is live and reached."""
+    """Mark every row above marked ones that is live and reached; `work` is AHEAD words."""
     for down in range(len(L)):
         level = len(L) - 1 - down
         if N[L[level, L_NODE], N_READERS] < 0:
-            climb_from(a64, a32, T, N, L, level, marks, links, heads)
+            climb_from(a64, a32, T, N, L, level, marks, links, heads, work)
         else:
             _climb_from_ranges(a64, a32, T, N, trees, L, level, marks, links, heads)
 

@@ -83,18 +83,22 @@ def _ask_for_lookups(
     many: Int,
     key: Words,
     places: Words,
+    where: Words,
     project: Int,
     length: Int,
     t: Int,
     found: Words,
 ) -> None:
-    """For each new row above leaf v, the row of table t that agrees on the codes `project` says of its key."""
+    """For each new row of a node above leaf v, the row of table t that agrees on the codes `project` says of its key.
+
+    `where` says which code of the leaf's row each code of that key is.
+    """
     for k in range(many):
         if places[k] != _NEW:
             continue
         at = record(T, N[v, N_TABLE], np.int64(touched[begin + k]))
         for j in range(length):
-            key[j] = a64[at + lists[N[v, N_PROJECT] + lists[project + j]]]
+            key[j] = a64[at + where[lists[project + j]]]
         found[k] = tag_of(key, length)
         prefetch(a64, T[t, T_SLOTS] + (found[k] & T[t, T_MASK]))
     for k in range(many):
@@ -118,22 +122,42 @@ def _ask_above(
     places: Words,
     found: Words,
 ) -> None:
-    """What new rows above guard v will be linked to: the groups they read, the first readers there, their own group."""
-    n = N[v, N_PARENT]
-    for k in range(N[n, N_DEGREE]):
-        c = lists[N[n, N_CHILDREN] + k]
-        if N[c, N_GUARD]:
-            continue
-        t, project, length = N[c, N_GROUP], N[c, N_VPROJECT], N[c, N_KEY]
-        _ask_for_lookups(a64, T, N, lists, v, touched, begin, many, key, places, project, length, t, found)
-        for i in range(many):
-            if places[i] == _NEW and found[i] >= 0 and N[c, N_VHEAD] >= 0:
-                reader = np.int64(a32[2 * found[i] + N[c, N_VHEAD]])
-                if reader >= 0:
-                    prefetch(a64, record(T, N[n, N_TABLE], reader) + (N[c, N_VPREV] >> 1))
-    if N[n, N_PARENT] >= 0 and N[n, N_KEY] > 0:
+    """What new rows above guard v will be linked to: the groups they read, the first readers there, their own group;
+    and the same of the rows above that are new for them, level by level."""
+    room = len(key) // 3
+    where, other = key[room : 2 * room], key[2 * room :]
+    for j in range(N[v, N_KEY]):
+        where[j] = lists[N[v, N_PROJECT] + j]
+    n, is_any = N[v, N_PARENT], True
+    while is_any:
+        for k in range(N[n, N_DEGREE]):
+            c = lists[N[n, N_CHILDREN] + k]
+            if N[c, N_GUARD]:
+                continue
+            t, project, length = N[c, N_GROUP], N[c, N_VPROJECT], N[c, N_KEY]
+            _ask_for_lookups(a64, T, N, lists, v, touched, begin, many, key, places, where, project, length, t, found)
+            for i in range(many):
+                if places[i] == _NEW and found[i] >= 0 and N[c, N_VHEAD] >= 0:
+                    reader = np.int64(a32[2 * found[i] + N[c, N_VHEAD]])
+                    if reader >= 0:
+                        prefetch(a64, record(T, N[n, N_TABLE], reader) + (N[c, N_VPREV] >> 1))
+        if N[n, N_PARENT] < 0 or N[n, N_KEY] == 0:
+            return
         t, project, length = N[n, N_GROUP], N[n, N_PROJECT], N[n, N_KEY]
-        _ask_for_lookups(a64, T, N, lists, v, touched, begin, many, key, places, project, length, t, found)
+        _ask_for_lookups(a64, T, N, lists, v, touched, begin, many, key, places, where, project, length, t, found)
+        if not N[n, N_GUARD]:
+            return
+        is_any = False
+        for i in range(many):
+            if places[i] == _NEW:
+                if found[i] >= 0:
+                    places[i] = _NOTHING
+                else:
+                    is_any = True
+        for j in range(length):
+            other[j] = where[lists[project + j]]
+        where, other = other, where
+        n = N[n, N_PARENT]
 
 
 @bare

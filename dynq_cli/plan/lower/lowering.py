@@ -73,7 +73,8 @@ class Lowering:
         plan = plan_query(replace(query, name=made), self.spec)
         assert isinstance(plan, Plan) and plan.strategy == "view-tree", plan
         assert has_ranges(plan.query, plan.tree), plan
-        self.steps.append(Tree(made, plan))
+        # Nobody looks at the rows of an inner tree but as they come and go.
+        self.steps.append(Tree(made, plan if name else replace(plan, tree=plan.tree.condensed())))
         return made
 
     def _tells_apart(self, query: ConjunctiveQuery) -> bool:
