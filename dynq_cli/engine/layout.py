@@ -349,7 +349,7 @@ class _Builder:
         found, identifying = set(columns.values()), range(len(base.relation.key) or len(base.order))
         if None not in found and found.issuperset(identifying):
             return True
-        if tree not in self.feeding or plan.query.semantics == "set" or plan.query.comparisons:
+        if tree not in self.feeding or plan.query.semantics == "set":
             return False
         return not output or any(column in found for column in range(len(base.relation.key)))
 
