@@ -8,15 +8,15 @@ row that did not change is at most counted. The counts tell at the end whether t
     a key twice on one side only     is among the changes, and follows itself once they are sorted
 
 If there is any of it, what was written is void, and `difference` does it again with care.
+
+Expressions are texts of SQL: each is one message to Java, and a thousand messages take as long as half a million rows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import reduce
-from operator import and_
 
-from pyspark.sql import Column, DataFrame, Observation, Window
+from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as f
 
 from dynq_cli.spark.columns import BAD, value
@@ -28,7 +28,6 @@ from dynq_cli.spark.difference import (
     PREIMAGE,
     UPDATE,
     Table,
-    all_equal,
     prefixed,
     seen,
 )
@@ -48,8 +47,8 @@ class AtOnce:
         """`size` is that of both snapshots in bytes: the number of files goes by it, and so is always the same."""
         self._went, self._came, self._met, self._sorted = (Observation() for _ in range(4))
         self._table = table
-        self._keys = [f.col(value(i)) for i in table.key]
-        images = self._compared(before, after).filter(f.col(_IMAGES).isNotNull()).select(f.inline(_IMAGES))
+        self._keys = [value(i) for i in table.key]
+        images = self._compared(before, after).filter(f"{_IMAGES} IS NOT NULL").selectExpr(f"inline({_IMAGES})")
         self.changes = self._in_order(images, max(1, -(-size // BYTES_PER_FILE)))
 
     def check(self) -> None:
@@ -68,34 +67,34 @@ class AtOnce:
     def _compared(self, before: DataFrame, after: DataFrame) -> DataFrame:
         """A row per key, with the images of what happened to it, or nothing."""
         left, right = (
-            prefixed(rows.drop(BAD), side).observe(counter, f.count(side + value(self._table.key[0])).alias("rows"))
+            prefixed(rows.drop(BAD), side).observe(counter, f.expr(f"count({side}{self._keys[0]}) AS rows"))
             for rows, side, counter in ((before, "a", self._went), (after, "b", self._came))
         )
-        same_key = reduce(and_, (f.col("a" + value(i)) == f.col("b" + value(i)) for i in self._table.key))
-        a, b = (f.col(side + value(self._table.key[0])).isNotNull() for side in "ab")
+        same_key = " AND ".join(f"a{key} = b{key}" for key in self._keys)
+        a, b = (f"{side}{self._keys[0]} IS NOT NULL" for side in "ab")
+        same = " AND ".join(f"a{value(i)} <=> b{value(i)}" for i in self._table.compared) or "true"
         images = (
-            f.when(~a & b, f.array(self._image(INSERT, "b")))
-            .when(a & ~b, f.array(self._image(DELETE, "a")))
-            .when(
-                a & b & ~all_equal(self._table.compared),
-                f.array(self._image(PREIMAGE, "a"), self._image(POSTIMAGE, "b")),
-            )
+            f"CASE WHEN NOT ({a}) AND {b} THEN array({self._image(INSERT, 'b')})"
+            f" WHEN {a} AND NOT ({b}) THEN array({self._image(DELETE, 'a')})"
+            f" WHEN {a} AND {b} AND NOT ({same})"
+            f" THEN array({self._image(PREIMAGE, 'a')}, {self._image(POSTIMAGE, 'b')}) END AS {_IMAGES}"
         )
         # What is counted is narrow: rows that did not change, nearly all, have no images.
-        met = left.join(right, same_key, "full").select(a.alias("a"), b.alias("b"), images.alias(_IMAGES))
-        a, b = f.col("a"), f.col("b")
-        many = {"a": a, "b": b, "both": a & b, "neither": ~a & ~b, "changed": a & b & f.col(_IMAGES).isNotNull()}
-        return met.observe(self._met, *(f.count_if(which).alias(name) for name, which in many.items()))
+        met = left.join(right, f.expr(same_key), "full").selectExpr(f"{a} AS a", f"{b} AS b", images)
+        many = {"a": "a", "b": "b", "both": "a AND b", "neither": "NOT a AND NOT b"}
+        many["changed"] = f"a AND b AND {_IMAGES} IS NOT NULL"
+        return met.observe(self._met, *(f.expr(f"count_if({which}) AS {name}") for name, which in many.items()))
 
-    def _image(self, change: str, side: str) -> Column:
-        gone = change in (DELETE, PREIMAGE)
-        return f.struct(f.lit(change).alias(CHANGE_TYPE), *self._table.values(side, gone=gone))
+    def _image(self, change: str, side: str) -> str:
+        values = self._table.values(side, gone=change in (DELETE, PREIMAGE))
+        named = ", ".join(f"'{value(i)}', {sql}" for i, sql in enumerate(values))
+        return f"named_struct('{CHANGE_TYPE}', '{change}', {named})"
 
     def _in_order(self, images: DataFrame, parts: int) -> DataFrame:
-        change = f.col(CHANGE_TYPE)
-        rows = images.repartition(parts, *self._keys).sortWithinPartitions(*self._keys, change.desc())
-        before = f.lag(CHANGE_TYPE).over(Window.partitionBy(*self._keys).orderBy(change.desc()))
+        rows = images.repartition(parts, *self._keys)
+        rows = rows.sortWithinPartitions(*self._keys, f.col(CHANGE_TYPE).desc())
         # Of a key that stands once there is one change, or the old image and then the new one.
-        marked = rows.withColumn(_AGAIN, before.isNotNull() & (change != POSTIMAGE))
-        counted = marked.observe(self._sorted, f.count_if(_AGAIN).alias("rows"))
-        return counted.select(change, *(f.col(value(i)).alias(name) for i, name in enumerate(self._table.names)))
+        before = f"lag({CHANGE_TYPE}) OVER (PARTITION BY {', '.join(self._keys)} ORDER BY {CHANGE_TYPE} DESC)"
+        marked = rows.selectExpr("*", f"{before} IS NOT NULL AND {CHANGE_TYPE} <> '{POSTIMAGE}' AS {_AGAIN}")
+        counted = marked.observe(self._sorted, f.expr(f"count_if({_AGAIN}) AS rows"))
+        return counted.drop(_AGAIN).toDF(CHANGE_TYPE, *self._table.names)

@@ -71,13 +71,15 @@ def typed(frame: DataFrame, columns: Sequence[model.Column], key: Collection[str
     reasons: list[Column] = []
     if CORRUPT in fields:
         reasons.append(f.when(raw(CORRUPT).isNotNull(), f.lit("the row cannot be read")))
+    sources = {column.name: raw(column.name) for column in columns}
     for column in columns:
-        made, wrong = typed_value(raw(column.name), fields[column.name], column.type, is_text=column.name in texts)
+        source = sources[column.name]
+        made, wrong = typed_value(source, fields[column.name], column.type, is_text=column.name in texts)
         values.append(made)
         reasons += reasons_against(column, made, wrong, in_key=column.name in key)
     reason = f.coalesce(*reasons) if reasons else f.lit(None).cast("string")
     shown = raw(CORRUPT) if CORRUPT in fields else f.lit(None).cast("string")
-    as_json = f.coalesce(shown, row_as_json({c.name: raw(c.name) for c in columns}))
+    as_json = f.coalesce(shown, row_as_json(sources))
     bad = f.when(reason.isNotNull(), f.struct(reason.alias("reason"), as_json.alias("row")))
     # Twice, so that what decides is computed once and used for every column.
     marked = frame.select(*(made.alias(value(i)) for i, made in enumerate(values)), bad.cast(_BAD_TYPE).alias(BAD))
@@ -86,8 +88,7 @@ def typed(frame: DataFrame, columns: Sequence[model.Column], key: Collection[str
 
 def only_if_good(frame: DataFrame, width: int) -> DataFrame:
     """Typed rows, those that are bad without values, so that nothing joins or groups them with others."""
-    is_good = f.col(BAD).isNull()
-    return frame.select(*(f.when(is_good, f.col(value(i))).alias(value(i)) for i in range(width)), f.col(BAD))
+    return frame.selectExpr(*(f"if({BAD} IS NULL, {value(i)}, NULL) AS {value(i)}" for i in range(width)), BAD)
 
 
 def row_as_json(values: dict[str, Column]) -> Column:

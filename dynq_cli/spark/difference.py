@@ -44,17 +44,16 @@ class Table:
     compared: tuple[int, ...]
     by_key: bool = False
 
-    def values(self, side: str, *, gone: bool = False) -> list[Column]:
-        """The columns of one side as those of typed rows."""
+    def values(self, side: str, *, gone: bool = False) -> list[str]:
+        """The columns of one side, in SQL: each text is one message to Java, where a `Column` takes ten."""
         hidden = set(range(len(self.names))) - set(self.key) if gone and self.by_key else set()
         return [
-            (f.when(f.lit(False), f.col(side + value(i))) if i in hidden else f.col(side + value(i))).alias(value(i))
-            for i in range(len(self.names))
+            f"if(false, {side}{value(i)}, NULL)" if i in hidden else side + value(i) for i in range(len(self.names))
         ]
 
     def rows(self, side: str, *, gone: bool = False) -> list[Column]:
         """The columns of one side under their own names."""
-        return [made.alias(name) for made, name in zip(self.values(side, gone=gone), self.names, strict=True)]
+        return [f.expr(sql).alias(name) for sql, name in zip(self.values(side, gone=gone), self.names, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -129,7 +128,7 @@ def _keyed(before: DataFrame | None, after: DataFrame, table: Table) -> tuple[Di
 
 def prefixed(rows: DataFrame, side: str) -> DataFrame:
     """Typed rows as those of one side of a join."""
-    return rows.select(*(f.col(name).alias(side + name) for name in rows.columns))
+    return rows.toDF(*(side + name for name in rows.columns))
 
 
 def all_equal(positions: Sequence[int]) -> Column:
