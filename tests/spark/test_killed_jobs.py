@@ -1,4 +1,4 @@
-"""A job that is killed leaves nothing that `apply` takes, and is simply run again; the command as a user runs it."""
+"""A job that is killed leaves nothing that `apply` takes, and is simply run again."""
 
 from __future__ import annotations
 
@@ -14,9 +14,11 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
 
+from dynq_cli.cli.app import main
 from tests.conftest import ROOT, Dynq
-from tests.spark.conftest import CONF
 from tests.spark.snapshots import apply, held, new_state
 
 SPEC = """\
@@ -26,7 +28,6 @@ relations:
 queries: {q: {sql: "SELECT k, n FROM R WHERE n > 10"}}
 """
 ROWS = 200_000
-OPTIONS = [f"--conf={name}={value}" for name, value in CONF.items()]
 
 
 def save(folder: Path, rows: int, shift: int) -> None:
@@ -36,7 +37,9 @@ def save(folder: Path, rows: int, shift: int) -> None:
     pq.write_table(pa.table({"k": k, "n": k % 7 + shift, "name": names}), folder / "part-0.parquet")
 
 
-def test_killed_jobs_leave_nothing_to_apply_and_are_simply_run_again(tmp_path: Path, dynq: Dynq) -> None:
+def test_killed_jobs_leave_nothing_to_apply_and_are_simply_run_again(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Two jobs in one process: when the first has begun to write, the other one is near that point."""
     folders = [tmp_path / name for name in ("one", "two")]
     for folder in folders:
@@ -59,12 +62,14 @@ def test_killed_jobs_leave_nothing_to_apply_and_are_simply_run_again(tmp_path: P
         assert all(path.name.startswith(".out.") for path in (folder / "inbox").iterdir())
         assert apply(folder / "state", folder / "inbox") == []
         assert not held(folder / "state", "R")
-    again = ["extract", "snapshot", "--after", "one/day1", "--relation", "R", "--state", "one/state", *OPTIONS]
-    done = dynq(*again, "-o", "one/inbox/out", "--json")
-    assert (done.returncode, done.stderr) == (0, f"dynq: one/inbox/out: R, {ROWS:,} inserts, 0 updates, 0 deletes\n")
-    assert json.loads(done.stdout)["inserts"] == ROWS
-    assert dynq("apply", "one/inbox", "--state", "one/state").returncode == 0
-    assert held(tmp_path / "one/state", "R").total() == ROWS
+    one = tmp_path / "one"
+    again = ["extract", "snapshot", "--after", f"{one}/day1", "--relation", "R", "--state", f"{one}/state"]
+    assert main([*again, "-o", f"{one}/inbox/out", "--json"]) == 0
+    said = capsys.readouterr()
+    assert said.err == f"dynq: {one}/inbox/out: R, {ROWS:,} inserts, 0 updates, 0 deletes\n"
+    assert json.loads(said.out)["inserts"] == ROWS
+    assert main(["apply", f"{one}/inbox", "--state", f"{one}/state"]) == 0
+    assert held(one / "state", "R").total() == ROWS
 
 
 def wait_for(happened: Callable[[], bool], seconds: float = 120) -> None:
