@@ -361,7 +361,18 @@ def copies_of(
     is_any = False
     for run in range(runs):
         ours, theirs, size, far = _outer_factors(a64, a32, T, N, b64, b32, U, M, L, marks, rows, run)
-        for i in range(rows[inner + 1, run], rows[inner + 1, run + 1] if run + 1 < runs else many):
+        begin, end = rows[inner + 1, run], rows[inner + 1, run + 1] if run + 1 < runs else many
+        if far == 0.0 and in_frontier and not is_node and not is_clamped:
+            # Most of what came or went as a whole: no row of the run is there, and none has more copies than a word.
+            most = np.int64(0)
+            for i in range(begin, end):
+                lo = a64[start + rows[inner, i] * stride]
+                here[i], there[i] = ours * lo, 0
+                most = max(most, lo)
+            if size * np.float64(most) > LARGEST:
+                return np.int64(-1)
+            continue
+        for i in range(begin, end):
             lo, hi = np.int64(1), np.int64(0)
             row = rows[inner, i]
             if in_frontier:
