@@ -69,7 +69,7 @@ class Outcome:
 def take_in(
     state: State,
     paths: Sequence[str],
-    options: Options = Options(),  # noqa: B008, it is frozen
+    options: Options = Options(),
     tell: Callable[[Outcome], None] = lambda outcome: None,
     progress: Callable[[int], None] = lambda rows: None,
     warn: Callable[[str], None] = lambda message: None,
