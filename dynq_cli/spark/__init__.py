@@ -10,6 +10,7 @@ columns      the rows of a table in the types of the spec, and why a row cannot 
 database     a database that Spark reaches by JDBC, and what must not be shown of it
 sources      a snapshot of a table, wherever Spark finds it, and its name
 difference   two snapshots to changes, and rows that are bad
+at_once      the same in one job, if no row is bad and no key stands twice
 upserts      rows as they are now to changes that may be applied again
 rejects      bad rows, told or set aside
 watermark    how far a table was read: values and their overlap

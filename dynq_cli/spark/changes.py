@@ -181,7 +181,7 @@ def _judged(job: ChangesJob, feed: DataFrame, relation: Relation) -> DataFrame:
         f.when(commit.isNull(), f.lit(f"column {TIME if job.by_time else VERSION}: no whole number or time")),
     ]
     for column in relation.columns:
-        made, wrong = typed_value(raw(column.name), fields[column.name], column.type, is_text=False)
+        made, wrong = typed_value(column.name, fields[column.name], column.type, is_text=False)
         values.append(made)
         reasons += reasons_against(column, made, wrong, in_key=column.name in relation.key)
     judged = feed.select(

@@ -23,6 +23,7 @@ from dynq_cli.spec.types import Type
 BAD = "bad"
 CORRUPT = "_corrupt_record"
 _SMALLEST = -(1 << 63)  # stands for NULL in a state
+_SMALLEST_SQL = f"{_SMALLEST}L"
 _WHOLE = {"float32": 1 << 24, "float64": 1 << 53}  # integers up to here have a float of their own
 _PLAIN = "string collate UTF8_BINARY"  # texts are compared byte by byte, whatever collation their table has
 _BAD_TYPE = "struct<reason string, row string>"
@@ -73,8 +74,7 @@ def typed(frame: DataFrame, columns: Sequence[model.Column], key: Collection[str
         reasons.append(f.when(raw(CORRUPT).isNotNull(), f.lit("the row cannot be read")))
     sources = {column.name: raw(column.name) for column in columns}
     for column in columns:
-        source = sources[column.name]
-        made, wrong = typed_value(source, fields[column.name], column.type, is_text=column.name in texts)
+        made, wrong = typed_value(column.name, fields[column.name], column.type, is_text=column.name in texts)
         values.append(made)
         reasons += reasons_against(column, made, wrong, in_key=column.name in key)
     reason = f.coalesce(*reasons) if reasons else f.lit(None).cast("string")
@@ -84,6 +84,25 @@ def typed(frame: DataFrame, columns: Sequence[model.Column], key: Collection[str
     # Twice, so that what decides is computed once and used for every column.
     marked = frame.select(*(made.alias(value(i)) for i, made in enumerate(values)), bad.cast(_BAD_TYPE).alias(BAD))
     return only_if_good(marked, len(columns))
+
+
+def as_they_are(
+    frame: DataFrame, columns: Sequence[model.Column], key: Sequence[str], texts: Collection[str]
+) -> tuple[str, list[str]] | None:
+    """The values of a table that has the types of the spec already, in SQL, and where a row is good.
+
+    None if a value has to be read or converted, which is what `typed` is for.
+    """
+    fields = {field.name: field.dataType for field in frame.schema.fields}
+    if any(column.name in texts or from_spark(fields[column.name]) != column.type for column in columns):
+        return None
+    values, bad = [], []
+    for column in columns:
+        made, wrong = _as_it_is(column.name, fields[column.name], column.type)
+        values.append(made)
+        bad += [f"coalesce({wrong}, false)"] if wrong else []
+        bad += [f"{made} IS NULL"] if column.name in key or not column.nullable else []
+    return f"NOT ({' OR '.join(bad)})" if bad else "true", values
 
 
 def only_if_good(frame: DataFrame, width: int) -> DataFrame:
@@ -102,7 +121,11 @@ def bad_because(reason: Column, row: Column) -> Column:
 
 def raw(name: str) -> Column:
     """A column of the table, whatever characters its name has."""
-    return f.col("`" + name.replace("`", "``") + "`")
+    return f.col(_quoted(name))
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 def reasons_against(column: model.Column, made: Column, wrong: Column | None, *, in_key: bool) -> list[Column]:
@@ -118,32 +141,39 @@ def reasons_against(column: model.Column, made: Column, wrong: Column | None, *,
     return found
 
 
-def typed_value(source: Column, found: t.DataType, kind: Type, *, is_text: bool) -> tuple[Column, Column | None]:
-    """The value, and where it is not the value of the source; None if that cannot be."""
+def typed_value(name: str, found: t.DataType, kind: Type, *, is_text: bool) -> tuple[Column, Column | None]:
+    """The value of a column, and where it is not the value that stands there; None if that cannot be."""
+    source = raw(name)
     if is_text:
         value = parse(source, kind)
         wrong = None if kind.name == "string" else source.isNotNull() & value.isNull()
-        return _without_smallest(source, value, wrong, kind)
+        return value, _or_smallest(value, wrong, kind)
     if isinstance(found, t.NullType):
         return f.lit(None).cast(to_spark(kind)), None
     theirs = from_spark(found)
-    if theirs == kind:
-        if kind.name == "string":
-            plain = source.cast(_PLAIN)
-            return plain, ~f.is_valid_utf8(plain)
-        value = source.cast(to_spark(kind))
-        return _without_smallest(source, value, None, kind)
-    value = source.try_cast(to_spark(kind))
     assert theirs is not None
+    if theirs == kind:
+        made, no_value = _as_it_is(name, found, kind)
+        return f.expr(made), f.expr(no_value) if no_value else None
+    value = source.try_cast(to_spark(kind))
     if theirs.is_integer and kind.is_float:
         return value, f.abs(source.cast("decimal(20,0)")) > _WHOLE[kind.name]
     # There and back again: what was rounded or cut off comes back as another value.
     wrong = source.isNotNull() & ~value.try_cast(found).eqNullSafe(source)
-    return _without_smallest(source, value, wrong, kind)
+    return value, _or_smallest(value, wrong, kind)
 
 
-def _without_smallest(source: Column, value: Column, wrong: Column | None, kind: Type) -> tuple[Column, Column | None]:
+def _as_it_is(name: str, found: t.DataType, kind: Type) -> tuple[str, str | None]:
+    """`typed_value` in SQL, of a column that has the type already."""
+    type_name = _PLAIN if kind.name == "string" else to_spark(kind).simpleString()
+    made = _quoted(name) if found == to_spark(kind) else f"CAST({_quoted(name)} AS {type_name})"
+    if kind.name == "string":
+        return made, f"NOT is_valid_utf8({made})"
+    return made, f"{made} = {_SMALLEST_SQL}" if kind.name == "int64" else None
+
+
+def _or_smallest(value: Column, wrong: Column | None, kind: Type) -> Column | None:
     if kind.name != "int64":
-        return value, wrong
+        return wrong
     smallest = value == f.lit(_SMALLEST)
-    return value, smallest if wrong is None else wrong | smallest
+    return smallest if wrong is None else wrong | smallest

@@ -44,6 +44,10 @@ _DURING = {
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.adaptive.enabled": "true",
+    # Where nothing changed there is nothing to write, but what was counted has to be told.
+    "spark.sql.adaptive.optimizer.excludedRules": "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
+    # Parts so small that no core is left with one when the others have ended.
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
     # What is kept between two steps has as many partitions as it needs: 200 tasks for a few rows would take seconds.
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
 }

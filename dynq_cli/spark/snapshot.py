@@ -17,7 +17,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from dynq_cli.errors import RejectedError, UsageError
-from dynq_cli.spark.at_once import AtOnce, VoidError
+from dynq_cli.spark.at_once import AtOnce, Side, VoidError
 from dynq_cli.spark.columns import BAD, all_columns, misfits, typed
 from dynq_cli.spark.database import java_in_utc
 from dynq_cli.spark.difference import DELETE, INSERT, UPDATE, Difference, Table, difference
@@ -74,7 +74,7 @@ def extract_snapshot(spark: SparkSession, job: SnapshotJob) -> Extracted:
     """Extract the difference of two snapshots.
 
     UsageError for what is not there or does not go together; RejectedError for bad columns and bad rows. Nothing is
-    written then. One pass over both snapshots: a shuffle by the key, or by the whole row.
+    written then. One pass over both snapshots: a shuffle by the key, or by the whole row; or a pass per core (`at_once`).
     """
     with settings(spark), java_in_utc(spark):
         return _Extraction(spark, job).run()
@@ -84,7 +84,7 @@ class _Extraction:
     """A job at work."""
 
     def __init__(self, spark: SparkSession, job: SnapshotJob) -> None:
-        self._job = job
+        self._spark, self._job = spark, job
         self._target = Target(spark, job.out)
         self._rejects = Target(spark, job.reject_to) if job.reject_to else None
         declared = job.relation if job.relation.columns else None
@@ -111,31 +111,30 @@ class _Extraction:
             return Extracted(self._job.out, self._batch, written=False)
         if self._rejects is not None and self._rejects.is_there():
             raise UsageError(f"--reject-to {self._job.reject_to}: it is there already; name another directory")
-        before = None if self._before is None else self._typed(self._before)
-        after = self._typed(self._after)
         with explained(f"extracting {self._job.relation.name}"):
-            if before is not None and self._may_be_at_once():
+            if self._before is not None and self._may_be_at_once(self._before):
                 with suppress(VoidError):
-                    return self._at_once(before, after)
-            found = difference(before, after, self._table())
+                    return self._at_once(self._before)
+            before = None if self._before is None else self._typed(self._before)
+            found = difference(before, self._typed(self._after), self._table())
             try:
                 return self._finish(found)
             finally:
                 found.close()
 
-    def _may_be_at_once(self) -> bool:
+    def _may_be_at_once(self, before: Snapshot) -> bool:
         """Whether the job can begin to write before it knows what there is to be written.
 
         A table in no files may be another one when it is read again. Of floats, those that are equal differ in bytes.
         """
-        in_files = self._before is not None and self._before.size and self._after.size
+        in_files = before.size and self._after.size
         has_exact_key = self._key and not any(c.type.is_float for c in self._columns if c.name in self._key)
         return bool(in_files and has_exact_key) and self._batch.start != self._batch.stop
 
-    def _at_once(self, before: DataFrame, after: DataFrame) -> Extracted:
+    def _at_once(self, before: Snapshot) -> Extracted:
         """Do it in one go. VoidError if that cannot be; nothing is written then."""
-        size = self._after.size + (self._before.size if self._before else 0)
-        found = AtOnce(before, after, self._table(), size)
+        old, new = (Side(snapshot, self._columns, self._key) for snapshot in (before, self._after))
+        found = AtOnce(old, new, self._table(), self._spark.sparkContext.defaultParallelism)
         self._target.write_in_order({self._job.relation.name: found.changes}, self._batch, found.check)
         return self._extracted(found.counts(), 0)
 

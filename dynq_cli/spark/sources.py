@@ -35,6 +35,7 @@ _BY_SUFFIX = {
     ".ndjson": JSON,
     ".avro": "avro",
 }
+_IN_COLUMNS = ("parquet", "orc")
 _COMPRESSED = (".gz", ".bz2", ".zst", ".zstd", ".lz4", ".snappy", ".deflate")
 _TABLES_OF_FILES = {"_delta_log": "delta", ".hoodie": "hudi"}
 # Unquoted empty is NULL and `""` is the empty text: what Spark takes for NULL is a text that nobody writes.
@@ -51,7 +52,8 @@ _DIGEST = 32
 class Snapshot:
     """A table at one moment. `texts` are the columns whose values are texts that the spec's types are read from.
 
-    `size` is that of its files in bytes, or nothing if it is in no files.
+    `size` is that of its files in bytes, or nothing if it is in no files. Of files `in_columns` it takes little to read
+    a column.
     """
 
     place: str
@@ -59,6 +61,7 @@ class Snapshot:
     texts: frozenset[str]
     name: str
     size: int
+    in_columns: bool = False
 
 
 def open_snapshot(
@@ -96,7 +99,7 @@ def open_snapshot(
         partitions = _partitions(uris) if form not in (TABLE, JDBC) else frozenset()
         files = Files(spark).facts(uris)
         size = sum(file.length for file in files)
-        return Snapshot(place, frame, texts | partitions, name or _name(place, files), size)
+        return Snapshot(place, frame, texts | partitions, name or _name(place, files), size, form in _IN_COLUMNS)
 
 
 def _format_of(spark: SparkSession, place: str) -> str:

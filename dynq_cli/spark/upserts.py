@@ -97,7 +97,7 @@ def upserts(
     against_key: list[Column] = []
     against_rest: list[Column] = []
     for column in columns:
-        made, wrong = typed_value(raw(column.name), fields[column.name], column.type, is_text=False)
+        made, wrong = typed_value(column.name, fields[column.name], column.type, is_text=False)
         values.append(made)
         in_key = column.name in key
         (against_key if in_key else against_rest).extend(reasons_against(column, made, wrong, in_key=in_key))

@@ -1,0 +1,119 @@
+"""The quick way to a difference: the same files however rows meet, and void as soon as a row is out of the ordinary."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from decimal import Decimal
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from pyspark.sql import SparkSession
+
+from dynq_cli.engine.lossless import arrow_type
+from dynq_cli.spark import at_once
+from dynq_cli.spark.at_once import AtOnce, Side, VoidError
+from dynq_cli.spark.difference import DELETE, INSERT, UPDATE, Table
+from dynq_cli.spark.session import settings
+from dynq_cli.spark.snapshot import SnapshotJob, extract_snapshot
+from dynq_cli.spark.sources import open_snapshot
+from dynq_cli.spec.load import parse_spec
+
+SPEC = """\
+version: 1
+relations:
+  R: {columns: {k: int64, part: string, n: int8?, price: 'decimal(9,2)?', day: date?, at: timestamp?, name: string},
+      key: [part, k]}
+queries: {q: {sql: "SELECT k, part FROM R"}}
+"""
+RELATION = parse_spec(SPEC, "spec.yaml").relation("R")
+assert RELATION is not None
+SCHEMA = pa.schema([(column.name, arrow_type(column.type)) for column in RELATION.columns])
+TABLE = Table(tuple(SCHEMA.names), (1, 0), (2, 3, 4, 5, 6))
+SHUFFLED, SLICED = 0, 3  # the most slices that there may be
+Row = tuple[Any, ...]
+
+
+def random_row(rng: Random, k: int, part: str) -> Row:
+    n, cents = rng.choice([None, 0, 7]), rng.choice([None, Decimal("0.00"), Decimal("-12.50")])
+    day, at = rng.choice([None, date(1582, 10, 4), date(2024, 2, 29)]), rng.choice([None, datetime(1883, 11, 18, 12)])
+    return (k, part, n, cents, day, at, rng.choice(["", "a", "naïve ☃"]))
+
+
+def save(folder: Path, rows: list[Row], columns: dict[str, pa.Array] | None = None) -> str:
+    """Snapshots in two files each, so that a slice comes out of several."""
+    folder.mkdir(parents=True)
+    half = len(rows) // 2
+    for part, some in enumerate((rows[:half], rows[half:])):
+        table = pa.table([pa.array(c, f.type) for c, f in zip(zip(*some, strict=True), SCHEMA, strict=True)], SCHEMA)
+        pq.write_table(table, folder / f"part-{part}.parquet")
+    if columns:
+        pq.write_table(pa.table(columns), folder / "part-2.parquet")
+    return str(folder)
+
+
+def test_the_files_are_the_same_however_rows_of_a_key_meet(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dynq_cli.spark.snapshot.difference", None)
+    rng = Random(7)
+    keys = [(k, part) for k in range(-150, 150) for part in ("", "x")]
+    old = {key: random_row(rng, *key) for key in keys if rng.random() < 0.8}
+    new = {key: row if rng.random() < 0.7 else random_row(rng, *key) for key, row in old.items() if rng.random() < 0.9}
+    new |= {key: random_row(rng, *key) for key in keys if key not in old}
+    before = save(tmp_path / "before", list(old.values()))
+    after = save(tmp_path / "after", rng.sample(list(new.values()), len(new)))
+    updates = sum(old[key] != new[key] for key in old.keys() & new.keys())
+    found = []
+    for most in (SHUFFLED, SLICED):
+        monkeypatch.setattr(at_once, "MOST_SLICES", most)
+        out = tmp_path / f"out{most}"
+        done = extract_snapshot(spark, SnapshotJob(before=before, after=after, out=str(out), relation=RELATION))
+        counts = (len(new.keys() - old.keys()), len(old.keys() - new.keys()), updates)
+        assert (done.inserts, done.deletes, done.updates) == counts
+        found.append([part.read_bytes() for part in sorted((out / "R").glob("part-*"))])
+    assert found[0] == found[1]
+
+
+def is_void(spark: SparkSession, before: str, after: str, cores: int = 2) -> bool:
+    with settings(spark):
+        sides = [Side(open_snapshot(spark, place), RELATION.columns, RELATION.key) for place in (before, after)]
+        found = AtOnce(sides[0], sides[1], TABLE, cores)
+        found.changes.write.format("noop").mode("overwrite").save()
+        try:
+            assert found.counts() == {INSERT: 0, DELETE: 0, UPDATE: 0}
+        except VoidError:
+            return True
+        return False
+
+
+@pytest.mark.parametrize("most", [SHUFFLED, SLICED])
+def test_a_row_out_of_the_ordinary_makes_it_void(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+) -> None:
+    monkeypatch.setattr(at_once, "MOST_SLICES", most)
+    rng = Random(8)
+    rows = [random_row(rng, k, "x") for k in range(20)]
+    fine = [save(tmp_path / name, rows) for name in ("fine1", "fine2")]
+    assert not is_void(spark, *fine)
+    whole: Row = (77, "x", None, None, None, None, "a")
+    binary = pa.array([b"\xff"], pa.binary())
+    not_a_text = {name: pa.array([whole[i]], SCHEMA.field(name).type) for i, name in enumerate(SCHEMA.names)}
+    not_a_text["name"] = pa.Array.from_buffers(pa.string(), 1, binary.buffers())
+    for what, bad, columns in (
+        ("a key twice", [whole, whole], None),
+        ("NULL in the key", [(None, *whole[1:])], None),
+        ("NULL in the key's other column", [(77, None, *whole[2:])], None),
+        ("NULL where none may be", [(*whole[:6], None)], None),
+        ("a number that stands for NULL", [(-(1 << 63), *whole[1:])], None),
+        ("bytes that are no text", [], not_a_text),
+    ):
+        both = [save(tmp_path / what / name, rows + bad, columns) for name in ("before", "after")]
+        assert is_void(spark, *both), what
+    once, twice = save(tmp_path / "once", [*rows, whole]), save(tmp_path / "twice", [*rows, whole, whole])
+    assert is_void(spark, once, twice)
+    assert is_void(spark, twice, once)
+    assert is_void(spark, fine[0], twice)
