@@ -22,10 +22,11 @@ from dynq_cli.plan.lower.groups import groups_of
 from dynq_cli.plan.lower.outputs import exact
 from dynq_cli.plan.lower.ranges import has_ranges, in_one_tree, partly
 from dynq_cli.plan.lower.subqueries import without_subqueries
+from dynq_cli.plan.lower.together import together
 from dynq_cli.plan.lower.unions import union_of
 from dynq_cli.plan.lower.views import without_views
 from dynq_cli.plan.plan import Plan
-from dynq_cli.plan.program import Derived, Feed, Groups, Program, Step, Tree, high, low
+from dynq_cli.plan.program import Derived, Feed, Groups, Program, Step, Together, Tree, high, low
 from dynq_cli.query.core import core
 from dynq_cli.query.hypergraph import hypergraph_of
 from dynq_cli.query.normal_form import Comparison, ConjunctiveQuery, Query, UnionQuery
@@ -56,7 +57,10 @@ class Lowering:
         self.steps: list[Step] = []
 
     def program(self, query: Query) -> Program:
-        """The steps that keep a query; the last is a tree with its name."""
+        """The steps that keep a query; the last has its name."""
+        read = self._together(query)
+        if read is not None:
+            return Program((*self.steps, read))
         made = self.outcome(query)
         if made.order and self.steps and plan_query(made, self.spec).refusal:
             # The tree of the last step has no such order; a table has any.
@@ -64,18 +68,33 @@ class Lowering:
         self.tree(made, self.name)
         return Program(tuple(self.steps))
 
-    def tree(self, query: ConjunctiveQuery, name: str = "") -> str:
-        """A step that keeps a free-connex equi-join."""
+    def _together(self, query: Query) -> Together | None:
+        """The result as one that is read from several trees, if it is one."""
+        steps, spec = len(self.steps), self.spec
+        made = together(self, query)
+        if made is None:
+            del self.steps[steps:]
+            self.spec = spec
+        return made
+
+    def tree(self, query: ConjunctiveQuery, name: str = "", *, is_read: bool = False) -> str:
+        """A step that keeps a free-connex equi-join: the last one, one that is read, or one that feeds relations."""
         made = name or self._fresh()
-        if not name and self._tells_apart(query):
+        is_read = is_read or bool(name)
+        if not is_read and self._tells_apart(query):
             # Then every row is there once, and needs no table to be counted in.
             query = replace(query, semantics="bag")
         plan = plan_query(replace(query, name=made), self.spec)
         assert isinstance(plan, Plan) and plan.strategy == "view-tree", plan
         assert has_ranges(plan.query, plan.tree), plan
         # Nobody looks at the rows of an inner tree but as they come and go.
-        self.steps.append(Tree(made, plan if name else replace(plan, tree=plan.tree.condensed())))
+        self.steps.append(Tree(made, plan if is_read else replace(plan, tree=plan.tree.condensed())))
         return made
+
+    def is_wide(self, tree: str) -> bool:
+        """Whether a change may touch more than one row per level of a tree that is a step."""
+        plans = (s.plan for s in self.steps if isinstance(s, Tree) and s.name == tree)
+        return any(cost.is_wide for plan in plans for cost in plan.updates)
 
     def _tells_apart(self, query: ConjunctiveQuery) -> bool:
         """Whether a query over one relation has the relation's key in its head."""
@@ -135,6 +154,14 @@ class Lowering:
     def settled(self, query: ConjunctiveQuery, *, same_head: bool = False) -> ConjunctiveQuery:
         """A free-connex equi-join with the result of a query that has no aggregates."""
         return self._settled(self._plain(query, same_head))
+
+    def plain(self, query: ConjunctiveQuery) -> ConjunctiveQuery:
+        """The query as joins and comparisons: relations in place of views and subqueries."""
+        return self._plain(query, same_head=False)
+
+    def fitting(self, query: ConjunctiveQuery) -> ConjunctiveQuery | None:
+        """The query as joins and comparisons, if one tree keeps them."""
+        return in_one_tree(self.plain(query), self.spec)
 
     def _settled(self, plain: ConjunctiveQuery) -> ConjunctiveQuery:
         made = self._in_ranges(plain)
