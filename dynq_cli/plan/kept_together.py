@@ -23,7 +23,10 @@ def of_together(step: Together) -> tuple[Guarantee, Guarantee, Guarantee]:
     return (
         delay,
         Guarantee("O(1)", f"by inclusion and exclusion: {_sum(step)}"),
-        Guarantee(walked, f"walks the rows of {' and '.join(members)} up to the position; order_by makes it O(log n)"),
+        Guarantee(
+            walked,
+            f"walks the rows of {' and '.join(members)} up to the position; order_by makes it O(log n), in a table",
+        ),
     )
 
 

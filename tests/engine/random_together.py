@@ -1,4 +1,4 @@
-"""Random queries whose result is read from several trees at once: unions, and joins with !=.
+"""Random queries whose result is read from several trees at once, unions and joins with !=, and sums with !=.
 
 Members of a union overlap, since they draw from few relations and few values; they have NULLs, constants, the same
 column twice, filters, self-joins and ranges. What is drawn is only what needs no table.
@@ -13,12 +13,12 @@ from random import Random
 from dynq_cli.errors import SpecError
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.plan.lower import program_of
-from dynq_cli.plan.program import Together, Tree
+from dynq_cli.plan.program import Derived, Together, Tree
 from dynq_cli.query.compile import compile_query
 from dynq_cli.spec.model import Column, QuerySpec, Relation, Semantics, Spec, Text
 from dynq_cli.spec.types import parse_type
 from tests.engine.random_history import kind_of, random_history
-from tests.engine.random_queries import FILTERS, Case, Drawn
+from tests.engine.random_queries import FILTERS, Case, Drawn, plan_of
 
 KINDS = ("int64", "int64", "int32", "string", "decimal(9,2)", "decimal(25,3)", "float64", "date", "binary")
 CONSTANTS = {"int": ["1", "0"], "string": ["'a'"], "decimal": ["1.5"], "float": ["1.0"], "date": ["DATE '2020-03-01'"]}
@@ -126,9 +126,34 @@ def _unequal(chance: Random, spec: Spec) -> tuple[str, Semantics | None, set[str
     return select.text(shown, distinct=chance.random() < 0.4), chance.choice([None, None, "set"]), tags
 
 
+def _sums(chance: Random, spec: Spec) -> tuple[str, Semantics | None, set[str]]:
+    """A join with !=, projected or aggregated so that a side of the comparison is not at hand."""
+    select = _Select(chance, spec.relations, chance.choice([2, 2, 3]))
+    many, tags = chance.choice([1, 1, 1, 2]), set()
+    for _ in range(many):
+        select.compare("<>", offset=chance.random() < 0.15)
+    if chance.random() < 0.3:
+        select.compare(chance.choice(["<", "<="]), offset=chance.random() < 0.4)
+        tags.add("range")
+    tags.add(f"{many} !=")
+    shown = chance.sample(select.columns(), min(len(select.columns()), chance.choice([1, 1, 2])))
+    if chance.random() < 0.35:
+        return select.text(shown), None, tags | {"projection"}
+    keys = shown if chance.random() < 0.8 else []
+    numbers = [f"SUM({c})" for c in select.of("k")]
+    extremes = [f"{chance.choice(['MIN', 'MAX'])}({c})" for c in select.of("v")]
+    distinct = [f"COUNT(DISTINCT {c})" for c in select.columns()]
+    calls = ["COUNT(*)", *chance.sample(numbers + extremes + distinct, chance.choice([0, 1, 2, 2]))]
+    grouped = f" GROUP BY {', '.join(keys)}" if keys else ""
+    return select.text([*keys, *calls]) + grouped, None, tags | {call.split("(")[0] for call in calls}
+
+
+_DRAW = {"union": _union, "unequal": _unequal, "sums": _sums}
+
+
 def _drawn(chance: Random, spec: Spec, name: str, form: str) -> Drawn:
     while True:
-        text, semantics, tags = (_union if form == "union" else _unequal)(chance, spec)
+        text, semantics, tags = _DRAW[form](chance, spec)
         written = QuerySpec(name, "sql", (Text(text, "spec.yaml", ((0, 1, 1),)),), semantics)
         try:
             query = compile_query(spec, written)
@@ -137,6 +162,10 @@ def _drawn(chance: Random, spec: Spec, name: str, form: str) -> Drawn:
         if plan_query(query, spec).refusal:
             continue
         program = program_of(query, spec)
+        if form == "sums":
+            if any(f.sign < 0 for step in program.steps if isinstance(step, Derived) for f in step.feeds):
+                return Drawn(name, "sql", text, semantics, text, plan_of(program), program, frozenset(tags))
+            continue
         if not isinstance(program.result, Together):
             continue
         oracle = f"SELECT DISTINCT * FROM ({text})" if query.semantics == "set" else text
@@ -154,7 +183,7 @@ def _kinds(columns: tuple[object, ...]) -> Iterator[str]:
 
 
 def together_case(seed: int, form: str, queries: int = 3, batches: int = 7) -> Case:
-    """Several queries of one form, `union` or `unequal`, over one history."""
+    """Several queries of one form, `union`, `unequal` or `sums`, over one history."""
     chance = Random(f"{form} {seed}")
     spec = Spec("spec.yaml", _relations(chance), ())
     drawn = tuple(_drawn(chance, spec, f"q{i}", form) for i in range(queries))

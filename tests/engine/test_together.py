@@ -16,7 +16,7 @@ from tests.engine.random_together import together_case
 from tests.engine.test_difference import check_differences
 from tests.engine.test_positions import compare as compare_positions
 
-FORMS = ("union", "unequal")
+FORMS = ("union", "unequal", "sums")
 FUZZ = float(os.environ.get("DYNQ_FUZZ", "1"))
 SEEDS, FEWER = range(int(40 * FUZZ)), range(int(20 * FUZZ))
 SHARES = {
@@ -32,9 +32,10 @@ SHARES = {
         "twice": 15,
         "range": 5,
         "NULL": 30,
-        "kind pair": 3,
+        "kind pair": 2,
     },
     "unequal": {"1 !=": 40, "2 !=": 15, "range": 10, "offset": 5, "set": 25, "bag": 25, "NULL": 20},
+    "sums": {"1 !=": 40, "2 !=": 10, "range": 8, "projection": 10, "COUNT": 40, "SUM": 8, "MIN": 3, "MAX": 2},
 }
 
 

@@ -9,6 +9,7 @@ groups       GROUP BY and aggregates
 outputs      output columns as variables
 unions       UNION and UNION ALL as a table
 together     unions and != without a table: results that are read from several trees
+equalities   != by subtraction: without it, less with =
 merged       bodies of queries in one, with variables made equal
 forms        queries made from parts of others
 """

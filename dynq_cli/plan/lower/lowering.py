@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.plan.lower.apart import joined, next_group, ring_group
 from dynq_cli.plan.lower.compared import aligned
+from dynq_cli.plan.lower.equalities import subtracted
 from dynq_cli.plan.lower.forms import atom_over, columns_of, part_of, with_one
 from dynq_cli.plan.lower.groups import groups_of
 from dynq_cli.plan.lower.outputs import exact
@@ -167,7 +168,7 @@ class Lowering:
         made = self._in_ranges(plain)
         if made is not None:
             return made
-        if self._is_streamed(plain):
+        if self._is_streamed(plain) or self._is_sum(plain):
             return self._stored(plain)
         plain = self._apart(plain)
         if not plain.comparisons and is_free_connex(hypergraph_of(plain)):
@@ -199,6 +200,13 @@ class Lowering:
         self.spec = spec
         return found
 
+    def _is_sum(self, plain: ConjunctiveQuery) -> bool:
+        """Whether its rows are what one tree has, less what others have; the sum is stored then."""
+        steps = len(self.steps)
+        found = subtracted(self, plain, plain.head) is not None
+        del self.steps[steps:]
+        return found
+
     def _stored(self, plain: ConjunctiveQuery) -> ConjunctiveQuery:
         """The query as one atom over a table of its head."""
         held, head = plain, plain.head
@@ -206,9 +214,14 @@ class Lowering:
             held, one = with_one(plain)
             head = (one,)
         inner = replace(held, head=head)
-        table = self.relation(columns_of(inner), [self.stream(inner).feed(head)])
+        table = self.relation(columns_of(inner), self.feeds(inner))
         variables = tuple(v for v in held.variables if v.name in head)
         return replace(plain, atoms=(atom_over(table),), comparisons=(), variables=variables)
+
+    def feeds(self, query: ConjunctiveQuery) -> list[Feed]:
+        """The bindings of the head of a query that has no aggregates, from one tree, or as a sum over several."""
+        plain = self._plain(query, same_head=True)
+        return subtracted(self, plain, query.head) or [self.stream(plain).feed(query.head)]
 
     def stream(self, query: ConjunctiveQuery) -> Stream:
         """A tree with the bindings of the head of a query that has no aggregates, and what is left to filter by."""

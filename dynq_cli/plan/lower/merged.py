@@ -54,9 +54,9 @@ def conjunction(name: str, queries: Sequence[ConjunctiveQuery], heads: Sequence[
 
 
 def equated(query: ConjunctiveQuery, x: str, y: str) -> ConjunctiveQuery:
-    """The rows of a query in which two variables of one type are equal, both of which stay in the head as one."""
+    """The rows of a query in which two variables of one type are equal, and are one."""
     said = {v.name: x if v.name == y else v.name for v in query.variables}
-    head = dict.fromkeys((*(said[v] for v in query.head), x))
+    head = dict.fromkeys(said[v] for v in query.head)
     return replace(_one_body(query.name, [query], [said], tuple(head)), semantics=query.semantics)
 
 

@@ -11,30 +11,24 @@ difference, and an order needs a table.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from dynq_cli.plan.lower.forms import as_type, bind, is_wide, names_of, same_codes, unique, where_bound
-from dynq_cli.plan.lower.merged import conjunction, equated
+from dynq_cli.plan.lower.equalities import MOST_UNEQUAL, differing, sets, with_equalities, with_head, without
+from dynq_cli.plan.lower.forms import is_wide
+from dynq_cli.plan.lower.merged import conjunction
 from dynq_cli.plan.lower.outputs import exact
 from dynq_cli.plan.lower.ranges import in_one_tree
 from dynq_cli.plan.lower.unions import rows_of
 from dynq_cli.plan.program import Member, Term, Together, high, low
-from dynq_cli.query import scalar as sql
 from dynq_cli.query.core import core
-from dynq_cli.query.normal_form import Comparison, ConjunctiveQuery, OutputColumn, Query, Scalar, UnionQuery, Variable
-from dynq_cli.spec.types import widen
+from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn, Query, UnionQuery
 
 if TYPE_CHECKING:
     from dynq_cli.plan.lower.lowering import Lowering
 
 # Trees double with each.
 MOST_MEMBERS = 4
-MOST_UNEQUAL = 3
-
-Thing = TypeVar("Thing")
 
 
 def together(lowering: Lowering, query: Query) -> Together | None:
@@ -58,7 +52,7 @@ def _union(lowering: Lowering, query: UnionQuery) -> Together | None:
         members.append(fitting)
     heads = [[v for c in m.columns for v in _variables(c)] for m in members]
     terms: list[Term] = []
-    for some in _sets(range(len(members))):
+    for some in sets(range(len(members))):
         sign = 1 if len(some) % 2 else -1
         if len(some) == 1:
             terms.append(Term(lowering.tree(members[some[0]], is_read=True), 1, 1))
@@ -90,61 +84,22 @@ def _variables(column: OutputColumn) -> tuple[str, ...]:
 
 
 def _unequal(lowering: Lowering, query: ConjunctiveQuery) -> Together | None:
-    if query.grouped or not 1 <= len(_differing(query)) <= MOST_UNEQUAL:
+    if query.grouped or not 1 <= len(differing(query)) <= MOST_UNEQUAL:
         return None
     plain = lowering.plain(query)
-    where = _differing(plain)
+    where = differing(plain)
     if not frozenset().union(*(c.variables for c in where)) <= frozenset(plain.head):
         return None
     terms: list[Term] = []
-    open_ = replace(plain, comparisons=tuple(c for c in plain.comparisons if c not in where))
-    for some in ((), *_sets(where)):
-        made = _with_equalities(open_, some)
-        if made is None or in_one_tree(made, lowering.spec) is None:
+    open_ = without(plain, where)
+    for some in ((), *sets(where)):
+        made = with_equalities(open_, some)
+        if made is None:
+            return None
+        # What is equal is in the head, computed or not: there is one value of it for each row.
+        counted = with_head(made.query, (*made.query.head, *made.said.values()))
+        if in_one_tree(counted, lowering.spec) is None:
             return None
         sign = -1 if len(some) % 2 else 1
-        terms.append(Term(lowering.tree(made, is_read=True), sign, sign))
+        terms.append(Term(lowering.tree(counted, is_read=True), sign, sign))
     return Together(query.name, open_, (Member(terms[0].tree, open_.head),), tuple(terms), where)
-
-
-def _differing(query: ConjunctiveQuery) -> tuple[Comparison, ...]:
-    return tuple(c for c in query.comparisons if c.op == "!=")
-
-
-def _with_equalities(query: ConjunctiveQuery, several: Sequence[Comparison]) -> ConjunctiveQuery | None:
-    """The query with `left = right + offset` for some comparisons; None if two sides have no common type."""
-    # Variables that are equal to others by now are known by their names.
-    said: dict[str, str] = {}
-    for c in several:
-        left, right = said.get(c.left, c.left), said.get(c.right, c.right)
-        if c.offset or not same_codes(query.variable(left).type, query.variable(right).type):
-            there = sql.shift(where_bound(query, right)[1].scalar, c.offset)
-            kind = widen(query.variable(left).type, there.type)
-            if kind is None:
-                return None
-            query, left = _computed(query, left, as_type(where_bound(query, left)[1].scalar, kind))
-            query, right = _computed(query, right, as_type(there, kind))
-        if left != right:
-            query = equated(query, left, right)
-            said = {v: left if name == right else name for v, name in said.items()} | {right: left}
-    return query
-
-
-def _computed(query: ConjunctiveQuery, variable: str, scalar: Scalar) -> tuple[ConjunctiveQuery, str]:
-    """A variable that a value of an atom is bound to, where it is not NULL."""
-    at, binding = where_bound(query, variable)
-    if scalar.sql == binding.scalar.sql:
-        return query, variable
-    name = unique(f"{variable}_compared", names_of(query))
-    query = bind(query, at, Variable(name, scalar.type), replace(scalar, nullable=False))
-    if scalar.nullable:
-        atoms = list(query.atoms)
-        atoms[at] = replace(atoms[at], filters=(*atoms[at].filters, sql.not_null(scalar)))
-        query = replace(query, atoms=tuple(atoms))
-    return query, name
-
-
-def _sets(things: Sequence[Thing]) -> Iterator[tuple[Thing, ...]]:
-    """All sets of some things but the empty one, small ones first."""
-    for size in range(1, len(things) + 1):
-        yield from combinations(things, size)
