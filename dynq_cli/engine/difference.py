@@ -10,7 +10,7 @@ commit and of the rows that have changed; see `kernels.dirty`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -33,35 +33,36 @@ class Changed(NamedTuple):
 
 
 def watch(engine: Engine, query: str, room: int) -> None:
-    """Have an engine note the rows that a commit changes in a query's frontier, as far as so many fit."""
-    tree = engine.layout.trees[query]
-    for node in _frontier(tree):
+    """Have an engine note the rows that a commit changes in the frontiers of a query's trees, as far as so many fit."""
+    for node in _watched(engine, query):
         engine.arena.watch(node, room)
 
 
 def is_noted(engine: Engine, query: str) -> bool:
     """Whether all of them did fit."""
-    return all(engine.arena.watched(node) is not None for node in _frontier(engine.layout.trees[query]))
+    return all(engine.arena.watched(node) is not None for node in _watched(engine, query))
 
 
 def _levels(tree: TreeLayout) -> Iterator[tuple[int, bool]]:
     return zip(tree.levels, tree.frontier, strict=True)
 
 
-def _frontier(tree: TreeLayout) -> list[int]:
-    return [node for node, is_frontier in _levels(tree) if is_frontier]
+def _watched(engine: Engine, query: str) -> list[int]:
+    trees = engine.layout.result_of(query)
+    return [node for tree in trees for node, is_frontier in _levels(tree) if is_frontier]
 
 
-def differences(old: Engine, new: Engine, query: str, variables: list[str], block: int = BLOCK) -> Iterator[Changed]:
-    """What went, then what came. Of a set, rows; of a bag, also how many copies. O(block) memory beside the marks."""
-    tree = new.layout.trees[query]
+def differences(old: Engine, new: Engine, name: str, variables: Sequence[str], block: int = BLOCK) -> Iterator[Changed]:
+    """What went in a tree, then what came. Of a set, rows; of a bag, also how many copies. O(block) memory beside the
+    marks."""
+    tree = new.layout.trees[name]
     is_set = tree.plan.query.semantics == "set"
     if not tree.levels:
-        yield from _nullary(old.count(query)[0], new.count(query)[0], is_set)
+        yield from _nullary(old.count(name)[0], new.count(name)[0], is_set)
         return
     dirty = [_changed(old, new, node) if is_frontier else None for node, is_frontier in _levels(tree)]
     for side, other, is_insert in ((old, new, False), (new, old, True)):
-        if not side.count(query)[0]:
+        if not side.count(name)[0]:
             continue
         read = Side(side.arena, tree, side.ordered)
         read.mark(dirty)

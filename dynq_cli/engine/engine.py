@@ -26,6 +26,7 @@ from dynq_cli.engine.base_layout import BaseLayout
 from dynq_cli.engine.changes import BatchError, Changes, Codes
 from dynq_cli.engine.check import check_engine
 from dynq_cli.engine.check_derived import check_derived
+from dynq_cli.engine.combined import Combined
 from dynq_cli.engine.counted_trees import CountedTrees
 from dynq_cli.engine.deriving import Deriving
 from dynq_cli.engine.feeding import DerivedError
@@ -100,6 +101,7 @@ class Engine:
         } | {p.relation for p in layout.passages.values()}
         self._leaves = {name: _leaves_of(layout, name) for name in layout.trees}
         self._reading = Reading(layout, self.arena, self.ordered)
+        self.combined = {name: Combined(step, self._reading, meaning) for name, step in layout.together.items()}
         if arena is not None:
             return
         for table in range(len(layout.tables)):
@@ -197,7 +199,7 @@ class Engine:
         if not below:
             return
         feeds = name in self._deriving.feeding
-        before = self.count(name)[0] if feeds else 0
+        before = self._reading.count(name)[0] if feeds else 0
         if len(below) == 1 and resolved[below[0]].n <= CHUNK:
             self._update_few(name, below[0], resolved[below[0]])
         else:
@@ -207,7 +209,7 @@ class Engine:
             tree = self.layout.trees[name]
             self._propagate(tree.first, tree.stop)
         if feeds:
-            self._deriving.pass_on(name, before, self.count(name)[0])
+            self._deriving.pass_on(name, before, self._reading.count(name)[0])
 
     def _update_few(self, name: str, relation: str, r: Resolved) -> None:
         """All leaves of a tree on one relation, and the tree, in one call."""
@@ -466,18 +468,22 @@ class Engine:
 
     def count(self, query: str) -> tuple[int, int]:
         """Rows with multiplicity, and distinct rows. O(1)."""
-        return self._reading.count(query)
+        together = self.combined.get(query)
+        return self._reading.count(query) if together is None else together.count()
 
     def blocks(self, query: str, variables: Sequence[str], block: int = BLOCK) -> Iterator[tuple[Codes, Codes]]:
-        """Distinct result rows as codes, a column per variable, and their multiplicities. Constant delay.
+        """Distinct result rows as codes, a column per variable, and their multiplicities. Constant delay, but for what
+        comparisons filter (`combined`).
 
         Raises OverflowedError if a row has more than 2^63 - 1 copies.
         """
-        return self._reading.blocks(query, variables, block)
+        together = self.combined.get(query)
+        return self._reading.blocks(query, variables, block) if together is None else together.blocks(variables, block)
 
     def copies(self, query: str, row: Mapping[str, int]) -> int:
         """How often the result has the row given by a code per head variable. O(1)."""
-        return self._reading.copies(query, row)
+        together = self.combined.get(query)
+        return self._reading.copies(query, row) if together is None else together.copies(row)
 
     def _check(self) -> None:
         """Assert every invariant. O(data)."""
@@ -485,3 +491,5 @@ class Engine:
         check_derived(self.layout, self.arena, self._reading, self._meaning)
         for groups in self._deriving.groups.values():
             groups._check()
+        for together in self.combined.values():
+            together._check()

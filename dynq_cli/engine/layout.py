@@ -22,7 +22,6 @@ The layout is a function of the steps alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,9 +33,10 @@ from dynq_cli.engine.edges import ranges_of
 from dynq_cli.engine.group_layout import GroupLayout, group_layout
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.counted_blocks import C_ORDER, C_POOLS, C_WIDTH, COUNT, LANES, O_FIELDS, O_LABELS, UNIT
+from dynq_cli.engine.record_fields import RecordFields
 from dynq_cli.engine.tree_layout import Labelled, Place, TreeLayout
 from dynq_cli.plan.plan import Plan
-from dynq_cli.plan.program import Derived, Step, Tree, passages
+from dynq_cli.plan.program import Derived, Step, Together, Tree, passages
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.normal_form import Atom, VariableOrder
 from dynq_cli.records import record
@@ -52,7 +52,8 @@ BLOCKS = Sizes()
 class Layout:
     """`bases` and `trees` are all there are, inner ones too, each after those it is made from; so are `steps`.
 
-    Trees of `passages` are not among `trees`.
+    Trees of `passages` are not among `trees`. `together` are the results that are read from several trees, by query;
+    they have no data, and are not among `steps`.
     """
 
     tables: NDArray[np.int64]
@@ -65,8 +66,9 @@ class Layout:
     leaf_paths: dict[int, tuple[int, ...]]
     ordered: NDArray[np.int64]
     labelled: tuple[Labelled, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[Tree | Derived, ...]
     groups: dict[str, GroupLayout]
+    together: dict[str, Together]
 
     @property
     def derived(self) -> dict[str, Derived]:
@@ -80,6 +82,11 @@ class Layout:
     def plan_of(self, tree: str) -> Plan:
         """The plan of a tree, kept or passed through."""
         return self.passages[tree].plan if tree in self.passages else self.trees[tree].plan
+
+    def result_of(self, query: str) -> tuple[TreeLayout, ...]:
+        """The trees from which the rows of a query are read."""
+        step = self.together.get(query)
+        return (self.trees[query],) if step is None else tuple(self.trees[m.tree] for m in step.members)
 
     @property
     def widest(self) -> int:
@@ -116,22 +123,6 @@ class Layout:
         return at
 
 
-@record()
-class _Fields:
-    """The record of a table in the making: words taken so far, and narrow fields to be placed behind them."""
-
-    words: int
-    narrow: list[tuple[list[int], int]] = field(default_factory=list)
-
-    def wide(self, lanes: int = 1) -> int:
-        place = self.words
-        self.words += lanes
-        return place
-
-    def close(self) -> int:
-        return self.words + (len(self.narrow) + 1) // 2
-
-
 def layout_of(relations: Sequence[Relation], steps: Sequence[Step]) -> Layout:
     """Relations that are written to, and what is kept of them, each step after those it is made from."""
     return _Builder(relations, steps).build()
@@ -140,7 +131,8 @@ def layout_of(relations: Sequence[Relation], steps: Sequence[Step]) -> Layout:
 class _Builder:
     def __init__(self, relations: Sequence[Relation], steps: Sequence[Step]) -> None:
         self.relations = relations
-        self.steps = tuple(steps)
+        self.together = {step.name: step for step in steps if isinstance(step, Together)}
+        self.steps = tuple(step for step in steps if not isinstance(step, Together))
         self.feeding = {feed.tree for step in steps if isinstance(step, Derived) for feed in step.feeds}
         self.passing = passages(steps)
         # Where half words of base tables for filters will be.
@@ -148,7 +140,7 @@ class _Builder:
         self.tables: list[list[int]] = []
         self.nodes: list[list[int]] = []
         self.lists: list[int] = []
-        self.fields: list[_Fields] = []
+        self.fields: list[RecordFields] = []
         self.bases: dict[str, BaseLayout] = {}
         self.variables: list[tuple[str, ...]] = []
         self.leaf_tables: dict[int, int] = {}
@@ -185,6 +177,7 @@ class _Builder:
             tuple(self.labelled),
             self.steps,
             groups,
+            self.together,
         )
 
     def _groups(self) -> dict[str, GroupLayout]:
@@ -221,7 +214,7 @@ class _Builder:
         row[f.T_CAPACITY] = row[f.T_USED] = row[f.T_LIVE] = row[f.T_MASK] = 0
         self.tables.append(row)
         # A free row keeps the next free one in its first word.
-        self.fields.append(_Fields(max(1, arity)))
+        self.fields.append(RecordFields(max(1, arity)))
         table = len(self.tables) - 1
         self._narrow(table, self.tables[table], f.T_MARK)
         return table

@@ -159,7 +159,12 @@ class Live:
         self._usable()
         if name not in self.queries:
             raise UsageError(f"no query {name} in the spec; there is {', '.join(self.queries)}")
-        return self.layout.trees[name].plan.query
+        together = self.layout.together.get(name)
+        return self.layout.trees[name].plan.query if together is None else together.form
+
+    def is_ordered(self, query: str) -> bool:
+        """Whether the rows of a query stand in an order of the spec; what is read from several trees has none."""
+        return query in self.layout.trees and bool(self.layout.trees[query].plan.order)
 
     def schema(self, query: str) -> pa.Schema:
         q = self.form_of(query)

@@ -23,6 +23,7 @@ import pyarrow as pa
 from dynq_cli.engine.engine import BLOCK
 from dynq_cli.engine.live import Live
 from dynq_cli.engine.positions import Found, Selection
+from dynq_cli.engine.walked import Walked
 from dynq_cli.errors import RejectedError
 
 
@@ -36,7 +37,8 @@ class Ranked:
         self._live = live
         self._query = query
         self._variables = live.variables(query)
-        self._selection = Selection(live.engine, query, self._variables)
+        select = Walked if query in live.engine.combined else Selection
+        self._selection: Selection | Walked = select(live.engine, query, self._variables)
         self._block = block
 
     def jth(self, positions: Sequence[int]) -> Iterator[pa.RecordBatch]:

@@ -81,7 +81,7 @@ class Reading:
     def __init__(self, layout: Layout, arena: Arena, ordered: CountedTrees) -> None:
         self.layout = layout
         self.arena = arena
-        self._ordered = ordered
+        self.ordered = ordered
 
     def count(self, query: str) -> tuple[int, int]:
         """Rows with multiplicity, and distinct rows."""
@@ -168,7 +168,7 @@ class Reading:
             return True
         above = record_of(a, int(a.N[n[f.N_PARENT], f.N_TABLE]), rows[int(n[f.N_PARENT])])
         at = record_of(a, int(n[f.N_TABLE]), row)
-        trees = self._ordered.trees
+        trees = self.ordered.trees
         return bool(is_in_range(a.a64, trees.C, trees.labels, int(n[f.N_READERS]), above, int(n[f.N_TREE]), at))
 
     def _value(self, node: int, row: int) -> int:

@@ -15,8 +15,9 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from dynq_cli.engine.difference import differences, is_noted, watch
-from dynq_cli.engine.engine import BLOCK
+from dynq_cli.engine.combined_difference import combined_differences
+from dynq_cli.engine.difference import Changed, differences, is_noted, watch
+from dynq_cli.engine.engine import BLOCK, Engine
 from dynq_cli.engine.live import Live
 from dynq_cli.engine.net import Net, take_back
 from dynq_cli.engine.reading import OverflowedError
@@ -58,6 +59,11 @@ def went_back(opened: Callable[[], Live], nets: Mapping[str, Net], query: str | 
         room *= 16
 
 
+def _changes(old: Engine, new: Engine, query: str, variables: list[str], block: int) -> Iterator[Changed]:
+    read = combined_differences if query in new.combined else differences
+    return read(old, new, query, variables, block)
+
+
 def diff(old: Live, new: Live, query: str, block: int = BLOCK) -> Iterator[pa.RecordBatch]:
     """What went and what came from the old version, which went back from the new one, to that.
 
@@ -66,7 +72,7 @@ def diff(old: Live, new: Live, query: str, block: int = BLOCK) -> Iterator[pa.Re
     schema = diff_schema(new, query)
     variables = new.variables(query)
     try:
-        for changed in differences(old.engine, new.engine, query, variables, block):
+        for changed in _changes(old.engine, new.engine, query, variables, block):
             many = len(changed.copies)
             columns = new.decoded(query, variables, changed.codes, many)
             columns.append(_word("insert" if changed.is_insert else "delete", many))

@@ -14,6 +14,7 @@ from dynq_cli.plan.fingerprint import fingerprint
 from dynq_cli.plan.kept import Kept, kept_of
 from dynq_cli.plan.lower import program_of
 from dynq_cli.plan.plan import AnyPlan, Guarantees, Plan, UnionPlan
+from dynq_cli.plan.program import Program, Together
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.classify import Classification
 from dynq_cli.query.normal_form import Aggregate, ConjunctiveQuery
@@ -27,17 +28,16 @@ KEY = 12
 
 
 _UNION_TABLE = "as a table that every member feeds: rows are counted and enumerated there"
-_NO_INCLUSION_EXCLUSION = (
-    "with the table although the intersections of the members are q-hierarchical: count by inclusion–exclusion and "
-    "enumeration from the members, without storing the result, are not built"
+_UNION_TREES = (
+    "without a table: rows are read from the members, each once, and counted by inclusion and exclusion over their "
+    "intersections"
+)
+_UNEQUAL_TREES = (
+    "without a table: rows are filtered by != while they are read, and counted without it, less those that are equal"
 )
 _NO_EPSILON = (
     "by joining atoms: the count of this cycle could be kept in O(n^0.5) per change (IVM-epsilon), which is not built"
 )
-
-
-def _kept(plan: AnyPlan, spec: Spec) -> Kept:
-    return kept_of(program_of(plan.query, spec), spec)
 
 
 def _strategy(plan: AnyPlan) -> str:
@@ -45,15 +45,18 @@ def _strategy(plan: AnyPlan) -> str:
     return "view-tree+join" if plan.strategy == "ivm-epsilon" else plan.strategy
 
 
-def _notes(plan: AnyPlan) -> tuple[str, ...]:
+def _notes(plan: AnyPlan, program: Program) -> tuple[str, ...]:
+    is_read_together = isinstance(program.result, Together)
     if isinstance(plan, UnionPlan):
-        return (*plan.notes, *_union_notes(plan))
+        return (*plan.notes, _UNION_TREES if is_read_together else _UNION_TABLE)
+    if is_read_together:
+        return (_UNEQUAL_TREES,)
     return (_NO_EPSILON,) if plan.strategy == "ivm-epsilon" else plan.notes
 
 
-def _union_notes(plan: UnionPlan) -> tuple[str, ...]:
-    could = plan.count_by == "inclusion-exclusion"
-    return (_UNION_TABLE, _NO_INCLUSION_EXCLUSION) if could else (_UNION_TABLE,)
+def _advice(plan: Plan, program: Program) -> tuple[str, ...]:
+    """What would make a query cheaper; about one tree, which is not kept where several are read."""
+    return () if isinstance(program.result, Together) else plan.advice
 
 
 def explain_text(plan: AnyPlan, spec: Spec) -> str:
@@ -66,7 +69,8 @@ def _lines(plan: AnyPlan, spec: Spec) -> Iterator[str]:
     if isinstance(plan, UnionPlan):
         yield from _union(plan, spec)
         return
-    kept = _kept(plan, spec)
+    program = program_of(plan.query, spec)
+    kept = kept_of(program, spec)
     yield from _entry("query", str(plan.query))
     for text in _body(plan.query):
         yield from _entry("", text)
@@ -75,7 +79,7 @@ def _lines(plan: AnyPlan, spec: Spec) -> Iterator[str]:
     for text in plan.query.simplifications:
         yield from _entry("simplified", text)
     yield from _classes(plan.classification)
-    for text in _notes(plan):
+    for text in _notes(plan, program):
         yield from _entry("kept", text)
     yield from _steps(kept)
     if plan.order:
@@ -90,7 +94,7 @@ def _lines(plan: AnyPlan, spec: Spec) -> Iterator[str]:
     yield from _costs(kept.guarantees)
     for i, u in enumerate(kept.updates):
         yield from _entry("changes" if i == 0 else "", f"{u.atom}: {u.bound}, {u.meaning}")
-    for i, text in enumerate(plan.advice):
+    for i, text in enumerate(_advice(plan, program)):
         yield from _entry("cheaper" if i == 0 else "", text)
     for _, view in plan.views:
         yield ""
@@ -103,12 +107,13 @@ def _steps(kept: Kept) -> Iterator[str]:
 
 
 def _union(plan: UnionPlan, spec: Spec) -> Iterator[str]:
-    kept = _kept(plan, spec)
+    program = program_of(plan.query, spec)
+    kept = kept_of(program, spec)
     yield from _entry("query", str(plan.query))
     yield from _classes(plan.classification)
     if plan.refusal:
         yield from _entry("refused", plan.refusal)
-    for text in _notes(plan):
+    for text in _notes(plan, program):
         yield from _entry("kept", text)
     yield from _steps(kept)
     yield from _costs(kept.guarantees)
@@ -208,7 +213,7 @@ def explain_json(plan: AnyPlan, spec: Spec) -> dict[str, object]:
     if isinstance(plan, UnionPlan):
         members = [explain_json(m, spec) for m in plan.members]
         tree = {"vars": [], "children": [m["tree"] for m in members], "guards": [], "predicates": [], "output": True}
-        return said | {"tree": tree, "members": members, "notes": list(_notes(plan))}
+        return said | {"tree": tree, "members": members, "notes": list(_notes(plan, program))}
     return said | {
         "tree": _node_json(plan, plan.tree, None),
         "distinct_trees": [
@@ -220,8 +225,8 @@ def explain_json(plan: AnyPlan, spec: Spec) -> dict[str, object]:
         "simple": plan.tree.is_simple,
         "updates": [{"atom": u.atom, "bound": u.bound, "meaning": u.meaning} for u in kept.updates],
         "simplifications": list(plan.query.simplifications),
-        "notes": list(_notes(plan)),
-        "advice": list(plan.advice),
+        "notes": list(_notes(plan, program)),
+        "advice": list(_advice(plan, program)),
         "views": {name: explain_json(view, spec) for name, view in plan.views},
     }
 

@@ -17,7 +17,7 @@ from functools import cached_property
 
 from dynq_cli.plan.codec import encode
 from dynq_cli.plan.plan import AnyPlan, Plan
-from dynq_cli.plan.program import Derived, Program, Step, high, low
+from dynq_cli.plan.program import Derived, Program, Step, Tree, high, low
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.normal_form import Aggregate, Atom, Comparison, OutputColumn, Scalar, VariableOrder
 from dynq_cli.query.scalar import renamed
@@ -30,20 +30,35 @@ def fingerprint(plan: AnyPlan, program: Program | None = None) -> str:
 
     Of a program of several steps it covers the steps, names of the relations between them included.
     """
-    kept = _kept(plan) if program is None or len(program.steps) == 1 else [_step(step) for step in program.steps]
+    kept = _kept(plan) if program is None or len(program.steps) == 1 else _steps(program)
     text = json.dumps([FORMAT, kept], separators=(",", ":"), sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def _step(step: Step) -> object:
-    return encode(Derived, step) if isinstance(step, Derived) else [step.name, _read(step.plan)]
+def _steps(program: Program) -> object:
+    trees = {step.name: step.plan for step in program.steps if isinstance(step, Tree)}
+    return [_step(step, trees) for step in program.steps]
+
+
+def _step(step: Step, trees: Mapping[str, Plan]) -> object:
+    if isinstance(step, Derived):
+        return encode(Derived, step)
+    if isinstance(step, Tree):
+        return [step.name, _read(step.plan)]
+    read = []
+    for member in step.members:
+        number = _Kept(trees[member.tree]).number
+        read.append([member.tree, [number[v] for v in member.variables]])
+    place = {v: i for i, v in enumerate(step.form.head)}
+    where = [[place[c.left], c.op, place[c.right], str(c.offset.normalize())] for c in step.where]
+    return ["together", step.form.semantics, read, where, [[t.tree, t.rows, t.distinct] for t in step.terms]]
 
 
 def _kept(plan: AnyPlan) -> object:
     if isinstance(plan, Plan):
         return _Kept(plan).all()
     read = _kept if plan.query.semantics == "bag" else _read
-    return ["union", plan.query.semantics, plan.count_by, [read(m) for m in plan.members]]
+    return ["union", plan.query.semantics, [read(m) for m in plan.members]]
 
 
 def _read(plan: AnyPlan) -> object:
@@ -52,7 +67,7 @@ def _read(plan: AnyPlan) -> object:
         kept = _Kept(plan)
         return [kept.all(), kept.columns()]
     types = [str(c.type) for c in plan.query.columns]
-    return ["union", plan.query.semantics, plan.count_by, types, [_read(m) for m in plan.members]]
+    return ["union", plan.query.semantics, types, [_read(m) for m in plan.members]]
 
 
 class _Kept:

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 
 from dynq_cli.plan.bounds import total
 from dynq_cli.plan.choose import weights_of
+from dynq_cli.plan.kept_together import of_together, read_together
 from dynq_cli.plan.plan import Guarantee, Guarantees, Plan, UpdateCost
-from dynq_cli.plan.program import Derived, Feed, Program, Tree, passages
+from dynq_cli.plan.program import Derived, Feed, Program, Together, Tree, passages
 from dynq_cli.query.normal_form import ConjunctiveQuery
 from dynq_cli.spec.model import Spec
 
@@ -32,8 +33,8 @@ class Kept:
 def kept_of(program: Program, spec: Spec) -> Kept:
     """What a program promises, and how it does it."""
     last = program.result
-    if len(program.steps) == 1:
-        return Kept(last.guarantees, last.updates)
+    if len(program.steps) == 1 and isinstance(last, Tree):
+        return Kept(last.plan.guarantees, last.plan.updates)
     return _Costs(program, spec).kept()
 
 
@@ -50,12 +51,18 @@ class _Costs:
             self.linear[step.relation.name] = all(self._is_linear(step, feed) for feed in step.feeds)
 
     def kept(self) -> Kept:
-        last = self.program.result.guarantees
+        delay, count, jth = self._reading(self.program.result)
         return Kept(
-            Guarantees(self._update(), last.delay, last.count, last.jth, self._space()),
+            Guarantees(self._update(), delay, count, jth, self._space()),
             tuple(self._updates()),
             tuple(self._steps()),
         )
+
+    def _reading(self, last: Tree | Together) -> tuple[Guarantee, Guarantee, Guarantee]:
+        """Delay, count and jth."""
+        if isinstance(last, Tree):
+            return last.plan.guarantees.delay, last.plan.guarantees.count, last.plan.guarantees.jth
+        return of_together(last)
 
     def _feeding(self) -> dict[str, Plan]:
         return {f.tree: self.trees[f.tree] for d in self.derived for f in d.feeds}
@@ -65,6 +72,11 @@ class _Costs:
         if any(m.aggregate.function in ("min", "max") for d in self.derived if d.groups for m in d.groups.measures):
             bounds.append("O(log n)")
         wide = [name for name, plan in self._feeding().items() if not all(self._passes_one(plan))]
+        if not self.derived:
+            meaning = "a change touches one row per level of each tree"
+            if total(bounds) not in ("O(1)", "O(log n)"):
+                meaning = "that of the tree that costs most; see changes"
+            return Guarantee(total(bounds), meaning)
         if not wide:
             meaning = "a change touches one row per level of each tree, and passes one on to the next"
             if total(bounds) not in ("O(1)", "O(log n)"):
@@ -94,6 +106,8 @@ class _Costs:
         return not held or any(held <= a.variables and self.linear[a.source] for a in query.atoms)
 
     def _space(self) -> Guarantee:
+        if not self.derived:
+            return Guarantee("O(n)", "the views are as large as the base tables; the result is never stored")
         larger = [s.relation.name for s in self.derived if not self.linear[s.relation.name]]
         bound = f"O({' + '.join(['n', *(f'|{name}|' for name in larger)])})"
         names = " and ".join(s.relation.name for s in self.derived)
@@ -120,6 +134,8 @@ class _Costs:
         for step in self.program.steps:
             if isinstance(step, Derived):
                 yield _derived(step)
+            elif isinstance(step, Together):
+                yield read_together(step)
             elif step.name in self.passages:
                 yield f"rows {_brief(step.plan.query)}, passed on as they come and go, without a table of their own"
             else:

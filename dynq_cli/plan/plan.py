@@ -15,7 +15,6 @@ from dynq_cli.query.normal_form import ConjunctiveQuery, UnionQuery, VariableOrd
 from dynq_cli.records import record
 
 Strategy = Literal["view-tree", "view-tree+projection", "view-tree+join", "view-tree+join+projection", "ivm-epsilon"]
-UnionCount = Literal["sum", "inclusion-exclusion", "table"]
 
 
 @record(frozen=True)
@@ -97,12 +96,11 @@ class Plan:
 
 @record(frozen=True)
 class UnionPlan:
-    """Members are kept each by its own plan; `count_by` says where the number of rows comes from."""
+    """Members each have a plan of their own; `guarantees` are those of a table with the rows of all."""
 
     query: UnionQuery
     members: tuple[AnyPlan, ...]
     classification: Classification
-    count_by: UnionCount
     guarantees: Guarantees
     notes: tuple[str, ...] = ()
     refusal: str = ""

@@ -6,9 +6,11 @@ uses what the ones before it keep:
     Tree      a plain view tree (free-connex, no comparison between atoms, no aggregate) over relations
     Derived   a relation that nobody writes to: it holds what the results of trees amount to
 
-The last step is a tree with the query's own name, from which its result is read. Within a commit, what came and went
-in the result of a tree (see `engine.difference`) is the change of the relations it feeds, so a step costs what has
-changed in the one before it, and a derived relation takes the space of its rows.
+    Together  a result that is read from several trees at once, and stored nowhere
+
+The last step has the query's own name, and its result is read from it: it is a tree, or several trees together. Within
+a commit, what came and went in the result of a tree (see `engine.difference`) is the change of the relations it feeds,
+so a step costs what has changed in the one before it, and a derived relation takes the space of its rows.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from dynq_cli.plan.plan import Plan
-from dynq_cli.query.normal_form import Aggregate, Comparison
+from dynq_cli.query.normal_form import Aggregate, Comparison, ConjunctiveQuery
 from dynq_cli.records import record
 from dynq_cli.spec.model import Column, Relation
 
@@ -91,20 +93,60 @@ class Tree:
     plan: Plan
 
 
-Step = Tree | Derived
+@record(frozen=True)
+class Member:
+    """A tree that has rows of a result; `variables` are those of the tree, one per head variable of the result."""
+
+    tree: str
+    variables: tuple[str, ...]
+
+
+@record(frozen=True)
+class Term:
+    """How the count of a tree goes into that of a result: its rows `rows` times, its distinct rows `distinct` times."""
+
+    tree: str
+    rows: int
+    distinct: int
+
+
+@record(frozen=True)
+class Together:
+    """A result that is read from several trees at once.
+
+        rows = those of the members, without those that do not satisfy every comparison of `where`
+        count = Σ terms
+
+    A row that several members have is one row: of a set once, of a bag with the copies of all. `form` says head,
+    columns and semantics; its body says nothing.
+    """
+
+    name: str
+    form: ConjunctiveQuery
+    members: tuple[Member, ...]
+    terms: tuple[Term, ...]
+    where: tuple[Comparison, ...] = ()
+
+
+Step = Tree | Derived | Together
 
 
 @record(frozen=True)
 class Program:
-    """The steps in which a query is kept; the last is its tree."""
+    """The steps in which a query is kept; the result is read from the last."""
 
     steps: tuple[Step, ...]
 
     @property
-    def result(self) -> Plan:
+    def result(self) -> Tree | Together:
         last = self.steps[-1]
-        assert isinstance(last, Tree)
-        return last.plan
+        assert not isinstance(last, Derived)
+        return last
+
+    @property
+    def form(self) -> ConjunctiveQuery:
+        """Head, columns and semantics of the result."""
+        return self.result.plan.query if isinstance(self.result, Tree) else self.result.form
 
 
 def passages(steps: Iterable[Step]) -> frozenset[str]:

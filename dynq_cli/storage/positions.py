@@ -64,7 +64,7 @@ def sample(state: State, many: int, query: str | None = None, seed: int | None =
 def is_ordered(state: State, query: str | None = None) -> bool:
     """Whether a query has an order: then pages may begin and end beside rows that the result does not have."""
     opened = state.current()
-    return bool(opened.live.layout.trees[query_name(opened.manifest, query)].plan.order)
+    return opened.live.is_ordered(query_name(opened.manifest, query))
 
 
 def rank(state: State, row: Mapping[str, Any], query: str | None = None) -> int:

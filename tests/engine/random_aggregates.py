@@ -12,7 +12,7 @@ from dynq_cli.plan.lower import program_of
 from dynq_cli.query.compile import compile_query
 from dynq_cli.spec.model import Column, OrderKey, QuerySpec, Spec, Text
 from tests.engine.random_history import kind_of, random_history
-from tests.engine.random_queries import FILTERS, Case, Drawn, Shape, plain_sql, random_relations, tested
+from tests.engine.random_queries import FILTERS, Case, Drawn, Shape, plain_sql, plan_of, random_relations, tested
 
 # Products of these fit DuckDB's types, so that it can be asked for them.
 _SMALL = ("int8", "int16", "int32", "decimal(9,2)", "float32", "float64")
@@ -113,7 +113,7 @@ def draw_aggregate(chance: Random, spec: Spec, name: str, atoms: int = 4) -> Dra
         except SpecError:
             continue
         program = program_of(query, spec)
-        return Drawn(name, "sql", text, None, text, program.result, program, order_by=order)
+        return Drawn(name, "sql", text, None, text, plan_of(program), program, order_by=order)
 
 
 def random_aggregates(seed: int, queries: int, batches: int = 6, atoms: int = 4) -> Case:

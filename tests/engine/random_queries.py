@@ -15,7 +15,7 @@ from typing import Any
 from dynq_cli.errors import SpecError
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.plan.plan import Plan
-from dynq_cli.plan.program import Program, high, low
+from dynq_cli.plan.program import Program, Tree, high, low
 from dynq_cli.query.compile import compile_query
 from dynq_cli.spec.model import Column, Language, OrderKey, QuerySpec, Relation, Semantics, Spec, Text
 from dynq_cli.spec.types import Type, parse_type
@@ -86,6 +86,12 @@ class Case:
     spec: Spec
     queries: tuple[Drawn, ...]
     history: tuple[Batch, ...]
+
+
+def plan_of(program: Program) -> Plan:
+    """The plan of the tree that is a program's last step."""
+    assert isinstance(program.result, Tree)
+    return program.result.plan
 
 
 def _family(column: Column) -> str:

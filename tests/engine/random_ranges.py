@@ -15,7 +15,7 @@ from dynq_cli.query.compile import compile_query
 from dynq_cli.spec.model import Column, OrderKey, QuerySpec, Relation, Semantics, Spec, Text
 from dynq_cli.spec.types import parse_type
 from tests.engine.random_history import random_history
-from tests.engine.random_queries import Case, Drawn
+from tests.engine.random_queries import Case, Drawn, plan_of
 
 Form = Literal["rows", "groups", "order"]
 # What is compared; the first is drawn most.
@@ -138,11 +138,11 @@ def _drawn(chance: Random, spec: Spec, kind: str, name: str, form: Form) -> Draw
         if isinstance(plan, Plan) and not plan.refusal:
             oracle = f"SELECT DISTINCT * FROM ({text})" if semantics == "set" else text
             program = program_of(plan.query, spec)
-            tags = {"in ranges"} if program.result.query.comparisons else set()
+            tags = {"in ranges"} if isinstance(program.result, Tree) and program.form.comparisons else set()
             tags |= {"with a ring"} if tags and len(program.steps) > 1 else set()
             fed = [s.plan for s in program.steps[:-1] if isinstance(s, Tree)]
             tags |= {"feeds from ranges"} if any(p.query.comparisons for p in fed) else set()
-            kept = plan if form == "rows" else program.result
+            kept = plan if form == "rows" else plan_of(program)
             return Drawn(name, "sql", text, semantics, oracle, kept, program, frozenset(tags), order)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import duckdb
 
-from dynq_cli.plan.program import Derived, Groups, Measure, Program, Tree, high, low
+from dynq_cli.plan.program import Derived, Groups, Measure, Program, Together, Tree, high, low
 from dynq_cli.query.normal_form import Atom, Comparison, ConjunctiveQuery, Scalar
 from dynq_cli.query.scalar import compare, quote, shift
 
@@ -30,11 +30,31 @@ def run(program: Program, connection: duckdb.DuckDBPyConnection) -> Counter[Row]
             if isinstance(step, Tree):
                 query = step.plan.query
                 results[step.name] = query.head, _result(cursor, query)
+            elif isinstance(step, Together):
+                results[step.name] = step.form.head, _read(step, results)
             else:
                 _store(cursor, step, _rows(step, results))
-        return _shown(cursor, program.result.query, results[program.result.name][1])
+        return _shown(cursor, program.form, results[program.result.name][1])
     finally:
         cursor.execute("ROLLBACK")
+
+
+def _read(step: Together, results: dict[str, tuple[tuple[str, ...], Counter[Row]]]) -> Counter[Row]:
+    """The rows of several trees, and that the terms count them."""
+    found: Counter[Row] = Counter()
+    for member in step.members:
+        names, rows = results[member.tree]
+        for row, copies in rows.items():
+            values = dict(zip(names, row, strict=True))
+            taken = tuple(values[v] for v in member.variables)
+            if all(_holds(c, dict(zip(step.form.head, taken, strict=True))) for c in step.where):
+                found[taken] += copies
+    if step.form.semantics == "set":
+        found = Counter(dict.fromkeys(found, 1))
+    many = sum(t.rows * results[t.tree][1].total() for t in step.terms)
+    distinct = sum(t.distinct * len(results[t.tree][1]) for t in step.terms)
+    assert (many, distinct) == (found.total(), len(found)), f"{step} counts {many, distinct}"
+    return found
 
 
 def _result(cursor: duckdb.DuckDBPyConnection, query: ConjunctiveQuery) -> Counter[Row]:

@@ -11,7 +11,7 @@ import pytest
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.plan.lower import program_of
 from dynq_cli.plan.lower.ranges import has_ranges
-from dynq_cli.plan.program import Derived, Program, Tree
+from dynq_cli.plan.program import Derived, Program, Together, Tree
 from dynq_cli.query.as_sql import as_sql
 from dynq_cli.query.compile import compile_query
 from dynq_cli.query.sql import compile_sql
@@ -59,13 +59,16 @@ def check(program: Program) -> None:
             taken = step.groups.inputs if step.groups else step.relation.columns
             assert all(len(feed.columns) == len(taken) for feed in step.feeds), step
             known.add(step.relation.name)
+        elif isinstance(step, Together):
+            assert {*(m.tree for m in step.members), *(t.tree for t in step.terms)} <= set(trees), step
+            assert all(set(m.variables) == trees[m.tree] for m in step.members), step
         else:
             assert {a.source for a in step.plan.query.atoms} <= known, step
             assert step.plan.strategy == "view-tree"
             assert has_ranges(step.plan.query, step.plan.tree), step
             trees[step.name] = set(step.plan.query.head)
-    last = program.steps[-1]
-    assert isinstance(last, Tree) and last.plan is program.result
+    assert not any(isinstance(step, Together) for step in program.steps[:-1])
+    assert isinstance(program.steps[-1], Tree | Together)
 
 
 def test_a_plain_query_is_one_tree() -> None:

@@ -17,8 +17,9 @@ from dynq_cli.storage.history import kept_since
 from dynq_cli.storage.manifest import read_manifest
 from dynq_cli.storage.prune import prune
 from dynq_cli.storage.state import State, create, open
-from tests.engine.random_queries import random_case
+from tests.engine.random_queries import Case, random_case
 from tests.engine.random_runs import Stored, as_table, plain
+from tests.engine.random_together import together_case
 from tests.storage.states import small_rows, small_state, spec_text
 
 SEEDS = range(int(12 * float(os.environ.get("DYNQ_FUZZ", "1"))))
@@ -53,7 +54,20 @@ def _counted(row: dict[str, Any]) -> tuple[Any, ...]:
 def test_any_kept_version_and_the_change_since_give_the_version_in_force(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    case, chance = random_case(seed, 4, ordered=seed % 2 == 1), Random(seed)
+    check_versions(random_case(seed, 4, ordered=seed % 2 == 1), tmp_path, monkeypatch)
+
+
+@pytest.mark.parametrize("form", ["union", "unequal"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_so_do_versions_of_results_that_are_read_from_several_trees(
+    seed: int, form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check_versions(together_case(seed + 3000, form), tmp_path, monkeypatch)
+
+
+def check_versions(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A history with restarts, snapshots, marks and prunes; some versions are read after each step."""
+    chance = Random(case.seed)
     (tmp_path / "spec.yaml").write_text(spec_text(case), "utf-8")
     state = create(tmp_path / "spec.yaml", tmp_path / "state")
     stored = Stored(case.spec)

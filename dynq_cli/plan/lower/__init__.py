@@ -7,7 +7,10 @@ apart        comparisons between atoms, and cycles
 compared     both sides of a comparison as one type
 groups       GROUP BY and aggregates
 outputs      output columns as variables
-unions       UNION and UNION ALL
+unions       UNION and UNION ALL as a table
+together     unions and != without a table: results that are read from several trees
+equalities   != by subtraction: without it, less with =
+merged       bodies of queries in one, with variables made equal
 forms        queries made from parts of others
 """
 
@@ -22,5 +25,5 @@ __all__ = ["program_of"]
 
 
 def program_of(query: Query, spec: Spec) -> Program:
-    """The steps in which a query is kept; the last is a tree with its name."""
+    """The steps in which a query is kept; the last has its name."""
     return Lowering(query.name, spec, query.max_view_rows).program(query)

@@ -73,13 +73,12 @@ def _aggregated(lowering: Lowering, query: ConjunctiveQuery) -> _Kept:
     measures = tuple(map(inputs.measure, query.aggregates))
     body = inputs.body()
     columns = columns_of(body)
-    stream = lowering.stream(body)
+    feeds = lowering.feeds(body)
     groups = Groups(columns, query.head, measures, query.one_row)
     kept = [c for c in columns if c.name in query.head]
     kept += [Column(a.name, a.type, a.nullable) for a in query.aggregates]
     pairs = [a.name for a in query.aggregates if is_wide(a.type)]
-    taken = [c.name for c in columns]
-    relation = lowering.relation(kept, [stream.feed(taken)], pairs=pairs, groups=groups, key=query.head)
+    relation = lowering.relation(kept, feeds, pairs=pairs, groups=groups, key=query.head)
     return _Kept(relation, tuple(kept))
 
 

@@ -17,15 +17,17 @@ from dataclasses import dataclass, replace
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.plan.lower.apart import joined, next_group, ring_group
 from dynq_cli.plan.lower.compared import aligned
+from dynq_cli.plan.lower.equalities import subtracted
 from dynq_cli.plan.lower.forms import atom_over, columns_of, part_of, with_one
 from dynq_cli.plan.lower.groups import groups_of
 from dynq_cli.plan.lower.outputs import exact
 from dynq_cli.plan.lower.ranges import has_ranges, in_one_tree, partly
 from dynq_cli.plan.lower.subqueries import without_subqueries
+from dynq_cli.plan.lower.together import together
 from dynq_cli.plan.lower.unions import union_of
 from dynq_cli.plan.lower.views import without_views
 from dynq_cli.plan.plan import Plan
-from dynq_cli.plan.program import Derived, Feed, Groups, Program, Step, Tree, high, low
+from dynq_cli.plan.program import Derived, Feed, Groups, Program, Step, Together, Tree, high, low
 from dynq_cli.query.core import core
 from dynq_cli.query.hypergraph import hypergraph_of
 from dynq_cli.query.normal_form import Comparison, ConjunctiveQuery, Query, UnionQuery
@@ -56,7 +58,10 @@ class Lowering:
         self.steps: list[Step] = []
 
     def program(self, query: Query) -> Program:
-        """The steps that keep a query; the last is a tree with its name."""
+        """The steps that keep a query; the last has its name."""
+        read = self._together(query)
+        if read is not None:
+            return Program((*self.steps, read))
         made = self.outcome(query)
         if made.order and self.steps and plan_query(made, self.spec).refusal:
             # The tree of the last step has no such order; a table has any.
@@ -64,18 +69,33 @@ class Lowering:
         self.tree(made, self.name)
         return Program(tuple(self.steps))
 
-    def tree(self, query: ConjunctiveQuery, name: str = "") -> str:
-        """A step that keeps a free-connex equi-join."""
+    def _together(self, query: Query) -> Together | None:
+        """The result as one that is read from several trees, if it is one."""
+        steps, spec = len(self.steps), self.spec
+        made = together(self, query)
+        if made is None:
+            del self.steps[steps:]
+            self.spec = spec
+        return made
+
+    def tree(self, query: ConjunctiveQuery, name: str = "", *, is_read: bool = False) -> str:
+        """A step that keeps a free-connex equi-join: the last one, one that is read, or one that feeds relations."""
         made = name or self._fresh()
-        if not name and self._tells_apart(query):
+        is_read = is_read or bool(name)
+        if not is_read and self._tells_apart(query):
             # Then every row is there once, and needs no table to be counted in.
             query = replace(query, semantics="bag")
         plan = plan_query(replace(query, name=made), self.spec)
         assert isinstance(plan, Plan) and plan.strategy == "view-tree", plan
         assert has_ranges(plan.query, plan.tree), plan
         # Nobody looks at the rows of an inner tree but as they come and go.
-        self.steps.append(Tree(made, plan if name else replace(plan, tree=plan.tree.condensed())))
+        self.steps.append(Tree(made, plan if is_read else replace(plan, tree=plan.tree.condensed())))
         return made
+
+    def is_wide(self, tree: str) -> bool:
+        """Whether a change may touch more than one row per level of a tree that is a step."""
+        plans = (s.plan for s in self.steps if isinstance(s, Tree) and s.name == tree)
+        return any(cost.is_wide for plan in plans for cost in plan.updates)
 
     def _tells_apart(self, query: ConjunctiveQuery) -> bool:
         """Whether a query over one relation has the relation's key in its head."""
@@ -136,11 +156,19 @@ class Lowering:
         """A free-connex equi-join with the result of a query that has no aggregates."""
         return self._settled(self._plain(query, same_head))
 
+    def plain(self, query: ConjunctiveQuery) -> ConjunctiveQuery:
+        """The query as joins and comparisons: relations in place of views and subqueries."""
+        return self._plain(query, same_head=False)
+
+    def fitting(self, query: ConjunctiveQuery) -> ConjunctiveQuery | None:
+        """The query as joins and comparisons, if one tree keeps them."""
+        return in_one_tree(self.plain(query), self.spec)
+
     def _settled(self, plain: ConjunctiveQuery) -> ConjunctiveQuery:
         made = self._in_ranges(plain)
         if made is not None:
             return made
-        if self._is_streamed(plain):
+        if self._is_streamed(plain) or self._is_sum(plain):
             return self._stored(plain)
         plain = self._apart(plain)
         if not plain.comparisons and is_free_connex(hypergraph_of(plain)):
@@ -172,6 +200,13 @@ class Lowering:
         self.spec = spec
         return found
 
+    def _is_sum(self, plain: ConjunctiveQuery) -> bool:
+        """Whether its rows are what one tree has, less what others have; the sum is stored then."""
+        steps = len(self.steps)
+        found = subtracted(self, plain, plain.head) is not None
+        del self.steps[steps:]
+        return found
+
     def _stored(self, plain: ConjunctiveQuery) -> ConjunctiveQuery:
         """The query as one atom over a table of its head."""
         held, head = plain, plain.head
@@ -179,9 +214,14 @@ class Lowering:
             held, one = with_one(plain)
             head = (one,)
         inner = replace(held, head=head)
-        table = self.relation(columns_of(inner), [self.stream(inner).feed(head)])
+        table = self.relation(columns_of(inner), self.feeds(inner))
         variables = tuple(v for v in held.variables if v.name in head)
         return replace(plain, atoms=(atom_over(table),), comparisons=(), variables=variables)
+
+    def feeds(self, query: ConjunctiveQuery) -> list[Feed]:
+        """The bindings of the head of a query that has no aggregates, from one tree, or as a sum over several."""
+        plain = self._plain(query, same_head=True)
+        return subtracted(self, plain, query.head) or [self.stream(plain).feed(query.head)]
 
     def stream(self, query: ConjunctiveQuery) -> Stream:
         """A tree with the bindings of the head of a query that has no aggregates, and what is left to filter by."""

@@ -26,20 +26,28 @@ def union_of(lowering: Lowering, query: UnionQuery, types: Sequence[Type] | None
     feeds = [lowering.rows(lowering.exactly(member, kinds)) for member in members]
     pairs = [c.name for c in columns if is_wide(c.type)]
     atom = atom_over(lowering.relation(columns, feeds, pairs=pairs))
-    shown = tuple(
-        OutputColumn(c.name, c.type, c.nullable, "pair" if c.name in pairs else "variable", c.name)
-        for c in columns[: len(query.columns)]
-    )
+    made = rows_of(replace(query, columns=_as_columns(query, kinds)), pairs)
+    variables = made.variables if query.columns else tuple(Variable(c.name, c.type) for c in columns)
+    return replace(made, atoms=(atom,), variables=variables)
+
+
+def rows_of(query: UnionQuery, pairs: Collection[str]) -> ConjunctiveQuery:
+    """The rows of a union without a body: a variable per column, two for each of `pairs`."""
+    names = [(n, c) for c in query.columns for n in ((high(c.name), low(c.name)) if c.name in pairs else (c.name,))]
     return ConjunctiveQuery(
         name=query.name,
-        atoms=(atom,),
+        atoms=(),
         comparisons=(),
-        variables=tuple(Variable(b.variable, b.scalar.type, b.scalar.nullable) for b in atom.bindings),
-        head=tuple(b.variable for b in atom.bindings) if query.columns else (),
-        columns=shown,
+        variables=tuple(Variable(n, INT64 if c.name in pairs else c.type, c.nullable) for n, c in names),
+        head=tuple(n for n, _ in names),
+        columns=tuple(replace(c, kind="pair" if c.name in pairs else "variable", source=c.name) for c in query.columns),
         semantics=query.semantics,
         order=tuple(part for o in query.order for part in _parts(o, pairs)),
     )
+
+
+def _as_columns(query: UnionQuery, kinds: Sequence[Type]) -> tuple[OutputColumn, ...]:
+    return tuple(replace(c, type=kind) for c, kind in zip(query.columns, kinds, strict=False))
 
 
 def _parts(order: VariableOrder, pairs: Collection[str]) -> tuple[VariableOrder, ...]:

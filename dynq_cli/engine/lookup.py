@@ -1,0 +1,71 @@
+"""How often the result of a tree has rows, many at once.
+
+    Lookup(reading, tree, variables).copies(codes)    the copies of each row, 0 where the result does not have it
+
+O(levels of the tree) for each row; see `kernels.lookup`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.kernels import lookup as k
+from dynq_cli.engine.kernels.fields import Words
+from dynq_cli.engine.reading import OverflowedError, Reading, level_above
+
+
+class Lookup:
+    """Looks rows up in one tree; `variables` are the columns of the rows, all of the tree's head among them.
+
+    A variable may be several columns: then only rows that agree in these are in the result.
+    """
+
+    def __init__(self, reading: Reading, tree: str, variables: Sequence[str]) -> None:
+        self._arena, self._trees = reading.arena, reading.ordered
+        layout, laid = reading.layout, reading.layout.trees[tree]
+        first = {v: variables.index(v) for v in variables}
+        self._same = [(first[v], i) for i, v in enumerate(variables) if first[v] != i]
+        levels: list[tuple[int, ...]] = []
+        fields: list[tuple[int, int]] = []
+        for node in laid.levels:
+            start = len(fields)
+            fields += [(first[v], layout.position(node, v)) for v in layout.variables[node]]
+            on_base = int(layout.nodes[node, f.N_TABLE]) in layout.base_tables
+            filtered = int(layout.nodes[node, f.N_LEAF_ROW]) if on_base else -1
+            above = level_above(reading.arena, laid, node) + 1
+            levels.append((node, above, filtered, start, len(fields)))
+        self._levels = np.array(levels, np.int64).reshape(-1, k.L_FIELDS)
+        self._fields = np.array(fields, np.int64).reshape(-1, 2)
+        self._frontier = np.array(laid.frontier, np.bool_)
+        self._counted = laid.plan.query.semantics == "bag"
+        self._widest = layout.widest
+
+    def copies(self, codes: Words) -> Words:
+        """Of rows, a row of codes per variable, how often the result has each; 1 at most if it is a set.
+
+        OverflowedError if it has one more than 2^63 - 1 times.
+        """
+        a, found = self._arena, np.zeros(codes.shape[1], np.int64)
+        fits = k.copies_of(
+            a.a64,
+            a.a32,
+            a.T,
+            a.N,
+            self._trees.trees,
+            self._levels,
+            self._frontier,
+            self._fields,
+            self._counted,
+            np.ascontiguousarray(codes),
+            np.zeros(self._widest, np.int64),
+            np.zeros(len(self._levels) + 1, np.int64),
+            found,
+        )
+        if not fits:
+            raise OverflowedError
+        for one, other in self._same:
+            found[codes[one] != codes[other]] = 0
+        return found

@@ -1,0 +1,52 @@
+"""What reading a result from several trees costs, in bounds and in words."""
+
+from __future__ import annotations
+
+from dynq_cli.plan.plan import Guarantee
+from dynq_cli.plan.program import Term, Together
+
+
+def of_together(step: Together) -> tuple[Guarantee, Guarantee, Guarantee]:
+    """Delay, count and jth."""
+    members = [m.tree for m in step.members]
+    walked = f"O({' + '.join(f'|{m}|' for m in members)})"
+    if step.where:
+        said = " and ".join(map(str, step.where))
+        delay = Guarantee(
+            f"O({' + '.join(f'|{t.tree}|' for t in step.terms if t.rows < 0)})",
+            f"rows of {members[0]} are filtered by {said}: between two that pass may be all that do not",
+        )
+    else:
+        delay = Guarantee(
+            "O(1)", "a row that a later member has is left to it, and it gives one instead: each step yields a row"
+        )
+    return (
+        delay,
+        Guarantee("O(1)", f"by inclusion and exclusion: {_sum(step)}"),
+        Guarantee(
+            walked,
+            f"walks the rows of {' and '.join(members)} up to the position; order_by makes it O(log n), in a table",
+        ),
+    )
+
+
+def read_together(step: Together) -> str:
+    """The step in words."""
+    names = " and ".join(m.tree for m in step.members)
+    if step.where:
+        said = f"those of {names} where {' and '.join(map(str, step.where))}"
+    else:
+        kind = "each row once" if step.form.semantics == "set" else "with the copies of all"
+        said = f"those of {names}, {kind}"
+    return f"rows of {step.name}, read from the trees and stored nowhere: {said}; counted as {_sum(step)}"
+
+
+def _sum(step: Together) -> str:
+    rows = _added([(t.rows, t) for t in step.terms])
+    distinct = _added([(t.distinct, t) for t in step.terms])
+    return rows if rows == distinct else f"{rows}; distinct rows as {distinct}"
+
+
+def _added(terms: list[tuple[int, Term]]) -> str:
+    said = "".join(f" {'-' if many < 0 else '+'} |{term.tree}|" for many, term in terms if many)
+    return said.removeprefix(" + ")

@@ -1,0 +1,77 @@
+"""Results that are read from several trees: rows, counts, positions and differences are those of a recomputation.
+
+Random unions and joins with != over random histories, beside DuckDB. `make fuzz` runs twenty times as many.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from random import Random
+
+import pytest
+
+from tests.engine.random_runs import Stored, apply, described, failure, make_live, minimise
+from tests.engine.random_together import together_case
+from tests.engine.test_difference import check_differences
+from tests.engine.test_positions import compare as compare_positions
+
+FORMS = ("union", "unequal", "sums")
+FUZZ = float(os.environ.get("DYNQ_FUZZ", "1"))
+SEEDS, FEWER = range(int(40 * FUZZ)), range(int(20 * FUZZ))
+SHARES = {
+    "union": {
+        "2 members": 30,
+        "3 members": 15,
+        "4 members": 3,
+        "UNION": 40,
+        "UNION ALL": 15,
+        "self-join": 10,
+        "empty member": 5,
+        "constant": 10,
+        "twice": 15,
+        "range": 5,
+        "NULL": 30,
+        "kind pair": 2,
+    },
+    "unequal": {"1 !=": 40, "2 !=": 15, "range": 10, "offset": 5, "set": 25, "bag": 25, "NULL": 20},
+    "sums": {"1 !=": 40, "2 !=": 10, "range": 8, "projection": 10, "COUNT": 40, "SUM": 8, "MIN": 3, "MAX": 2},
+}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_results_are_those_of_a_recomputation_after_every_batch(seed: int, form: str) -> None:
+    case = together_case(seed, form)
+    if failure(case):
+        pytest.fail(described(minimise(case)), pytrace=False)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("seed", FEWER)
+def test_the_old_result_and_the_difference_are_the_new_result(seed: int, form: str) -> None:
+    check_differences(together_case(seed + 1000, form), Random(seed))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("seed", FEWER)
+def test_positions_are_those_of_the_expanded_enumeration(seed: int, form: str) -> None:
+    case, chance = together_case(seed + 2000, form, batches=5), Random(seed)
+    live, stored = make_live(case), Stored(case.spec)
+    for batch in case.history:
+        apply(live, case, batch, stored.applicable(batch.changes))
+    for query in case.queries:
+        if live.count(query.name)[0] <= 1500:
+            compare_positions(live, query, chance)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_the_drawn_queries_are_of_all_kinds(form: str) -> None:
+    tags: Counter[str] = Counter()
+    drawn = 0
+    for seed in range(40):
+        for query in together_case(seed, form, batches=0).queries:
+            tags.update(query.tags)
+            drawn += 1
+    short = {name: tags[name] for name, share in SHARES[form].items() if 100 * tags[name] < share * drawn}
+    assert not short, f"of {drawn} queries too few have {short}"
