@@ -18,7 +18,7 @@ import time
 from dataclasses import replace
 from pathlib import Path
 
-import duckdb
+import as_command  # noqa: F401  before Arrow
 import numpy as np
 import pyarrow as pa
 
@@ -75,6 +75,8 @@ def counted(query: ConjunctiveQuery) -> ConjunctiveQuery:
 
 def recomputed(query: ConjunctiveQuery, rows: dict[str, pa.Table], limit: float) -> tuple[int, float]:
     """What DuckDB counts, -1 if that takes longer than `limit`, and seconds."""
+    import duckdb  # dynq's process does without
+
     connection = duckdb.connect(":memory:")
     for name, table in rows.items():
         connection.register("given", table)
