@@ -9,12 +9,16 @@ import re
 import textwrap
 from collections.abc import Iterator
 
+from dynq_cli.plan.advise import NO_TABLE
+from dynq_cli.plan.choose import OTHER_TREE
 from dynq_cli.plan.draw import LEGEND, draw_text
 from dynq_cli.plan.fingerprint import fingerprint
 from dynq_cli.plan.kept import Kept, kept_of
 from dynq_cli.plan.lower import program_of
 from dynq_cli.plan.plan import AnyPlan, Guarantees, Plan, UnionPlan
+from dynq_cli.plan.program import Derived, Program
 from dynq_cli.plan.view_tree import Node
+from dynq_cli.plan.why_stored import notes_of
 from dynq_cli.query.classify import Classification
 from dynq_cli.query.normal_form import Aggregate, ConjunctiveQuery
 from dynq_cli.query.scalar import quote
@@ -36,19 +40,28 @@ _NO_EPSILON = (
 )
 
 
-def _kept(plan: AnyPlan, spec: Spec) -> Kept:
-    return kept_of(program_of(plan.query, spec), spec)
-
-
 def _strategy(plan: AnyPlan) -> str:
     """The strategy that is built."""
     return "view-tree+join" if plan.strategy == "ivm-epsilon" else plan.strategy
 
 
-def _notes(plan: AnyPlan) -> tuple[str, ...]:
+def _notes(plan: AnyPlan, program: Program, spec: Spec) -> tuple[str, ...]:
     if isinstance(plan, UnionPlan):
         return (*plan.notes, *_union_notes(plan))
-    return (_NO_EPSILON,) if plan.strategy == "ivm-epsilon" else plan.notes
+    return (_NO_EPSILON,) if plan.strategy == "ivm-epsilon" else notes_of(plan, program, spec)
+
+
+def _advice(plan: Plan, program: Program, kept: Kept) -> Iterator[str]:
+    """The plan's advice, as far as it holds for what is kept."""
+    filters = any(feed.where for step in program.steps if isinstance(step, Derived) for feed in step.feeds)
+    for text in plan.advice:
+        if text.endswith(NO_TABLE):
+            if not filters:
+                yield text
+        elif OTHER_TREE in text and "|Δ|" in kept.guarantees.update.bound:
+            yield f"{text}; |Δ| comes on top"
+        else:
+            yield text
 
 
 def _union_notes(plan: UnionPlan) -> tuple[str, ...]:
@@ -66,7 +79,8 @@ def _lines(plan: AnyPlan, spec: Spec) -> Iterator[str]:
     if isinstance(plan, UnionPlan):
         yield from _union(plan, spec)
         return
-    kept = _kept(plan, spec)
+    program = program_of(plan.query, spec)
+    kept = kept_of(program, spec)
     yield from _entry("query", str(plan.query))
     for text in _body(plan.query):
         yield from _entry("", text)
@@ -75,7 +89,7 @@ def _lines(plan: AnyPlan, spec: Spec) -> Iterator[str]:
     for text in plan.query.simplifications:
         yield from _entry("simplified", text)
     yield from _classes(plan.classification)
-    for text in _notes(plan):
+    for text in _notes(plan, program, spec):
         yield from _entry("kept", text)
     yield from _steps(kept)
     if plan.order:
@@ -90,7 +104,7 @@ def _lines(plan: AnyPlan, spec: Spec) -> Iterator[str]:
     yield from _costs(kept.guarantees)
     for i, u in enumerate(kept.updates):
         yield from _entry("changes" if i == 0 else "", f"{u.atom}: {u.bound}, {u.meaning}")
-    for i, text in enumerate(plan.advice):
+    for i, text in enumerate(_advice(plan, program, kept)):
         yield from _entry("cheaper" if i == 0 else "", text)
     for _, view in plan.views:
         yield ""
@@ -103,12 +117,13 @@ def _steps(kept: Kept) -> Iterator[str]:
 
 
 def _union(plan: UnionPlan, spec: Spec) -> Iterator[str]:
-    kept = _kept(plan, spec)
+    program = program_of(plan.query, spec)
+    kept = kept_of(program, spec)
     yield from _entry("query", str(plan.query))
     yield from _classes(plan.classification)
     if plan.refusal:
         yield from _entry("refused", plan.refusal)
-    for text in _notes(plan):
+    for text in _notes(plan, program, spec):
         yield from _entry("kept", text)
     yield from _steps(kept)
     yield from _costs(kept.guarantees)
@@ -208,7 +223,7 @@ def explain_json(plan: AnyPlan, spec: Spec) -> dict[str, object]:
     if isinstance(plan, UnionPlan):
         members = [explain_json(m, spec) for m in plan.members]
         tree = {"vars": [], "children": [m["tree"] for m in members], "guards": [], "predicates": [], "output": True}
-        return said | {"tree": tree, "members": members, "notes": list(_notes(plan))}
+        return said | {"tree": tree, "members": members, "notes": list(_notes(plan, program, spec))}
     return said | {
         "tree": _node_json(plan, plan.tree, None),
         "distinct_trees": [
@@ -220,8 +235,8 @@ def explain_json(plan: AnyPlan, spec: Spec) -> dict[str, object]:
         "simple": plan.tree.is_simple,
         "updates": [{"atom": u.atom, "bound": u.bound, "meaning": u.meaning} for u in kept.updates],
         "simplifications": list(plan.query.simplifications),
-        "notes": list(_notes(plan)),
-        "advice": list(plan.advice),
+        "notes": list(_notes(plan, program, spec)),
+        "advice": list(_advice(plan, program, kept)),
         "views": {name: explain_json(view, spec) for name, view in plan.views},
     }
 
