@@ -125,7 +125,7 @@ def main() -> None:
         numbers["bytes_per_row"] = state_bytes(live) / rows
     if given.enum:
         drained, spent = enumerated(live)
-        numbers["enum_rows_per_s"] = drained / spent if drained else 0
+        numbers["enum_rows_per_s"], numbers["enum_rows"] = drained / spent if drained else 0, drained
     numbers["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(json.dumps(numbers))
 
