@@ -38,8 +38,9 @@ def _says(settings: Settings) -> str:
         f"{many(settings.rows)} inserts and 10 % deletes. `ineq` joins two relations by a < d alone; `window` joins\n"
         "two by an account, and times within an hour. Commits as generated are a tenth of a relation's changes each,\n"
         "of `window` 100,000 changes at most; those of 1,000 and of 1 come after nine tenths are loaded, relations\n"
-        "mixed. The yardstick keeps nothing by row and only bisects: a single change of `ineq` costs dynq as much as\n"
-        f"the rows it concerns, half of all. Median of {settings.runs}."
+        "mixed. The result of `window` is small, and each of its rows is of records that lie apart in memory. The\n"
+        "yardstick keeps nothing by row and only bisects: a single change of `ineq` costs dynq as much as the rows it\n"
+        f"concerns, half of all. Median of {settings.runs}."
     )
 
 
@@ -49,7 +50,7 @@ def _rows(shape: str, measured: dict[str, Numbers]) -> list[tuple[str, ...]]:
         (f"changes, commits {WHOLE}", WHOLE, "changes_per_s"),
         (f"changes, commits of {THOUSAND}", THOUSAND, "changes_per_s"),
         (f"changes, commits of {ONE}", ONE, "changes_per_s"),
-        ("rows enumerated", WHOLE, "enum_rows_per_s"),
+        (f"{many(measured[WHOLE]['enum_rows'])} rows enumerated", WHOLE, "enum_rows_per_s"),
     ]
     made: list[tuple[str, ...]] = []
     for label, job, key in lines:

@@ -21,7 +21,9 @@ class Log:
     path: Path
 
     def table(self) -> pa.Table:
-        return pq.read_table(self.path)
+        """As a command reads it: `read_table` would import Arrow's datasets first, and pandas."""
+        with pq.ParquetFile(self.path) as file:
+            return file.read()
 
 
 def logs_in(folder: Path) -> list[Log]:

@@ -5,8 +5,8 @@
 Without `--tail`, all changes are timed, in commits of B changes (a log is one commit where B is 0). With
 it, all chunks but the last are loaded first, in commits of 10,000, and up to K changes of the last one are timed
 by themselves, relations mixed. With `--singly`, a log is handed over whole and each of its changes is a commit. A
-log is read when its turn comes, as a command would do it; reading is not timed. A tiny untimed run comes first:
-no time has a compilation in it.
+log is read when its turn comes, as a command would do it, in a process that begins as a command does; reading is not
+timed. A tiny untimed run comes first: no time has a compilation in it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import time
 from collections.abc import Iterable
 from pathlib import Path
 
+import as_command  # noqa: F401  before Arrow
 import numpy as np
 import pyarrow as pa
 from logs import Commit, Log, base_rows, logs_in, mixed, slices
@@ -124,7 +125,7 @@ def main() -> None:
         numbers["bytes_per_row"] = state_bytes(live) / rows
     if given.enum:
         drained, spent = enumerated(live)
-        numbers["enum_rows_per_s"] = drained / spent if drained else 0
+        numbers["enum_rows_per_s"], numbers["enum_rows"] = drained / spent if drained else 0, drained
     numbers["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
     print(json.dumps(numbers))
 

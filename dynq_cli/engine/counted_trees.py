@@ -15,6 +15,7 @@ from dynq_cli.engine.kernels.order_notes import NOTE_FIELDS
 from dynq_cli.engine.kernels.ordered import LEVELS
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.layout import Layout
+from dynq_cli.engine.memory import scratch
 
 
 class CountedTrees:
@@ -53,7 +54,7 @@ class CountedTrees:
         if len(self._noted):
             most = int(self._arena.T[self._noted, f.T_CAPACITY].max()) + 1
             if most > self.trees.notes.shape[1]:
-                self.trees = self.trees._replace(notes=np.empty((NOTE_FIELDS, 2 * most), np.int64))
+                self.trees = self.trees._replace(notes=scratch(NOTE_FIELDS, 2 * most))
 
     def make_room(self, rows: int) -> None:
         """More blocks of every size of which too few are left for AHEAD rows, or for more. Amortised O(1) per block."""

@@ -16,11 +16,11 @@ from dynq_cli.engine.kernels.fields import Words
 
 WORD = 8
 LARGEST = 1 << 40
-# What is given back, in words: whole pages even where the system uses huge ones.
-PAGE = (2 << 20) // WORD
-PIECE = 4
+# What is given back, in words, and how many of them are copied at a time.
+PAGE = mmap.PAGESIZE // WORD
+PIECE = (8 << 20) // mmap.PAGESIZE
 # Below this giving pages back, to be zeroed when they are taken again, is not worth a call.
-LARGE = (4 << 20) // WORD
+LARGE = (256 << 10) // WORD
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0)
 
 
@@ -62,6 +62,15 @@ class Memory:
         first, last = -(-start // PAGE) * PAGE, stop // PAGE * PAGE
         if self._mapping is not None and last > first and hasattr(mmap, "MADV_DONTNEED"):
             self._mapping.madvise(mmap.MADV_DONTNEED, first * WORD, (last - first) * WORD)
+
+
+def scratch(rows: int, columns: int) -> Words:
+    """Zeroes of which only those take memory that are written to.
+
+    Numpy asks for huge pages for large arrays of its own, and a row that is begun then takes two megabytes.
+    """
+    _, words = _mapped(rows * columns * WORD, rows * columns * WORD)
+    return words[: rows * columns].reshape(rows, columns)
 
 
 def _mapped(least: int, most: int) -> tuple[mmap.mmap | None, Words]:

@@ -8,6 +8,7 @@ extend        heads that make an acyclic query free-connex
 materialise   atoms to join into unguarded nodes where no tree exists
 guarantees    what update, delay, count, jth and space cost, per query and per relation
 advise        what would make a query cheaper
+why_stored    what is joined or filtered between trees, and why
 choose        the strategy for a query: all of the above, in order
 plan          the immutable result
 program       the steps in which a query is kept: trees, and relations that their results fill

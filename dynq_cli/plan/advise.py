@@ -10,6 +10,7 @@ from dynq_cli.query.hypergraph import Hypergraph
 from dynq_cli.query.reduction import is_acyclic, is_free_connex
 
 MOST_ADDED = 2
+NO_TABLE = "no result table would be needed"
 
 
 def advice_of(graph: Hypergraph, classes: Classification, updates_are_constant: bool) -> Iterator[str]:
@@ -19,7 +20,7 @@ def advice_of(graph: Hypergraph, classes: Classification, updates_are_constant: 
     if not classes.free_connex:
         added = _smallest(graph, is_free_connex)
         if added:
-            yield f"if {_listed(added)} were in the head, no result table would be needed"
+            yield f"if {_listed(added)} were in the head, {NO_TABLE}"
         return
     if classes.q_hierarchical or updates_are_constant:
         return

@@ -39,6 +39,9 @@ def plan_query(query: Query, spec: Spec) -> AnyPlan:
     return _Chooser(core(query), spec).plan()
 
 
+OTHER_TREE = "another tree makes its changes"
+
+
 @dataclass(frozen=True)
 class _Shape:
     """What the trees are searched over: atoms, or groups of atoms joined first."""
@@ -179,7 +182,7 @@ class _Chooser:
             if not any(other[j].is_wide for j, s in enumerate(same) if s):
                 slow = [u for u in other if u.is_wide]
                 yield (
-                    f"if {relation.name} is what changes most, say so (changes: often): another tree makes its changes "
+                    f"if {relation.name} is what changes most, say so (changes: often): {OTHER_TREE} "
                     f"{other[i].bound}"
                     + (
                         f", and those of {', '.join(u.atom for u in slow)} {total(u.bound for u in slow)}"

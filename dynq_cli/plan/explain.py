@@ -9,13 +9,16 @@ import re
 import textwrap
 from collections.abc import Iterator
 
+from dynq_cli.plan.advise import NO_TABLE
+from dynq_cli.plan.choose import OTHER_TREE
 from dynq_cli.plan.draw import LEGEND, draw_text
 from dynq_cli.plan.fingerprint import fingerprint
 from dynq_cli.plan.kept import Kept, kept_of
 from dynq_cli.plan.lower import program_of
 from dynq_cli.plan.plan import AnyPlan, Guarantees, Plan, UnionPlan
-from dynq_cli.plan.program import Program, Together
+from dynq_cli.plan.program import Derived, Program, Together
 from dynq_cli.plan.view_tree import Node
+from dynq_cli.plan.why_stored import notes_of
 from dynq_cli.query.classify import Classification
 from dynq_cli.query.normal_form import Aggregate, ConjunctiveQuery
 from dynq_cli.query.scalar import quote
@@ -45,18 +48,28 @@ def _strategy(plan: AnyPlan) -> str:
     return "view-tree+join" if plan.strategy == "ivm-epsilon" else plan.strategy
 
 
-def _notes(plan: AnyPlan, program: Program) -> tuple[str, ...]:
+def _notes(plan: AnyPlan, program: Program, spec: Spec) -> tuple[str, ...]:
     is_read_together = isinstance(program.result, Together)
     if isinstance(plan, UnionPlan):
         return (*plan.notes, _UNION_TREES if is_read_together else _UNION_TABLE)
     if is_read_together:
         return (_UNEQUAL_TREES,)
-    return (_NO_EPSILON,) if plan.strategy == "ivm-epsilon" else plan.notes
+    return (_NO_EPSILON,) if plan.strategy == "ivm-epsilon" else notes_of(plan, program, spec)
 
 
-def _advice(plan: Plan, program: Program) -> tuple[str, ...]:
-    """What would make a query cheaper; about one tree, which is not kept where several are read."""
-    return () if isinstance(program.result, Together) else plan.advice
+def _advice(plan: Plan, program: Program, kept: Kept) -> Iterator[str]:
+    """The plan's advice, as far as it holds for what is kept: not for one tree where several are read."""
+    if isinstance(program.result, Together):
+        return
+    filters = any(feed.where for step in program.steps if isinstance(step, Derived) for feed in step.feeds)
+    for text in plan.advice:
+        if text.endswith(NO_TABLE):
+            if not filters:
+                yield text
+        elif OTHER_TREE in text and "|Δ|" in kept.guarantees.update.bound:
+            yield f"{text}; |Δ| comes on top"
+        else:
+            yield text
 
 
 def explain_text(plan: AnyPlan, spec: Spec) -> str:
@@ -79,7 +92,7 @@ def _lines(plan: AnyPlan, spec: Spec) -> Iterator[str]:
     for text in plan.query.simplifications:
         yield from _entry("simplified", text)
     yield from _classes(plan.classification)
-    for text in _notes(plan, program):
+    for text in _notes(plan, program, spec):
         yield from _entry("kept", text)
     yield from _steps(kept)
     if plan.order:
@@ -94,7 +107,7 @@ def _lines(plan: AnyPlan, spec: Spec) -> Iterator[str]:
     yield from _costs(kept.guarantees)
     for i, u in enumerate(kept.updates):
         yield from _entry("changes" if i == 0 else "", f"{u.atom}: {u.bound}, {u.meaning}")
-    for i, text in enumerate(_advice(plan, program)):
+    for i, text in enumerate(_advice(plan, program, kept)):
         yield from _entry("cheaper" if i == 0 else "", text)
     for _, view in plan.views:
         yield ""
@@ -113,7 +126,7 @@ def _union(plan: UnionPlan, spec: Spec) -> Iterator[str]:
     yield from _classes(plan.classification)
     if plan.refusal:
         yield from _entry("refused", plan.refusal)
-    for text in _notes(plan, program):
+    for text in _notes(plan, program, spec):
         yield from _entry("kept", text)
     yield from _steps(kept)
     yield from _costs(kept.guarantees)
@@ -213,7 +226,7 @@ def explain_json(plan: AnyPlan, spec: Spec) -> dict[str, object]:
     if isinstance(plan, UnionPlan):
         members = [explain_json(m, spec) for m in plan.members]
         tree = {"vars": [], "children": [m["tree"] for m in members], "guards": [], "predicates": [], "output": True}
-        return said | {"tree": tree, "members": members, "notes": list(_notes(plan, program))}
+        return said | {"tree": tree, "members": members, "notes": list(_notes(plan, program, spec))}
     return said | {
         "tree": _node_json(plan, plan.tree, None),
         "distinct_trees": [
@@ -225,8 +238,8 @@ def explain_json(plan: AnyPlan, spec: Spec) -> dict[str, object]:
         "simple": plan.tree.is_simple,
         "updates": [{"atom": u.atom, "bound": u.bound, "meaning": u.meaning} for u in kept.updates],
         "simplifications": list(plan.query.simplifications),
-        "notes": list(_notes(plan, program)),
-        "advice": list(_advice(plan, program)),
+        "notes": list(_notes(plan, program, spec)),
+        "advice": list(_advice(plan, program, kept)),
         "views": {name: explain_json(view, spec) for name, view in plan.views},
     }
 

@@ -82,11 +82,14 @@ class _Costs:
             if total(bounds) not in ("O(1)", "O(log n)"):
                 meaning = "that of the tree that costs most; a change passes one row on from tree to tree"
             return Guarantee(total(bounds), meaning)
-        fed = f"Δ counts the rows that come or go in {' and '.join(wide)}"
-        filtered = [w for w in wide if any(f.where for d in self.derived for f in d.feeds if f.tree == w)]
-        if filtered:
-            fed += f", in {' and '.join(filtered)} before comparisons filter them"
-        return Guarantee(total([*bounds, "O(|Δ|)"]), f"{fed}: each of them updates a row of a relation")
+        fed = " and ".join(f"in {name}{self._before_filters(name)}" for name in wide)
+        meaning = f"Δ counts the rows that come or go {fed}: each of them updates a row of a relation"
+        return Guarantee(total([*bounds, "O(|Δ|)"]), meaning)
+
+    def _before_filters(self, tree: str) -> str:
+        """What the rows of a tree are filtered by on their way into relations."""
+        where = dict.fromkeys(str(c) for d in self.derived for f in d.feeds if f.tree == tree for c in f.where)
+        return f" before {' and '.join(where)} filter{'' if len(where) > 1 else 's'} them" if where else ""
 
     def _passes_one(self, plan: Plan) -> Iterator[bool]:
         """For each atom, whether one changed row changes at most one row of the result."""

@@ -6,6 +6,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.conftest import ROOT
 
 WATCH = "import sys, atexit; atexit.register(lambda: sys.stderr.write(f'pandas: {\"pandas\" in sys.modules}'))\n"
@@ -23,3 +25,12 @@ def test_no_command_waits_for_pandas(tmp_path: Path) -> None:
         check=False,
     )
     assert (done.returncode, done.stderr.endswith("pandas: False")) == (0, True), done.stderr
+
+
+@pytest.mark.parametrize(("given", "used"), [({}, "system"), ({"ARROW_DEFAULT_MEMORY_POOL": "mimalloc"}, "mimalloc")])
+def test_arrow_takes_its_memory_from_the_system_unless_told_otherwise(given: dict[str, str], used: str) -> None:
+    code = "from dynq_cli.cli.process import begin_small; begin_small([])\nimport pyarrow as pa\n"
+    code += "print(pa.default_memory_pool().backend_name)"
+    environment = {"PYTHONPATH": str(ROOT), **given}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == used

@@ -1,10 +1,16 @@
-"""Random joins with comparisons between their atoms: along a tree, in rings, and between atoms that are far apart."""
+"""Random joins with comparisons between their atoms: along a tree, in rings, and between atoms that are far apart.
+
+`range_case` has few values and rows, so that all that is special about a type is frequent. `wide_case` has hundreds of
+both in a group, so that trees have several levels of blocks, and ranges begin and end anywhere in them.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import date, datetime, timedelta
+from decimal import Decimal
 from random import Random
-from typing import Literal
+from typing import Any, Literal
 
 from dynq_cli.errors import SpecError
 from dynq_cli.plan.choose import plan_query
@@ -14,7 +20,7 @@ from dynq_cli.plan.program import Tree
 from dynq_cli.query.compile import compile_query
 from dynq_cli.spec.model import Column, OrderKey, QuerySpec, Relation, Semantics, Spec, Text
 from dynq_cli.spec.types import parse_type
-from tests.engine.random_history import random_history
+from tests.engine.random_history import Batch, Change, Row, random_history
 from tests.engine.random_queries import Case, Drawn, plan_of
 
 Form = Literal["rows", "groups", "order"]
@@ -57,9 +63,9 @@ def _relations(chance: Random, kind: str) -> tuple[Relation, ...]:
 
 
 class _Join:
-    def __init__(self, chance: Random, relations: tuple[Relation, ...], kind: str) -> None:
+    def __init__(self, chance: Random, relations: tuple[Relation, ...], kind: str, sizes: tuple[int, ...]) -> None:
         self.chance, self.kind = chance, kind
-        self.atoms = [chance.choice(relations) for _ in range(chance.choice([2, 2, 2, 3, 3, 4]))]
+        self.atoms = [chance.choice(relations) for _ in range(chance.choice(sizes))]
         self.where = [*self._equalities(), *self._comparisons()]
 
     def _of(self, atom: int, prefix: str) -> list[str]:
@@ -124,9 +130,11 @@ class _Join:
         return tuple(OrderKey(c, self.chance.random() < 0.15) for c in some)
 
 
-def _drawn(chance: Random, spec: Spec, kind: str, name: str, form: Form) -> Drawn:
+def _drawn(
+    chance: Random, spec: Spec, kind: str, name: str, form: Form, sizes: tuple[int, ...] = (2, 2, 2, 3, 3, 4)
+) -> Drawn:
     while True:
-        join = _Join(chance, spec.relations, kind)
+        join = _Join(chance, spec.relations, kind, sizes)
         text = join.aggregates() if form == "groups" else join.text()
         semantics: Semantics | None = None if form == "groups" else chance.choice([None, None, "set"])
         order = join.order() if form == "order" else ()
@@ -153,3 +161,52 @@ def range_case(seed: int, queries: int = 4, batches: int = 7, form: Form = "rows
     spec = Spec("spec.yaml", _relations(chance, kind), ())
     drawn = tuple(_drawn(chance, spec, kind, f"q{i}", form) for i in range(queries))
     return Case(seed, spec, drawn, tuple(random_history(chance, spec, batches)))
+
+
+def wide_case(seed: int, queries: int = 2, batches: int = 5, form: Form = "rows") -> Case:
+    """As `range_case`, with many rows in few groups."""
+    chance = Random(seed)
+    kind = chance.choice(ORDERED)
+    spec = Spec("spec.yaml", _relations(chance, kind), ())
+    drawn = tuple(_drawn(chance, spec, kind, f"q{i}", form, (2, 2, 3)) for i in range(queries))
+    stored: dict[str, list[Row]] = {r.name: [] for r in spec.relations}
+    history = [_many_changes(chance, spec, stored, is_first=n == 0) for n in range(batches)]
+    return Case(seed, spec, drawn, tuple(history))
+
+
+def _many_changes(chance: Random, spec: Spec, stored: dict[str, list[Row]], *, is_first: bool) -> Batch:
+    least = len(spec.relations) if is_first else 1
+    relations = chance.sample(spec.relations, chance.randint(least, len(spec.relations)))
+    changes = []
+    for relation in relations:
+        rows = stored[relation.name]
+        shrinks = chance.random() < 0.3 and not is_first
+        for _ in range(70 if is_first else chance.choice([1, 8, 40, 70])):
+            if rows and chance.random() < (0.8 if shrinks else 0.25):
+                changes.append(Change(relation.name, "delete", rows.pop(chance.randrange(len(rows)))))
+            else:
+                rows.append(tuple(_wide_value(chance, c) for c in relation.columns))
+                changes.append(Change(relation.name, "insert", rows[-1]))
+    return Batch(tuple(changes), tuple(r.name for r in relations))
+
+
+def _wide_value(chance: Random, column: Column) -> Any:
+    """Of what is compared one of hundreds of values, of what is joined one of three."""
+    if column.nullable and chance.random() < 0.05:
+        return None
+    if column.name.startswith("k"):
+        return chance.choice([1, 1, 1, 2, 3])
+    n = chance.randrange(-150, 150)
+    match column.type.name:
+        case "decimal":
+            return Decimal(n) * (10**18 if column.type.precision and column.type.precision > 18 else 1) / 4
+        case "float64":
+            return n / 8
+        case "string":
+            return f"{n % 7}{'x' * (n % 3)}{n}"
+        case "date":
+            return date(2020, 1, 1) + timedelta(days=n)
+        case "timestamp":
+            return datetime(2020, 1, 1) + timedelta(minutes=41 * n)
+        case _:
+            return n

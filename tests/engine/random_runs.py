@@ -114,7 +114,8 @@ class Stored:
     def sizes(self, query: Drawn) -> tuple[int, int]:
         many = f"SELECT count(*) FROM ({query.oracle})"
         distinct = f"SELECT count(*) FROM (SELECT DISTINCT * FROM ({query.oracle}))"
-        return self.connection.execute(f"SELECT ({many}), ({distinct})").fetchone() or (0, 0)
+        ((rows, different),) = self.connection.execute(f"SELECT ({many}), ({distinct})").fetchall()
+        return rows, different
 
 
 def enumerated(live: Live, query: Drawn, block: int = 65536) -> list[tuple[Row, int]]:

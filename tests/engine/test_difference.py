@@ -76,12 +76,14 @@ def test_the_old_result_and_the_difference_are_the_new_result(seed: int) -> None
     check_differences(random_case(seed, 8, ordered=seed % 2 == 1), Random(seed))
 
 
-def check_differences(case: Case, chance: Random) -> None:
-    """Between some versions of a case, there and back."""
+def check_differences(case: Case, chance: Random, *, every_batch: bool = False) -> None:
+    """Between some versions of a case, there and back; of every batch if asked to."""
     steps = histories(case)
-    for _ in range(3):
-        later = chance.randint(1, len(steps))
-        earlier = chance.randint(0, later)
+    some = [chance.randint(1, len(steps)) for _ in range(3)]
+    pairs = [(chance.randint(0, later), later) for later in some]
+    if every_batch:
+        pairs += [(later - 1, later) for later in range(1, len(steps) + 1)]
+    for earlier, later in pairs:
         new, nets = made(case, steps[:later])
         before, _ = made(case, steps[:earlier])
         for query in case.queries:

@@ -36,8 +36,9 @@ def package(tmp_path: Path) -> Path:
     kernels.mkdir(parents=True)
     for directory in (kernels, kernels.parent, kernels.parent.parent):
         (directory / "__init__.py").touch()
-    for name in ("installed.py", "kernels/cache.py", "kernels/compiling.py", "kernels/entry.py", "kernels/native.py"):
-        shutil.copy(ROOT / "dynq_cli" / "engine" / name, kernels.parent / name)
+    for name in ("cache", "compiling", "entry", "linking", "native"):
+        shutil.copy(ROOT / "dynq_cli" / "engine" / "kernels" / f"{name}.py", kernels)
+    shutil.copy(ROOT / "dynq_cli" / "engine" / "installed.py", kernels.parent)
     (kernels / "caller.py").write_text(CALLER)
     (kernels / "callee.py").write_text(CALLEE.format(factor=2))
     return tmp_path / "package"

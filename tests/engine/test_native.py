@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import subprocess
 import sys
@@ -11,12 +12,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import llvmlite.binding as llvm
 import numpy as np
 import pytest
 
 from dynq_cli.engine.kernels import native
+from dynq_cli.engine.kernels.linking import place
 
 ROOT = Path(__file__).parent.parent.parent
+# Elsewhere LLVM links what is kept.
+IS_NOT_PLAIN = sys.platform != "linux" or platform.machine() != "x86_64"
 KERNELS = """
 from typing import NamedTuple
 
@@ -41,6 +46,12 @@ def largest(x):
 @bare
 def is_odd(x):
     return x % 2 == 1
+
+@bare
+def cleared(target):
+    for i in range(len(target)):
+        target[i] = 0
+    return len(target)
 
 @bare
 def one(x):
@@ -76,8 +87,9 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     kernels.mkdir(parents=True)
     for directory in (kernels, kernels.parent, kernels.parent.parent):
         (directory / "__init__.py").touch()
-    for name in ("installed.py", "kernels/cache.py", "kernels/compiling.py", "kernels/entry.py", "kernels/native.py"):
-        shutil.copy(ROOT / "dynq_cli" / "engine" / name, kernels.parent / name)
+    for name in ("cache", "compiling", "entry", "linking", "native"):
+        shutil.copy(ROOT / "dynq_cli" / "engine" / "kernels" / f"{name}.py", kernels)
+    shutil.copy(ROOT / "dynq_cli" / "engine" / "installed.py", kernels.parent)
     (kernels / "samples.py").write_text(KERNELS)
     return folder
 
@@ -97,7 +109,8 @@ except Exception as error:
     found = repr(error)
 shown = lambda each: each if isinstance(each, (bool, int, str, type(None))) else repr(each)
 found = [shown(each) for each in found] if isinstance(found, tuple) else shown(found)
-print(json.dumps({{"value": found, "numba": "numba" in sys.modules}}))
+needed = [name for name in ("numba", "llvmlite") if name in sys.modules]
+print(json.dumps({{"value": found, "numba": "numba" in needed, "llvm": "llvmlite" in needed}}))
 """
         clean = {name: value for name, value in os.environ.items() if not name.startswith("NUMBA_")}
         ran = subprocess.run(
@@ -135,6 +148,7 @@ CALLS = {
     ),
     "a number beyond int64": ("largest(5)", 2**63 + 5),
     "truth values": ("is_odd(7), is_odd(np.int64(-8))", [True, False]),
+    "a function of the process": ("(lambda t: (cleared(t), int(t.sum())))(np.ones(1000, np.int64))", [1000, 0]),
     "a tuple of one": ("one(-1)", [0]),
     "the ends of int64": ("one(-2**63) + one(2**63 - 2)", [1 - 2**63, 2**63 - 1]),
     "a named tuple, and nothing returned": (FILL, [None, "[100 111 122]"]),
@@ -145,7 +159,7 @@ CALLS = {
 def test_the_second_process_gets_the_same_without_numba(what: str, call: Calls) -> None:
     expression, value = CALLS[what]
     assert call(expression)["value"] == value
-    assert call(expression) == {"value": value, "numba": False}
+    assert call(expression) == {"value": value, "numba": False, "llvm": IS_NOT_PLAIN}
 
 
 @pytest.mark.parametrize(
@@ -154,14 +168,14 @@ def test_the_second_process_gets_the_same_without_numba(what: str, call: Calls) 
 )
 def test_what_is_not_simple_is_left_to_numba(expression: str, value: object, call: Calls) -> None:
     for _ in range(2):
-        assert call(expression) == {"value": value, "numba": True}
+        assert call(expression) == {"value": value, "numba": True, "llvm": True}
 
 
 def test_arguments_of_other_kinds_are_left_to_numba(call: Calls) -> None:
     call("is_odd(7)")
     assert call("is_odd(7)")["numba"] is False
     for other in ("np.int32(7)", "np.uint64(7)", "7.0"):
-        assert call(f"is_odd({other})") == {"value": True, "numba": True}
+        assert call(f"is_odd({other})") == {"value": True, "numba": True, "llvm": True}
     assert call("is_odd(2**70 + 1)")["numba"] is True
 
 
@@ -213,18 +227,58 @@ def test_code_is_linked_whatever_address_space_is_taken(package: Path) -> None:
     assert (ran.returncode, ran.stdout) == (0, "{4}\n"), ran.stderr
 
 
+LEFT_TO_LLVM = """
+@seen = global i64 40
+define i32 @dynq_entry(ptr %block) {
+  %i = load i64, ptr %block
+  %had = load i64, ptr @seen
+  %sum = add i64 %had, %i
+  store i64 %sum, ptr @seen
+  %returned = getelementptr i64, ptr %block, i64 1
+  store i64 %sum, ptr %returned
+  ret i32 0
+}
+"""
+
+
+def test_code_that_is_not_plain_is_linked_by_llvm(tmp_path: Path) -> None:
+    """What others may see is referred to through a table of addresses, which kernels do not need."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic", codemodel="small")
+    code = machine.emit_object(llvm.parse_assembly(LEFT_TO_LLVM))
+    assert place(code, native.ENTRY) is None
+    path = tmp_path / "kernel"
+    path.write_bytes(native.packed(code, ["int"], native.Returned(["int"], False)))
+    loaded = native.load(path, ["int"], 1)
+    assert loaded is not None and (loaded([1]), loaded([1])) == (41, 42)
+
+
+@pytest.mark.skipif(IS_NOT_PLAIN, reason="LLVM links objects of other kinds")
+def test_data_of_code_is_its_own_and_can_be_written_to() -> None:
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic", codemodel="small")
+    code = machine.emit_object(llvm.parse_assembly(LEFT_TO_LLVM.replace("global", "internal global")))
+    for _ in range(2):
+        placed = place(code, native.ENTRY)
+        assert placed is not None
+        kept = native.Native(placed, 1, native.Returned(["int"], False))
+        assert (kept([1]), kept([5])) == (41, 46)
+
+
 def test_a_file_that_is_not_whole_is_as_good_as_none(package: Path, call: Calls) -> None:
     call("largest(1)")
     (path,) = (package / "cache").rglob("samples.largest-*.native")
     whole = path.read_bytes()
     wrong = [b"", b"\n", whole[:-1], whole[:40], whole[70:], whole + b"\0"]
-    for place in (3, 70, 200, len(whole) - 1):
+    for byte in (3, 70, 200, len(whole) - 1):
         flipped = bytearray(whole)
-        flipped[place] ^= 4
+        flipped[byte] ^= 4
         wrong.append(bytes(flipped))
     for content in wrong:
         path.write_bytes(content)
-        assert call("largest(1)") == {"value": 2**63 + 1, "numba": True}
+        assert call("largest(1)") == {"value": 2**63 + 1, "numba": True, "llvm": True}
     path.unlink()
     assert call("largest(1)")["numba"] is True
     assert path.read_bytes().split(b"\n")[1] == whole.split(b"\n")[1], "it is kept again"

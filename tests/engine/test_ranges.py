@@ -1,4 +1,8 @@
-"""Joins with comparisons, kept on the edges of a tree or in steps, give what DuckDB gives after every batch."""
+"""Joins with comparisons, kept on the edges of a tree or in steps, give what DuckDB gives after every batch.
+
+Counts, rows, what each batch changed, and rows by position where there is an order. Blocks are small in half of the
+runs, so that counted trees of few rows split and join, too.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +12,13 @@ from random import Random
 
 import pytest
 
-from tests.engine.random_ranges import range_case
+from dynq_cli.engine import layout
+from tests.engine import random_runs
+from tests.engine.random_queries import Case
+from tests.engine.random_ranges import range_case, wide_case
 from tests.engine.random_runs import Stored, apply, described, enumerated, failure, make_live, minimise
 from tests.engine.test_difference import check_differences
-from tests.engine.test_order import check_places
+from tests.engine.test_order import SMALL, check_places
 from tests.engine.test_positions import MOST
 from tests.engine.test_positions import compare as compare_positions
 
@@ -20,33 +27,57 @@ FUZZ = float(os.environ.get("DYNQ_FUZZ", "1"))
 SEEDS = range(int(90 * FUZZ))
 
 
-@pytest.mark.parametrize("seed", SEEDS)
-def test_results_are_those_of_a_recomputation_after_every_batch(seed: int) -> None:
-    case = range_case(seed, QUERIES)
+def check(case: Case) -> None:
     if failure(case):
         pytest.fail(described(minimise(case)), pytrace=False)
-    check_differences(case, Random(seed))
+
+
+def check_positions(case: Case, chance: Random) -> None:
+    """After every batch."""
+    live, stored = make_live(case), Stored(case.spec)
+    for batch in case.history:
+        apply(live, case, batch, stored.applicable(batch.changes))
+        for query in case.queries:
+            if live.count(query.name)[0] < MOST:
+                compare_positions(live, query, chance)
+                check_places(live, query, chance)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_results_are_those_of_a_recomputation_after_every_batch(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if seed % 2:
+        monkeypatch.setattr(layout, "BLOCKS", SMALL)
+    case = range_case(seed, QUERIES)
+    check(case)
+    check_differences(case, Random(seed), every_batch=True)
+
+
+@pytest.mark.parametrize("seed", range(4000, 4000 + int(30 * FUZZ)))
+def test_many_rows_in_a_group_are_those_of_a_recomputation(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(random_runs, "MOST_ROWS", 20_000)
+    if seed % 2:
+        monkeypatch.setattr(layout, "BLOCKS", SMALL)
+    case = wide_case(seed)
+    check(case)
+    check_differences(case, Random(seed), every_batch=True)
 
 
 @pytest.mark.parametrize("seed", range(2000, 2000 + int(30 * FUZZ)))
-def test_groups_over_ranges_are_those_of_a_recomputation(seed: int) -> None:
-    case = range_case(seed, QUERIES, form="groups")
-    if failure(case):
-        pytest.fail(described(minimise(case)), pytrace=False)
+def test_groups_over_ranges_are_those_of_a_recomputation(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if seed % 2:
+        monkeypatch.setattr(layout, "BLOCKS", SMALL)
+    check(range_case(seed, QUERIES, form="groups"))
+    if seed % 5 == 0:
+        check(wide_case(seed, form="groups"))
 
 
 @pytest.mark.parametrize("seed", range(3000, 3000 + int(20 * FUZZ)))
-def test_orders_and_their_places_are_those_of_the_sorted_rows(seed: int) -> None:
-    case = range_case(seed, QUERIES, 5, form="order")
-    if failure(case):
-        pytest.fail(described(minimise(case)), pytrace=False)
-    chance, live, stored = Random(seed), make_live(case), Stored(case.spec)
-    for batch in case.history:
-        apply(live, case, batch, stored.applicable(batch.changes))
-    for query in case.queries:
-        if live.count(query.name)[0] < MOST:
-            compare_positions(live, query, chance)
-            check_places(live, query, chance)
+def test_orders_and_their_places_are_those_of_the_sorted_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if seed % 2:
+        monkeypatch.setattr(layout, "BLOCKS", SMALL)
+    for case in (range_case(seed, QUERIES, 5, form="order"), wide_case(seed, 1, 4, form="order")):
+        check(case)
+        check_positions(case, Random(seed))
 
 
 @pytest.mark.parametrize("seed", range(1000, 1006))

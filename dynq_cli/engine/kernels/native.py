@@ -2,7 +2,8 @@
 
     load(path, words, …)(slots) = what the kernel returns for arguments of the kinds that `words` say
 
-A file holds the machine code of one kernel for one list of kinds of arguments, and LLVM links it into the process.
+A file holds the machine code of one kernel for one list of kinds of arguments. It is put into the process as it is
+(`linking`), by LLVM where that is not plain enough.
 Its entry takes a block of int64 slots: an integer, a truth value, or the address of an array, whose data, shape and
 strides it reads where numpy's C interface has them; what the kernel returns is written behind them. `arguments` says
 the kinds of a call, and a call reaches an entry only if they are exactly those it was compiled for. A file that is
@@ -21,6 +22,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+
+from dynq_cli.engine.kernels.linking import Placed, place
 
 ENTRY = "dynq_entry"
 # Where PyArrayObject_fields has the addresses of the data, the shape and the strides.
@@ -123,18 +126,18 @@ def loaded(file: bytes, words: list[str], slots: int) -> Native | None:
     if made_for != words:
         return None
     try:
-        linked = _Linker.of_process().link(code)
+        placed = place(code, ENTRY) or _Linker.of_process().link(code)
     except (ImportError, RuntimeError):
         return None
-    return Native(linked, slots, Returned(kinds, is_tuple))
+    return Native(placed, slots, Returned(kinds, is_tuple))
 
 
 class Native:
     """An entry of the process, and how to call it."""
 
-    def __init__(self, linked: Any, slots: int, returned: Returned) -> None:
-        self._linked = linked
-        self._entry = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(linked[ENTRY])
+    def __init__(self, placed: Placed, slots: int, returned: Returned) -> None:
+        self._placed = placed
+        self._entry = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(placed.entry)
         self._block = ctypes.c_int64 * (slots + len(returned.kinds))
         self._slots = slots
         self._returned = returned
@@ -181,11 +184,12 @@ class _Linker:
     def of_process() -> _Linker:
         return _Linker()
 
-    def link(self, code: bytes) -> Any:
-        """Addresses by symbol, valid as long as what is returned lives. RuntimeError if a symbol is missing."""
+    def link(self, code: bytes) -> Placed:
+        """The code where it can be called. RuntimeError if a symbol is missing."""
         self._linked += 1
         builder = self._llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
-        return builder.export_symbol(ENTRY).link(self._jit, f"kernel {self._linked}")
+        made = builder.export_symbol(ENTRY).link(self._jit, f"kernel {self._linked}")
+        return Placed(made, made[ENTRY])
 
 
 @functools.cache

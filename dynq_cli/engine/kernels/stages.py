@@ -52,8 +52,10 @@ LARGEST = 9.2e18
 
 
 @bare
-def _follow_together(a64: Words, a32: Halves, T: Words, N: Words, v: Int, walkers: Words, many: Int) -> None:
-    """Bring near the rows of the lists that start at `walkers`, as long as there are several."""
+def _follow_together(
+    a64: Words, a32: Halves, T: Words, N: Words, v: Int, walkers: Words, ends: Words, many: Int
+) -> None:
+    """Bring near the rows of the lists that start at `walkers`, up to their `ends`, as long as there are several."""
     t, following = N[v, N_TABLE], N[v, N_NEXT]
     start, stride = T[t, T_ROWS], T[t, T_STRIDE]
     budget = WARMED
@@ -61,10 +63,12 @@ def _follow_together(a64: Words, a32: Halves, T: Words, N: Words, v: Int, walker
         budget -= many
         left = 0
         for k in range(many):
+            if walkers[k] == ends[k]:
+                continue
             row = np.int64(a32[2 * (start + walkers[k] * stride) + following])
             if row >= 0:
                 prefetch(a64, start + row * stride)
-                walkers[left] = row
+                walkers[left], ends[left] = row, ends[k]
                 left += 1
         many = left
 
@@ -119,12 +123,13 @@ def warm(
             tails[s, begin + k] = tails[s, begin + k - 1]
             continue
         head = np.int64(a32[places[k]])
-        tails[s, begin + k] = a32[places[k] - N[v, N_BEGIN] + N[v, N_END]] if is_range else np.int64(-1)
+        tail = np.int64(a32[places[k] - N[v, N_BEGIN] + N[v, N_END]]) if is_range else np.int64(-1)
         prefetch(a64, record(T, t, head))
-        heads[s, begin + k] = head
-        walkers[many] = head
+        heads[s, begin + k], tails[s, begin + k] = head, tail
+        # Places up to here have been read.
+        walkers[many], places[many] = head, tail
         many += 1
-    _follow_together(a64, a32, T, N, v, walkers, many)
+    _follow_together(a64, a32, T, N, v, walkers, places, many)
     state[s, S_WARM] = end
 
 

@@ -1,0 +1,99 @@
+"""Why a program stores rows between its trees, in words: what is joined first, and what no range has.
+
+The plan of a query in one tree says which atoms it would join where no tree exists. What is kept may join others: a
+tree of the engine compares one variable of each child, and has no other comparisons. So what is said comes from the
+steps wherever the two differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from dynq_cli.plan.choose import weights_of
+from dynq_cli.plan.materialise import group_exponent, joining
+from dynq_cli.plan.plan import Plan
+from dynq_cli.plan.program import Derived, Program, Tree
+from dynq_cli.plan.view_tree import Node
+from dynq_cli.query.comparisons import Closure, Edge
+from dynq_cli.query.hypergraph import hypergraph_of
+from dynq_cli.query.normal_form import Comparison, ConjunctiveQuery
+from dynq_cli.spec.model import Spec
+
+
+def notes_of(plan: Plan, program: Program, spec: Spec) -> tuple[str, ...]:
+    """The plan's notes, as far as they hold for what is kept, and why more is kept than it says."""
+    groups = [_aliases(plan, node) for node in _nodes(plan.tree) if node.kind == "join"]
+    made = {step.name: query for step, query in _joins(plan, program)}
+    notes = plan.notes
+    if any(group not in [frozenset(a.alias for a in query.atoms) for query in made.values()] for group in groups):
+        notes = tuple(_joined(name, query, spec) for name, query in made.items())
+        if plan.strategy.endswith("+projection"):
+            notes = (*notes, "the result asked for is kept as a table")
+    return (*notes, *_filtered(program))
+
+
+def _nodes(node: Node) -> Iterator[Node]:
+    yield node
+    for child in node.children:
+        yield from _nodes(child)
+
+
+def _aliases(plan: Plan, node: Node) -> frozenset[str]:
+    """The atoms below a node."""
+    return frozenset(plan.query.atoms[n.atom].alias for n in _nodes(node) if n.atom is not None)
+
+
+def _joins(plan: Plan, program: Program) -> Iterator[tuple[Derived, ConjunctiveQuery]]:
+    """Relations with joined atoms of the query, which are joined with others then; and what is joined in them."""
+    trees = {s.name: s.plan.query for s in program.steps if isinstance(s, Tree)}
+    read = {a.source for query in trees.values() if len(query.atoms) > 1 for a in query.atoms}
+    own = {a.alias for a in plan.query.atoms}
+    for step in program.steps:
+        if isinstance(step, Derived) and step.groups is None and step.name in read and len(step.feeds) == 1:
+            query = trees[step.feeds[0].tree]
+            if len(query.atoms) > 1 and own & {a.alias for a in query.atoms}:
+                yield step, query
+
+
+def _joined(name: str, query: ConjunctiveQuery, spec: Spec) -> str:
+    atoms = " and ".join(a.brief for a in query.atoms)
+    by = f" where {', '.join(map(str, query.comparisons))}" if query.comparisons else ""
+    kind = "pair" if len(query.atoms) == 2 else "group"
+    size = ""
+    if all(spec.relation(a.source) is not None for a in query.atoms):
+        graph = hypergraph_of(query)
+        bounds = Closure((Edge(c.left, c.op, c.right, c.offset), None) for c in joining(graph))
+        exponent = group_exponent(graph, bounds, weights_of(query, spec), tuple(range(len(query.atoms))))
+        size = f" (about n^{exponent:.2f} rows where values are spread evenly)"
+    return (
+        f"{atoms} are joined into a relation of their own, {name}{by}: no tree has every comparison on an edge that "
+        f"compares one variable of its child, and of what is compared this {kind} is expected to have the smallest "
+        f"join{size}"
+    )
+
+
+def _filtered(program: Program) -> Iterator[str]:
+    """Why rows are looked at one by one: comparisons beside those on the edges of the tree they come from."""
+    trees = {s.name: s.plan.query for s in program.steps if isinstance(s, Tree)}
+    for step in program.steps:
+        if isinstance(step, Derived):
+            for feed in step.feeds:
+                left = [c for c in feed.where if c.op != "!="]
+                if left:
+                    yield _looked_at(trees[feed.tree], left, step)
+
+
+def _looked_at(query: ConjunctiveQuery, left: list[Comparison], step: Derived) -> str:
+    shown, ranges = " and ".join(map(str, left)), " and ".join(map(str, query.comparisons))
+    why = f"no range of a tree has {shown}"
+    if ranges:
+        verb = "filter" if len(left) > 1 else "filters"
+        why = (
+            f"an edge of a tree compares one variable of its child: {query.name} has ranges by {ranges}, and {shown} "
+            f"{verb} its rows"
+        )
+    kept = f"are added up in {step.name}" if step.groups else f"are stored, in {step.name}"
+    return (
+        f"{why}. Each row{f' with {ranges}' if ranges else ''} is looked at as it comes or goes (Δ), and those where "
+        f"{shown} {kept}"
+    )
