@@ -13,6 +13,7 @@ The views over them:
 - `image`: the arena and dictionaries as named arrays, and back
 - `engine`: batches of changes in codes in; `reading`: results in codes out; `positions`: rows by their position
 - `kinds`: what rows of a change log say; `ingest`, `arrow_changes`: Arrow rows to batches of changes
+- `evaluated`: what leaves compute and filter by; `remembered`, `by_codes`, `like`: much of it without DuckDB
 - `live`: the queries of a spec, Arrow in and Arrow out; `ranked`, `base_rows`: rows by position, and base tables
 - `refused`: why a batch was refused, in words
 - `net`: what changes amount to, and taking them back

@@ -9,17 +9,19 @@ from dynq_cli.engine import kinds as k
 from dynq_cli.engine.base_layout import BaseLayout
 from dynq_cli.engine.changes import Changes
 from dynq_cli.engine.codes import Codes
-from dynq_cli.engine.dictionary import Dictionaries, flat_values
+from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.ingest import RowError, encode_rows, operations
 from dynq_cli.engine.kernels.fields import Bytes
 
 
 def changes_of(table: pa.Table, base: BaseLayout, dictionaries: Dictionaries, ends: Codes | None = None) -> Changes:
     """The changes that a table of rows says, of one commit or of those that end before `ends`. Raises RowError."""
-    names = set(table.column_names)
-    columns = {name: table[name] for name in base.order if name in names}
-    kinds = kinds_of(table["_change_type"]) if "_change_type" in names else np.zeros(len(table), np.int8)
-    counts = counts_of(table["_count"]) if "_count" in names else np.ones(len(table), np.int64)
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    if len(columns) < table.num_columns:
+        # Arrow refuses a name that there is twice.
+        columns = {name: table[name] for name in (*base.order, "_change_type", "_count") if name in columns}
+    kinds = kinds_of(columns["_change_type"]) if "_change_type" in columns else np.zeros(len(table), np.int8)
+    counts = counts_of(columns["_count"]) if "_count" in columns else np.ones(len(table), np.int64)
     return operations(encode_rows(columns, kinds, counts, base, dictionaries), base, ends=ends)
 
 
@@ -48,14 +50,16 @@ def _one_word(words: pa.ChunkedArray) -> str:
     """The word that all rows have, if they have one and it can be seen at a glance; else empty."""
     if words.num_chunks != 1 or words.type != pa.string() or words.null_count:
         return ""
-    words.chunk(0).validate()
-    offsets, content, _ = flat_values(words.chunk(0))
-    size = int(offsets[1] - offsets[0])
-    if size == 0 or offsets[-1] - offsets[0] != size * len(words) or (np.diff(offsets) != size).any():
+    array = words.chunk(0)
+    array.validate()
+    _, places, content = array.buffers()
+    offsets = np.frombuffer(places, np.int32, len(array) + 1, 4 * array.offset)
+    first, size = int(offsets[0]), int(offsets[1] - offsets[0])
+    if size == 0 or offsets[-1] != first + size * len(array) or (offsets[1:] - offsets[:-1] != size).any():
         return ""
-    texts = content[offsets[0] : offsets[-1]]
     # Every byte is that of the row before.
-    return texts[:size].tobytes().decode(errors="replace") if np.array_equal(texts[size:], texts[:-size]) else ""
+    texts = np.frombuffer(content, np.uint8, size * len(array), first)
+    return texts[:size].tobytes().decode(errors="replace") if (texts[size:] == texts[:-size]).all() else ""
 
 
 def counts_of(column: pa.ChunkedArray) -> Codes:

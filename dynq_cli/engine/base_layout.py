@@ -6,7 +6,9 @@ from dataclasses import field
 from functools import cached_property
 from typing import NamedTuple
 
+from dynq_cli.engine.by_codes import ByCodes, by_codes
 from dynq_cli.engine.codes import needs_labels
+from dynq_cli.engine.like import Pattern, pattern_of
 from dynq_cli.plan.plan import Plan
 from dynq_cli.query.normal_form import Atom, Binding, Part, Scalar
 from dynq_cli.query.scalar import quote
@@ -67,11 +69,28 @@ class BaseLayout:
         return tuple(dict.fromkeys((*self.computed, *conditions)))
 
     @cached_property
+    def told(self) -> dict[Scalar, ByCodes]:
+        """The conditions that codes answer."""
+        types = {c.name: c.type for c in self.relation.columns}
+        columns = [(name, types[name]) for name in self.order]
+        conditions = [each for each in self.asked if not isinstance(each, Computed)]
+        return {each: told for each in conditions if (told := by_codes(each.sql, columns)) is not None}
+
+    @cached_property
+    def patterns(self) -> dict[Scalar, Pattern]:
+        """The conditions that say what the texts of a column are like."""
+        texts = {c.name for c in self.relation.columns if c.type.name == "string"}
+        conditions = [each for each in self.asked if not isinstance(each, Computed) and {*each.columns} <= texts]
+        return {each: pattern for each in conditions if (pattern := pattern_of(each.sql)) is not None}
+
+    @cached_property
     def alone(self) -> dict[Asked, tuple[int, Type]]:
-        """Of these, what depends on one column and gives no id: the column's place in the order, and its type."""
+        """Of the others, what depends on one column and gives no id: the column's place in the order, and its type."""
         types = {c.name: c.type for c in self.relation.columns}
         found: dict[Asked, tuple[int, Type]] = {}
         for each in self.asked:
+            if each in self.told:
+                continue
             scalar = each.scalar if isinstance(each, Computed) else each
             is_plain = not isinstance(each, Computed) or not (each.part or needs_labels(scalar.type))
             if is_plain and len(scalar.columns) == 1 and scalar.columns[0] in types:

@@ -36,7 +36,7 @@ class Changes:
     @property
     def may_miss(self) -> bool:
         """Whether its deletes are skipped where there is nothing to delete."""
-        return bool((self.ops >= f.MAY_DELETE).any())
+        return bool(self.ops.max(initial=0) >= f.MAY_DELETE)
 
     def part(self, start: int, stop: int) -> Changes:
         """Changes start … stop."""

@@ -73,7 +73,9 @@ def encode(array: pa.Array | pa.ChunkedArray, kind: Type, dictionaries: Dictiona
         except CodeError as error:
             raise CodeError(sum(map(len, coded)) + error.row, error.reason) from None
     codes = coded[0] if len(coded) == 1 else np.concatenate([np.empty(0, np.int64), *coded])
-    codes = np.require(codes, requirements=["C", "A"]).view()
+    if not (codes.flags.c_contiguous and codes.flags.aligned):
+        codes = np.require(codes, requirements=["C", "A"])
+    codes = codes.view()
     codes.flags.writeable = False
     return codes
 
@@ -89,9 +91,9 @@ def floor(value: pa.Array, kind: Type, dictionaries: Dictionaries) -> int:
 
 
 def _encode(array: pa.Array, kind: Type, dictionaries: Dictionaries, intern: bool) -> Codes:
-    if kind.name in _WHOLE and array.type == arrow_type(kind) and not array.null_count:
+    if kind.name in _WHOLE and array.type == arrow_type(kind):
         return _whole(array, kind)
-    if kind.name == "decimal" and not _is_wide(kind) and array.type == arrow_type(kind) and not array.null_count:
+    if kind.name == "decimal" and not _is_wide(kind) and array.type == arrow_type(kind):
         narrow = _narrow(array, kind)
         if narrow is not None:
             return narrow
@@ -120,21 +122,29 @@ def _encode(array: pa.Array, kind: Type, dictionaries: Dictionaries, intern: boo
 
 
 def _whole(array: pa.Array, kind: Type) -> Codes:
-    """The codes of integers and dates of the right type, none of them NULL: of most columns, so without detours."""
+    """The codes of integers and dates of the right type: of most columns, so without detours."""
     array.validate()
     codes: Codes = fixed_width(array, _DTYPES.get(kind.name, np.int64)).astype(np.int64, copy=False)
+    valid = valid_rows(array)
     if kind.name == "int64" and len(codes) and codes.min() == NULL:
-        raise CodeError(int(codes.argmin()), f"the smallest {kind} stands for NULL and cannot be stored")
-    return codes
+        taken = (codes == NULL) & valid if len(valid) else codes == NULL
+        if taken.any():
+            raise CodeError(int(taken.argmax()), f"the smallest {kind} stands for NULL and cannot be stored")
+    return np.where(valid, codes, NULL) if len(valid) else codes
 
 
 def _narrow(array: pa.Array, kind: Type) -> Codes | None:
-    """The codes of decimals of the right type, none of them NULL; None if one has more digits than the type says."""
+    """The codes of decimals of the right type; None if one has more digits than the type says."""
     array.validate()
-    lanes = fixed_width(array, np.int64, lanes=2)
-    codes, limit = lanes[::2].copy(), 10**kind.precision
-    if len(codes) and not (-limit < codes.min() and codes.max() < limit and (codes >> 63 == lanes[1::2]).all()):
+    lanes, valid = fixed_width(array, np.int64, lanes=2), valid_rows(array)
+    codes, high, limit = lanes[::2].copy(), lanes[1::2], 10**kind.precision
+    if len(valid):
+        codes[~valid] = 0
+        high = np.where(valid, high, 0)
+    if len(codes) and not (-limit < codes.min() and codes.max() < limit and (codes >> 63 == high).all()):
         return None
+    if len(valid):
+        codes[~valid] = NULL
     return codes
 
 

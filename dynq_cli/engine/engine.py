@@ -352,7 +352,7 @@ class Engine:
 
     def _room(self, place: int, changes: Changes) -> Work:
         """Where the changes of a commit's relation number `place` are resolved."""
-        room = 2 * len(changes) if (changes.ops >= f.UPSERT).any() else len(changes)
+        room = 2 * len(changes) if changes.ops.max(initial=0) >= f.UPSERT else len(changes)
         if room > MOST_KEPT:
             return Work(room)
         while place >= len(self._work):

@@ -1,5 +1,8 @@
 """What leaves compute from rows and filter them by: by DuckDB, a batch at a time, or as it is remembered.
 
+Plain conditions do without DuckDB, whose every answer takes as long as a thousand rows in the engine: what codes tell
+(`by_codes`), and what texts are like (`like`).
+
 Conditions of a filter are asked for one by one, so that each can be remembered. Where one of them has no value for a
 row that another keeps out, the filter is asked for as a whole.
 """
@@ -17,6 +20,7 @@ from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.kernels.fields import Flags
 from dynq_cli.engine.lossless import arrow_type
 from dynq_cli.engine.pairs import split
+from dynq_cli.query.normal_form import Scalar
 from dynq_cli.query.scalar import ScalarError, conditions_hold, evaluate
 
 
@@ -27,7 +31,7 @@ def computed_of(
 
     `rows` gives the columns that expressions look at; it is asked only if something is not known of the codes.
     """
-    found: dict[Asked, Codes] = {}
+    found: dict[Asked, Codes] = {each: told.holds(codes) for each, told in base.told.items()}
     for each, (place, kind) in base.alone.items():
         known = dictionaries.remembered.of(each, kind, codes[:, place])
         if known is not None:
@@ -35,8 +39,9 @@ def computed_of(
     unknown = [each for each in base.asked if each not in found]
     if unknown:
         table = rows()
+        given: dict[Asked, Codes] = {s: base.patterns[s].holds(_text(table, s)) for s in unknown if s in base.patterns}
         try:
-            given = _answers(table, unknown, dictionaries)
+            given |= _answers(table, [each for each in unknown if each not in given], dictionaries)
         except ScalarError:
             return _as_a_whole(table, base, dictionaries)
         for each, answer in given.items():
@@ -51,10 +56,18 @@ def computed_of(
     return _stacked([found[c] for c in base.computed], len(codes)), passes
 
 
+def _text(rows: pa.Table, condition: Scalar) -> pa.Array:
+    """The column that a condition is about."""
+    (name,) = condition.columns
+    return rows[name].combine_chunks()
+
+
 def _answers(rows: pa.Table, asked: Sequence[Asked], dictionaries: Dictionaries) -> dict[Asked, Codes]:
     """By DuckDB: of a value its codes, of a condition 1 or 0."""
     computed = [each for each in asked if isinstance(each, Computed)]
     conditions = [each for each in asked if not isinstance(each, Computed)]
+    if not asked:
+        return {}
     if not computed:
         flags = conditions_hold(rows, [s.sql for s in conditions])
         return {s: held.astype(np.int64) for s, held in zip(conditions, flags, strict=True)}

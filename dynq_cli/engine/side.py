@@ -60,7 +60,7 @@ class Side:
         self.modes, self.choices = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
         self.modes[0] = d.DIRTY
         self.lists, self.ends = np.empty(0, np.int64), np.empty(0, np.int64)
-        self.work = np.empty(2 * AHEAD, np.int64)
+        self.work = np.empty(max(2, n) * AHEAD, np.int64)
 
     def fit(self) -> None:
         """Make room for the marks of all rows and groups that there are, and to put those of ranges in order."""
@@ -75,7 +75,7 @@ class Side:
         rows, groups = (int(n) for n in ends[:, -1])
         # Zeros that nobody touches cost addresses, not memory.
         self.marks, self.groups = np.zeros(rows, np.int8), np.zeros(groups, np.int8)
-        self.links, self.heads = np.zeros((rows, 2), np.int32), np.zeros((groups, 4), np.int32)
+        self.links, self.heads = np.zeros((rows, d.LINKS), np.int32), np.zeros((groups, 4), np.int32)
 
     @property
     def trees(self) -> Trees:
@@ -149,6 +149,7 @@ class Side:
                 self.cursor,
                 started,
                 out,
+                self.work,
             )
             started = True
             if filled:

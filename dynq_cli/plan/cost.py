@@ -11,7 +11,8 @@ another edge it touches every row of the parent that agrees on the shared variab
     PRODUCT    all rows: nothing is shared
 
 The cost of a tree is the sum over atoms of what their changes touch on the way, weighted by how
-often the relation changes; then the number of edges that are no guards; then the depth.
+often the relation changes; then the number of edges that are no guards; then the sum over atoms of
+the levels that their changes climb, weighted likewise: each has a row to be found and kept.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from dynq_cli.plan.view_tree import Node
 KEYED, EQUAL, COMPARED, PRODUCT, FILTERED = 0.1, 1.0, 2.0, 3.0, 1e6
 WEIGHTS: Mapping[str, float] = {"rare": 0.1, "normal": 1.0, "often": 10.0}
 
-Cost = tuple[float, int, int]
+Cost = tuple[float, int, float]
 
 
 @dataclass(frozen=True)
@@ -42,13 +43,19 @@ def cost_of(root: Node, weights: Weights) -> Cost:
     """Compares as a tuple; less is better."""
     touched = _touched(root, 0.0, weights)
     plain = sum(1 for parent, child in root.edges() if not child.guards(parent))
-    return (round(touched, 6), plain, root.depth)
+    return (round(touched, 6), plain, round(_climbed(root, 0, weights), 6))
 
 
 def _touched(node: Node, above: float, weights: Weights) -> float:
     if node.atom is not None:
         return weights.changes[node.atom] * above
     return sum(_touched(c, above + edge_cost(node, c, weights), weights) for c in node.children)
+
+
+def _climbed(node: Node, levels: int, weights: Weights) -> float:
+    if node.atom is not None:
+        return weights.changes[node.atom] * levels
+    return sum(_climbed(c, levels + 1, weights) for c in node.children)
 
 
 def edge_cost(parent: Node, child: Node, weights: Weights) -> float:

@@ -135,6 +135,27 @@ def test_what_lies_under_a_null_does_not_matter() -> None:
     assert encode(pa.Array.from_buffers(pa.int64(), 2, under), INT64, Dictionaries()).tolist() == [7, NULL]
     under = [pa.py_buffer(b"\x01"), pa.py_buffer(np.array([7, -1], np.int64))]
     assert encode(pa.Array.from_buffers(pa.time64("us"), 2, under), TIME, Dictionaries()).tolist() == [7, NULL]
+    under = [pa.py_buffer(b"\x05"), pa.py_buffer(np.array([-7, -1, 10**6, 5, 10**5, 0], np.int64))]
+    narrow = pa.Array.from_buffers(pa.decimal128(4, 2), 3, under)
+    with pytest.raises(CodeError):
+        encode(narrow, decimal(4, 2), Dictionaries())
+    assert encode(narrow[:2], decimal(4, 2), Dictionaries()).tolist() == [-7, NULL]
+    assert encode(narrow[1:2], decimal(4, 2), Dictionaries()).tolist() == [NULL]
+
+
+def test_the_smallest_int64_is_refused_beside_nulls() -> None:
+    with pytest.raises(CodeError) as refused:
+        encode(pa.array([None, 1, NULL, None], pa.int64()), INT64, Dictionaries())
+    assert refused.value.row == 2
+
+
+@pytest.mark.parametrize("kind", [Type("int8"), INT64, DATE, STRING, decimal(13, 2), decimal(30, 2), FLOAT64])
+def test_nulls_of_a_slice_are_its_own(kind: Type) -> None:
+    numbers = pa.array([None if i % 3 == 0 or i > 30 else i for i in range(40)], pa.int32())
+    array = numbers.cast(arrow_type(kind))
+    for start, stop in ((0, 40), (1, 9), (7, 23), (8, 40), (13, 13), (1, 3), (31, 40)):
+        part, made = array[start:stop], Dictionaries()
+        assert decode(encode(part, kind, made), kind, made).to_pylist() == part.to_pylist()
 
 
 def test_an_int64_column_is_not_copied_either_way() -> None:

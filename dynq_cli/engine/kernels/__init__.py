@@ -7,7 +7,7 @@ arity and tree shape: nothing is compiled per query. Only this package imports n
 - `compiling`: how numba compiles them, each with its parts at once
 - `native`, `entry`: their machine code, called without numba, and how it is made
 - `codes`: the two codes that are no values
-- `intern`: values in flat bytes to dense ids, and back
+- `intern`: values in flat bytes to dense ids, and back; `like`: which texts a pattern fits
 - `labels`: ids in the order of their values, and the sharing of label gaps among new ones
 - `fields`: the numbers by which kernels name the fields of tables and nodes
 - `table`, `base`: rows of codes with stable ids; base tables, where batches are resolved

@@ -11,24 +11,28 @@ The marks are those of `dirty`, and stand in arrays that stay from commit to com
 
 import numpy as np
 
-from dynq_cli.engine.kernels.changed import forget, relink, take_changed
+from dynq_cli.engine.kernels.changed import forget, in_turn, relink, take_changed
 from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.dirty import (
     L_ASKED,
     L_BELOW,
+    L_CHANGED,
     L_FRONTIER,
     L_GROUPS,
     L_MANY,
     L_NODE,
     L_QUEUE,
     L_ROWS,
+    NEXT,
     ask,
+    ask_for_groups,
     group_below,
     group_of,
     is_reached,
     judge,
     list_clean,
     mark,
+    queued,
     value_now,
     value_on,
 )
@@ -37,7 +41,6 @@ from dynq_cli.engine.kernels.dirty_walk import expand, walk
 from dynq_cli.engine.kernels.fields import (
     BEFORE,
     LEAST,
-    N_FIRST,
     N_OLD,
     N_READERS,
     N_SIDE,
@@ -49,6 +52,7 @@ from dynq_cli.engine.kernels.fields import (
     Trees,
     Words,
 )
+from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.kernels.stages import LARGEST
 from dynq_cli.engine.kernels.table import record
 from dynq_cli.engine.kernels.wide import is_less
@@ -77,9 +81,9 @@ def _start(
     Most of them may be in no combination at all: where few rows of another relation pass a filter.
     """
     v = L[level, L_NODE]
-    t, row, is_old = N[v, N_TABLE], N[v, N_FIRST], N[v, N_SIDE] == BEFORE
-    while row >= 0:
-        many, row = take_changed(a64, a32, T, N, v, row, rows)
+    t, is_old = N[v, N_TABLE], N[v, N_SIDE] == BEFORE
+    for first in range(0, L[level, L_CHANGED], AHEAD):
+        many = take_changed(a64, a32, T, N, L, level, links, first, rows)
         for k in range(many):
             at = record(T, t, rows[k])
             was_lo, was_hi = a64[at + N[v, N_OLD]], a64[at + N[v, N_OLD] + 1]
@@ -112,10 +116,12 @@ def _begin(
 
     `has_rows` says whether the result has any on this side; without, there is nothing to mark. `rows` is to work in.
     """
+    if is_old:
+        in_turn(a32, T, N, L, links)
     for level in range(len(L)):
         v = L[level, L_NODE]
         if not is_old:
-            relink(a64, a32, T, N, v, rows)
+            relink(a64, a32, T, N, L, level, links, rows)
         N[v, N_SIDE] = BEFORE if is_old else NOW
     if not has_rows:
         return np.int64(-1)
@@ -175,6 +181,7 @@ def _read(
     columns: Words,
     codes: Words,
     copies: Words,
+    work: Words,
 ) -> tuple[Int, Int]:
     """Fill `codes` and `copies`: (how many, whether more follow), or (-1, …) if a row has too many copies."""
     if not started:
@@ -201,6 +208,7 @@ def _read(
         cursor,
         started,
         rows,
+        work,
     )
     expand(rows, filled, runs)
     for i in range(filled):
@@ -236,9 +244,11 @@ def _clean(
         heads[g, 0], heads[g, 1], heads[g, 2], groups[g] = 0, 0, 0, 0
     for level in range(len(L)):
         v = L[level, L_NODE]
-        queued = L[level, L_QUEUE]
-        while queued > 0:
-            row = queued - 1
+        last = L[level, L_QUEUE] - 1
+        for back in range(last + 1):
+            if back % AHEAD == 0:
+                ask_for_groups(a32, T, N, L, below, level, links, heads, last - back)
+            row = queued(L, level, links, last - back)
             at = L[level, L_ROWS] + row
             for k in range(L[level, L_MANY]):
                 child = below[L[level, L_BELOW] + k]
@@ -248,16 +258,15 @@ def _clean(
             if N[v, N_READERS] < 0:
                 g = L[level, L_GROUPS] + group_of(a32, T, N, v, row)
                 heads[g, 0], heads[g, 1], heads[g, 2], groups[g] = 0, 0, 0, 0
-            queued = np.int64(links[at, 1])
-            links[at, 0], links[at, 1], marks[at] = 0, 0, 0
+            links[at, NEXT], marks[at] = 0, 0
         L[level, L_QUEUE], L[level, L_ASKED] = 0, 0
 
 
 @bare
-def _end(a32: Halves, T: Words, N: Words, L: Words) -> None:
+def _end(a32: Halves, T: Words, N: Words, L: Words, links: Halves) -> None:
     """The commit is over for this tree: no row of it has changed."""
     for level in range(len(L)):
-        forget(a32, T, N, L[level, L_NODE])
+        forget(a32, T, N, L, level, links)
 
 
 @bare
@@ -294,10 +303,10 @@ def fill(
 ) -> Int:
     """Fill `codes` and `copies` with rows that went (< 0) or came: how many, or -1 if one has too many copies.
 
-    `columns` are level and position per row of `codes`; `rows` is to work in, as are two times AHEAD words of `work`;
-    from `below` to `cursor` it is as for `walk`. `had_rows` and `has_rows` say whether the result had any row, and has
-    one. `state` is zeros at first. After a call state[PHASE] is DONE at the end; else either the block is full, or
-    `lists` and `ends` are shorter than state[LISTED].
+    `columns` are level and position per row of `codes`; `rows` is to work in, as is `work`, AHEAD words per level and
+    at least two times that; from `below` to `cursor` it is as for `walk`. `had_rows` and `has_rows` say whether the
+    result had any row, and has one. `state` is zeros at first. After a call state[PHASE] is DONE at the end; else
+    either the block is full, or `lists` and `ends` are shorter than state[LISTED].
     """
     filled, size = np.int64(0), len(copies)
     while state[PHASE] != DONE:
@@ -352,6 +361,7 @@ def fill(
             columns,
             codes[:, filled:],
             copies[filled:],
+            work,
         )
         if many < 0:
             return many
@@ -363,5 +373,5 @@ def fill(
         if not more:
             _clean(a32, T, N, L, below, root, roots, marks, links, heads, groups)
             state[PHASE] += 1
-    _end(a32, T, N, L)
+    _end(a32, T, N, L, links)
     return filled

@@ -4,6 +4,7 @@ Such a tree runs in one arena from its old to its new state, and what came and w
 
 - while it is updated, `remember` keeps what the multiplicity of a row was before its first change, and lists the row;
   lists of live rows stay as they were, and so do the ends of ranges (`remember_range`);
+- `in_turn` puts the rows of that list into an array, from which they can be asked for ahead;
 - `relink` puts lists and ranges into the new state;
 - `forget` ends it: between commits no row is listed.
 
@@ -13,10 +14,11 @@ A row is in the list of its node exactly if its field CHANGED is not 0. Nothing 
 import numpy as np
 
 from dynq_cli.engine.kernels.direct import bare
-from dynq_cli.engine.kernels.dirty import value_now
+from dynq_cli.engine.kernels.dirty import CHANGED, L_CHANGED, L_NODE, L_ROWS, value_now
 from dynq_cli.engine.kernels.fields import (
     N_BEGIN,
     N_CHANGED,
+    N_DEGREE,
     N_END,
     N_FIRST,
     N_GID,
@@ -32,6 +34,8 @@ from dynq_cli.engine.kernels.fields import (
     N_TELL,
     N_TEND,
     N_TOLD,
+    N_VALUE,
+    T_MULT,
     Halves,
     Int,
     Words,
@@ -81,33 +85,52 @@ def _move_ranges(a32: Halves, T: Words, N: Words, c: Int) -> None:
     N[c, N_TELL] = -1
 
 
+@bare
+def in_turn(a32: Halves, T: Words, N: Words, L: Words, links: Halves) -> None:
+    """The rows that changed, of every level in the order of its list, into `links`."""
+    for level in range(len(L)):
+        v, many = L[level, L_NODE], np.int64(0)
+        t, row = N[v, N_TABLE], N[v, N_FIRST]
+        while row >= 0:
+            links[L[level, L_ROWS] + many, CHANGED] = row
+            many += 1
+            row = np.int64(a32[2 * record(T, t, row) + N[v, N_CHANGED]]) - 2
+        L[level, L_CHANGED] = many
+
+
 @bare(inline="always")
-def take_changed(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int, rows: Words) -> tuple[Int, Int]:
-    """Up to AHEAD of the rows of node v that changed, from `row` on, into `rows`, and their groups asked for: how many,
-    and the one after them or -1."""
-    t, group, many = N[v, N_TABLE], N[v, N_GROUP], 0
-    while row >= 0 and many < AHEAD:
-        at = record(T, t, row)
-        there = record(T, group, np.int64(a32[2 * at + N[v, N_GID]]))
+def take_changed(
+    a64: Words, a32: Halves, T: Words, N: Words, L: Words, level: Int, links: Halves, first: Int, rows: Words
+) -> Int:
+    """Up to AHEAD of the rows of a level that changed, from number `first` on, into `rows`, and all that says how they
+    did asked for, and their groups: how many."""
+    v = L[level, L_NODE]
+    t, group, many = N[v, N_TABLE], N[v, N_GROUP], min(np.int64(AHEAD), L[level, L_CHANGED] - first)
+    for k in range(many):
+        rows[k] = links[L[level, L_ROWS] + first + k, CHANGED]
+        at = record(T, t, rows[k])
+        prefetch(a64, at + (N[v, N_GID] >> 1))
+        prefetch(a64, at + N[v, N_OLD])
+        prefetch(a64, at + (N[v, N_VALUE] if N[v, N_DEGREE] > 0 else T[t, T_MULT]))
+    for k in range(many):
+        there = record(T, group, np.int64(a32[2 * record(T, t, rows[k]) + N[v, N_GID]]))
         prefetch(a64, there)
         prefetch(a64, there + (N[v, N_HEAD] >> 1))
-        rows[many] = row
-        many += 1
-        row = np.int64(a32[2 * at + N[v, N_CHANGED]]) - 2
-    return many, row
+    return many
 
 
 @bare
-def relink(a64: Words, a32: Halves, T: Words, N: Words, v: Int, rows: Words) -> None:
-    """Rows of node v that died leave the lists of live rows, and those that came to life join them; `rows` are two
+def relink(a64: Words, a32: Halves, T: Words, N: Words, L: Words, level: Int, links: Halves, rows: Words) -> None:
+    """Rows of a level that died leave the lists of live rows, and those that came to life join them; `rows` are two
     times AHEAD words to work in.
 
     Of a compared node the row that one is to be linked behind came before it, or was there.
     """
-    t, group, row, is_compared = N[v, N_TABLE], N[v, N_GROUP], N[v, N_FIRST], N[v, N_READERS] >= 0
+    v = L[level, L_NODE]
+    t, group, is_compared = N[v, N_TABLE], N[v, N_GROUP], N[v, N_READERS] >= 0
     lives = rows[AHEAD:]
-    while row >= 0:
-        many, row = take_changed(a64, a32, T, N, v, row, rows)
+    for first in range(0, L[level, L_CHANGED], AHEAD):
+        many = take_changed(a64, a32, T, N, L, level, links, first, rows)
         for k in range(many):
             at = record(T, t, rows[k])
             was = a64[at + N[v, N_OLD]] != 0 or a64[at + N[v, N_OLD] + 1] != 0
@@ -133,11 +156,12 @@ def relink(a64: Words, a32: Halves, T: Words, N: Words, v: Int, rows: Words) -> 
 
 
 @bare
-def forget(a32: Halves, T: Words, N: Words, v: Int) -> None:
-    """No row of node v has changed."""
-    t, row = N[v, N_TABLE], N[v, N_FIRST]
-    while row >= 0:
-        at = 2 * record(T, t, row) + N[v, N_CHANGED]
-        row = np.int64(a32[at]) - 2
-        a32[at] = 0
-    N[v, N_FIRST] = -1
+def forget(a32: Halves, T: Words, N: Words, L: Words, level: Int, links: Halves) -> None:
+    """No row of a level has changed."""
+    v, first, many = L[level, L_NODE], L[level, L_ROWS], L[level, L_CHANGED]
+    t = N[v, N_TABLE]
+    for k in range(many):
+        if k + AHEAD < many:
+            prefetch(a32, 2 * record(T, t, np.int64(links[first + k + AHEAD, CHANGED])) + N[v, N_CHANGED])
+        a32[2 * record(T, t, np.int64(links[first + k, CHANGED])) + N[v, N_CHANGED]] = 0
+    N[v, N_FIRST], L[level, L_CHANGED] = -1, 0

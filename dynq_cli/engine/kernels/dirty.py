@@ -13,7 +13,9 @@ Within a commit (see `changed`) both sides are in one arena: the lists are those
 - `ask` finds the groups whose clean rows the walk will go through, and `list_clean` lists them past unclean ones.
 
 All marks lie in side arrays of zeros, by row or by group of each level, so that untouched rows cost nothing: links
-are a row + 1, or 0. Work is that of the marks and of the rows that come out.
+are a row + 1, or 0. The marked rows of a level stand in an array, too, in the order in which they were marked: entry k
+of `links` has number k of the queue in its second column, and in its third number k of the rows that changed. Work is
+that of the marks and of the rows that come out.
 """
 
 import numpy as np
@@ -59,8 +61,9 @@ IS_DIRTY, NO_CLEAN = 1, 2
 WITHOUT, WITH, ASKED = 1, 2, 4
 ANY, CLEAN, DIRTY = 0, 1, 2
 # Per level: where its marks by row and by group start, the level above, whether it is of the frontier, its first
-# child in `below`, and the first of its rows that are dirty below.
-(L_NODE, L_ROWS, L_GROUPS, L_ABOVE, L_FRONTIER, L_BELOW, L_MANY, L_QUEUE, L_ASKED, L_FIELDS) = range(10)
+# child in `below`, how many of its rows are dirty below, the first group that was asked for, how many rows changed.
+(L_NODE, L_ROWS, L_GROUPS, L_ABOVE, L_FRONTIER, L_BELOW, L_MANY, L_QUEUE, L_ASKED, L_CHANGED, L_FIELDS) = range(11)
+NEXT, QUEUED, CHANGED, LINKS = range(4)
 
 
 @bare
@@ -147,10 +150,37 @@ def mark(
     # Rows that ranges share are listed later, in order.
     if N[L[level, L_NODE], N_READERS] < 0:
         g = L[level, L_GROUPS] + group_of(a32, T, N, L[level, L_NODE], row)
-        links[at, 0] = heads[g, 0]
+        links[at, NEXT] = heads[g, 0]
         heads[g, 0] = row + 1
-    links[at, 1] = L[level, L_QUEUE]
-    L[level, L_QUEUE] = row + 1
+    links[L[level, L_ROWS] + L[level, L_QUEUE], QUEUED] = row
+    L[level, L_QUEUE] += 1
+
+
+@bare(inline="always")
+def queued(L: Words, level: Int, links: Halves, k: Int) -> Int:
+    """The row of a level that was marked as number k."""
+    return np.int64(links[L[level, L_ROWS] + k, QUEUED])
+
+
+@bare
+def ask_for_groups(
+    a32: Halves, T: Words, N: Words, L: Words, below: Words, level: Int, links: Halves, heads: Halves, k: Int
+) -> None:
+    """Ask for the marks of the groups that row number k of a queue, and those marked just before it, are in or read."""
+    v, first = L[level, L_NODE], max(k - AHEAD + 1, 0)
+    t = N[v, N_TABLE]
+    for c in range(L[level, L_MANY]):
+        place = max(N[L[below[L[level, L_BELOW] + c], L_NODE], N_VGID], np.int64(0))
+        for i in range(first, k + 1):
+            prefetch(a32, 2 * record(T, t, queued(L, level, links, i)) + place)
+    for i in range(first, k + 1):
+        row = queued(L, level, links, i)
+        prefetch(links, L[level, L_ROWS] + row)
+        if N[v, N_READERS] < 0:
+            prefetch(heads, L[level, L_GROUPS] + group_of(a32, T, N, v, row))
+        for c in range(L[level, L_MANY]):
+            child = below[L[level, L_BELOW] + c]
+            prefetch(heads, L[child, L_GROUPS] + group_below(a32, T, N, L[child, L_NODE], t, row))
 
 
 @bare
@@ -228,14 +258,13 @@ def _climb_to_own(
     """From the rows of a guard to the rows that they belong to."""
     up, v = L[level, L_ABOVE], L[level, L_NODE]
     t, value = N[L[up, L_NODE], N_TABLE], N[L[up, L_NODE], N_VALUE]
-    queued = L[level, L_QUEUE]
-    while queued > 0:
-        many = 0
-        while queued > 0 and many < AHEAD:
-            work[many] = group_of(a32, T, N, v, queued - 1)
-            prefetch(a64, record(T, t, work[many]) + value)
-            queued = np.int64(links[L[level, L_ROWS] + queued - 1, 1])
-            many += 1
+    left = L[level, L_QUEUE]
+    while left > 0:
+        many = min(left, np.int64(AHEAD))
+        for k in range(many):
+            work[k] = group_of(a32, T, N, v, queued(L, level, links, left - 1 - k))
+            prefetch(a64, record(T, t, work[k]) + value)
+        left -= many
         for k in range(many):
             _mark_above(a64, a32, T, N, L, up, work[k], marks, links, heads)
 
@@ -256,17 +285,17 @@ def _climb_to_readers(
     """From the rows of a child that is no guard to all that read their groups, those of several groups in turn."""
     up, v = L[level, L_ABOVE], L[level, L_NODE]
     t, value = N[L[up, L_NODE], N_TABLE], N[L[up, L_NODE], N_VALUE]
-    queued, many = L[level, L_QUEUE], 0
+    more, many = L[level, L_QUEUE], 0
     while True:
-        while queued > 0 and many < AHEAD:
-            g = group_of(a32, T, N, v, queued - 1)
+        while more > 0 and many < AHEAD:
+            more -= 1
+            g = group_of(a32, T, N, v, queued(L, level, links, more))
             reader = np.int64(a32[2 * record(T, N[v, N_GROUP], g) + N[v, N_VHEAD]])
             if reader >= 0:
                 prefetch(a64, record(T, t, reader) + value)
                 prefetch(a64, record(T, t, reader) + (N[v, N_VNEXT] >> 1))
                 work[many] = reader
                 many += 1
-            queued = np.int64(links[L[level, L_ROWS] + queued - 1, 1])
         if many == 0:
             return
         left = 0
@@ -303,7 +332,7 @@ def _count_unclean(L: Words, child: Int, g: Int, marks: Bytes, links: Halves, he
     while row >= 0:
         place = L[child, L_ROWS] + row
         many += marks[place] & NO_CLEAN != 0
-        row = np.int64(-1) if row == heads[at, 3] - 1 else np.int64(links[place, 0]) - 1
+        row = np.int64(-1) if row == heads[at, 3] - 1 else np.int64(links[place, NEXT]) - 1
     heads[at, 1] = many
 
 
@@ -336,9 +365,11 @@ def judge(
     for down in range(len(L)):
         level = len(L) - 1 - down
         v = L[level, L_NODE]
-        queued = L[level, L_QUEUE]
-        while queued > 0:
-            row = queued - 1
+        last = L[level, L_QUEUE] - 1
+        for back in range(last + 1):
+            if back % AHEAD == 0:
+                ask_for_groups(a32, T, N, L, below, level, links, heads, last - back)
+            row = queued(L, level, links, last - back)
             unclean = L[level, L_FRONTIER] != 0
             for k in range(L[level, L_MANY]):
                 child = below[L[level, L_BELOW] + k]
@@ -351,7 +382,6 @@ def judge(
                 marks[L[level, L_ROWS] + row] |= NO_CLEAN
                 if N[v, N_READERS] < 0:
                     heads[L[level, L_GROUPS] + group_of(a32, T, N, v, row), 1] += 1
-            queued = np.int64(links[L[level, L_ROWS] + row, 1])
 
 
 @bare
@@ -409,9 +439,11 @@ def ask(
         first = L[level, L_BELOW] if level >= 0 else np.int64(0)
         children = L[level, L_MANY] if level >= 0 else roots
         t = N[L[level, L_NODE], N_TABLE] if level >= 0 else N[root, N_TABLE]
-        queued = L[level, L_QUEUE] if level >= 0 else np.int64(1)
-        while queued > 0:
-            row = queued - 1
+        rows = L[level, L_QUEUE] if level >= 0 else np.int64(1)
+        for back in range(rows):
+            if level >= 0 and back % AHEAD == 0:
+                ask_for_groups(a32, T, N, L, below, level, links, heads, rows - 1 - back)
+            row = queued(L, level, links, rows - 1 - back) if level >= 0 else np.int64(0)
             last: Int = np.int64(-1)
             for k in range(children):
                 child = below[first + k]
@@ -429,7 +461,6 @@ def ask(
                 child = below[first + k]
                 g = group_below(a32, T, N, L[child, L_NODE], t, row)
                 many += _ask(a32, T, N, L, child, g, marks, heads, groups)
-            queued = np.int64(links[L[level, L_ROWS] + row, 1]) if level >= 0 else np.int64(0)
     return many
 
 

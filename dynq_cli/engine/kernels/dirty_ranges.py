@@ -16,10 +16,12 @@ from dynq_cli.engine.kernels.dirty import (
     L_NODE,
     L_QUEUE,
     L_ROWS,
+    NEXT,
     climb_from,
     is_live,
     is_reached,
     mark,
+    queued,
 )
 from dynq_cli.engine.kernels.fields import (
     N_GID,
@@ -82,9 +84,9 @@ def _climb_from_ranges(
     while start < n:
         stop = start + 1
         while stop < n and notes[GROUP, stop] == notes[GROUP, start]:
-            links[L[level, L_ROWS] + notes[ROW, stop - 1], 0] = notes[ROW, stop] + 1
+            links[L[level, L_ROWS] + notes[ROW, stop - 1], NEXT] = notes[ROW, stop] + 1
             stop += 1
-        links[L[level, L_ROWS] + notes[ROW, stop - 1], 0] = 0
+        links[L[level, L_ROWS] + notes[ROW, stop - 1], NEXT] = 0
         _mark_readers(a64, a32, T, N, trees, L, level, start, stop, marks, links, heads)
         start = stop
 
@@ -94,9 +96,8 @@ def _collect(a64: Words, a32: Halves, T: Words, N: Words, trees: Trees, L: Words
     """Make notes of the dirty rows of a level, but for those that are in no range; how many."""
     C, labels, _, notes = trees
     v, n = L[level, L_NODE], np.int64(0)
-    queued = L[level, L_QUEUE]
-    while queued > 0:
-        row = queued - 1
+    for back in range(L[level, L_QUEUE]):
+        row = queued(L, level, links, L[level, L_QUEUE] - 1 - back)
         at = record(T, N[v, N_TABLE], row)
         code = a64[at + C[N[v, N_TREE], C_ORDER + O_POSITION]]
         if code != NULL:
@@ -104,7 +105,6 @@ def _collect(a64: Words, a32: Halves, T: Words, N: Words, trees: Trees, L: Words
             notes[IMAGE, n] = image(C, N[v, N_TREE], labels, 0, code)
             notes[ROW, n] = row
             n += 1
-        queued = np.int64(links[L[level, L_ROWS] + row, 1])
     return n
 
 

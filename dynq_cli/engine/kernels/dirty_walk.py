@@ -19,18 +19,23 @@ from dynq_cli.engine.kernels.dirty import (
     L_GROUPS,
     L_MANY,
     L_NODE,
+    L_QUEUE,
     L_ROWS,
+    NEXT,
     NO_CLEAN,
     first_of,
     group_below,
     has_clean,
     next_of,
+    queued,
     value_of,
 )
 from dynq_cli.engine.kernels.fields import (
+    N_BEGIN,
     N_CLAMP,
     N_DEGREE,
     N_END,
+    N_LISTS,
     N_NEXT,
     N_READERS,
     N_TABLE,
@@ -43,7 +48,9 @@ from dynq_cli.engine.kernels.fields import (
     Int,
     Words,
 )
+from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
 from dynq_cli.engine.kernels.stages import LARGEST
+from dynq_cli.engine.kernels.table import record
 
 S_LEVEL, S_CHOOSES = 0, 1
 # Larger than any number of copies there may be, and no infinity: times zero it is zero.
@@ -88,6 +95,8 @@ def _first_row(
     cursor[level] = -1
     if mode == DIRTY:
         current[level] = heads[at, 0] - 1
+        # The dirty rows below the root are those of the queue, the last one first.
+        cursor[level] = L[level, L_QUEUE] - 1
     elif mode == CLEAN and heads[at, 1] > 0 and N[L[level, L_NODE], N_READERS] < 0:
         cursor[level] = ends[heads[at, 2] - 2] if heads[at, 2] > 1 else np.int64(0)
         current[level] = lists[cursor[level]]
@@ -120,7 +129,8 @@ def _next_row(
     row = current[level]
     following: Int = np.int64(-1)
     if modes[level + 1] == DIRTY:
-        following = np.int64(links[L[level, L_ROWS] + row, 0]) - 1
+        cursor[level] -= 1
+        following = np.int64(links[L[level, L_ROWS] + row, NEXT]) - 1
         if N[L[level, L_NODE], N_READERS] >= 0:
             # The dirty rows of a group are in one list, of which ranges have parts.
             at = L[level, L_GROUPS] + _group_at(a32, T, N, L, root, level, current)
@@ -191,6 +201,41 @@ def _follow(a32: Halves, T: Words, N: Words, v: Int, level: Int, current: Words,
 
 
 @bare
+def _ask_below(a32: Halves, T: Words, N: Words, L: Words, links: Halves, heads: Halves, last: Int, work: Words) -> None:
+    """Ask for what combinations of the next dirty rows of the first level meet first: row number `last` of its queue
+    and those marked before it, as far as `last` is from a multiple of AHEAD. `work` is AHEAD words per level."""
+    many = last % AHEAD + 1
+    for k in range(many):
+        work[k] = queued(L, np.int64(0), links, last - k)
+        _ask_for(a32, T, N[L[0, L_NODE], N_TABLE], work[k])
+    for level in range(1, len(L)):
+        v, up, here = L[level, L_NODE], L[level, L_ABOVE], level * AHEAD
+        is_known = up >= 0 and N[v, N_READERS] < 0
+        for k in range(many):
+            row = work[up * AHEAD + k] if is_known else np.int64(-1)
+            work[here + k] = row
+            if row >= 0:
+                g = group_below(a32, T, N, v, N[L[up, L_NODE], N_TABLE], row)
+                prefetch(heads, L[level, L_GROUPS] + g)
+                prefetch(a32, 2 * record(T, N[v, N_LISTS], g) + N[v, N_BEGIN])
+                work[here + k] = g
+        for k in range(many):
+            g = work[here + k]
+            if g >= 0:
+                row = np.int64(heads[L[level, L_GROUPS] + g, 0]) - 1
+                work[here + k] = row if row >= 0 else first_of(a32, T, N, v, g)
+                _ask_for(a32, T, N[v, N_TABLE], max(work[here + k], np.int64(0)))
+
+
+@bare(inline="always")
+def _ask_for(a32: Halves, T: Words, t: Int, row: Int) -> None:
+    """Ask for the whole record of a row."""
+    at = record(T, t, row)
+    for place in range(at, at + T[t, T_STRIDE], 8):
+        prefetch(a32, 2 * place)
+
+
+@bare
 def walk(
     a32: Halves,
     T: Words,
@@ -213,13 +258,14 @@ def walk(
     cursor: Words,
     started: Int,
     out: Words,
+    work: Words,
 ) -> tuple[Int, Int, Int]:
     """Fill `out` with combinations that have a dirty row: (how many, in how many runs, whether more follow).
 
     A run is of combinations that differ in the innermost level alone. `out` has a row of ids per level, of the
     innermost by combination, of the others by run; and behind them where each run begins, and where a run with the same
     rows of the innermost level does, or again itself. At first `started` is 0; later calls go on from where the one
-    before stopped.
+    before stopped. `work` is AHEAD words per level.
     """
     last = len(slots) - 1
     inner = slots[last, S_LEVEL]
@@ -246,6 +292,8 @@ def walk(
             else:
                 found = _next_row(a32, T, N, L, root, level, current, modes, cursor, marks, links, heads, lists, ends)
             if found:
+                if slot == 1 and modes[1] == DIRTY and cursor[0] >= 0 and (fresh or cursor[0] % AHEAD == AHEAD - 1):
+                    _ask_below(a32, T, N, L, links, heads, cursor[0], work)
                 slot += 1
                 fresh = True
             elif slot == 0:
