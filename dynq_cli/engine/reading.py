@@ -25,6 +25,7 @@ from dynq_cli.engine.kernels.stages import S_FIELDS, S_FILLED, S_NEXT
 from dynq_cli.engine.kernels.table import find, next_with_key
 from dynq_cli.engine.kernels.trail import STATE, Trail
 from dynq_cli.engine.layout import Layout
+from dynq_cli.engine.memory import scratch
 from dynq_cli.engine.tree_layout import TreeLayout
 
 BLOCK = 65536
@@ -133,11 +134,11 @@ class Reading:
         """An empty trail, with room only if the innermost level is a range."""
         inner = self.arena.N[tree.levels[-1]]
         is_range = inner[f.N_END] >= 0
-        # What is not touched costs addresses only.
         room = TRAIL if is_range else 1
         where = np.zeros(int(self.arena.T[inner[f.N_TABLE], f.T_CAPACITY]) + 1 if is_range else 1, np.int32)
-        rows, many = np.empty((2, room), np.int64)
-        return Trail(rows, where, np.empty((columns, room), np.int64), many, np.zeros(STATE, np.int64))
+        # What is not touched costs addresses only.
+        kept = scratch(2 + columns, room)
+        return Trail(kept[0], where, kept[2:], kept[1], np.zeros(STATE, np.int64))
 
     def _nullary(self, query: str) -> Iterator[tuple[Words, Words]]:
         rows, _ = self.count(query)
