@@ -62,7 +62,9 @@ class Side:
         if many == 1:
             return [self.snapshot.frame.selectExpr(*named)]
         slice_of = f"pmod(hash({', '.join(values[names.index(name)] for name in self.key)}), {many})"
-        return [self.snapshot.frame.filter(f"{slice_of} = {i}").selectExpr(*named) for i in range(many)]
+        # A number would be a part of the code that Spark makes; what is in an array is not, so slices have one code.
+        mine = (", ".join(str(i == j).lower() for j in range(many)) for i in range(many))
+        return [self.snapshot.frame.filter(f"get(array({which}), {slice_of})").selectExpr(*named) for which in mine]
 
     def can_be_sliced(self) -> bool:
         return self.snapshot.in_columns and self._as_they_are() is not None

@@ -74,7 +74,8 @@ def extract_snapshot(spark: SparkSession, job: SnapshotJob) -> Extracted:
     """Extract the difference of two snapshots.
 
     UsageError for what is not there or does not go together; RejectedError for bad columns and bad rows. Nothing is
-    written then. One pass over both snapshots: a shuffle by the key, or by the whole row; or a pass per core (`at_once`).
+    written then. One pass over both snapshots and a shuffle by the key, or by the whole row; or a pass per core and no
+    shuffle (`at_once`).
     """
     with settings(spark), java_in_utc(spark):
         return _Extraction(spark, job).run()
