@@ -137,7 +137,7 @@ class _Extraction:
         old, new = (Side(snapshot, self._columns, self._key) for snapshot in (before, self._after))
         found = AtOnce(old, new, self._table(), self._spark.sparkContext.defaultParallelism)
         self._target.write_in_order({self._job.relation.name: found.changes}, self._batch, found.check)
-        return self._extracted(found.counts(), 0)
+        return self._extracted(found.counts, 0)
 
     def _is_same_place(self) -> bool:
         """Whether both snapshots are one. Of two places, files of one length may have been written in one moment."""

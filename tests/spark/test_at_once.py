@@ -84,7 +84,7 @@ def is_void(spark: SparkSession, before: str, after: str, cores: int = 2) -> boo
         found = AtOnce(sides[0], sides[1], TABLE, cores)
         found.changes.write.format("noop").mode("overwrite").save()
         try:
-            assert found.counts() == {INSERT: 0, DELETE: 0, UPDATE: 0}
+            assert found.counts == {INSERT: 0, DELETE: 0, UPDATE: 0}
         except VoidError:
             return True
         return False
