@@ -20,13 +20,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
+from functools import cached_property, reduce
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as f
 
 from dynq_cli.spark.columns import BAD, as_they_are, typed, value
-from dynq_cli.spark.difference import CHANGE_TYPE, DELETE, INSERT, POSTIMAGE, PREIMAGE, UPDATE, Table, seen
+from dynq_cli.spark.difference import CHANGE_TYPE, DELETE, INSERT, POSTIMAGE, PREIMAGE, UPDATE, Table, prefixed, seen
 from dynq_cli.spark.sources import Snapshot
 from dynq_cli.spec.model import Column
 
@@ -62,7 +62,9 @@ class Side:
         if many == 1:
             return [self.snapshot.frame.selectExpr(*named)]
         slice_of = f"pmod(hash({', '.join(values[names.index(name)] for name in self.key)}), {many})"
-        return [self.snapshot.frame.filter(f"{slice_of} = {i}").selectExpr(*named) for i in range(many)]
+        # A number would be a part of the code that Spark makes; what is in an array is not, so slices have one code.
+        mine = (", ".join(str(i == j).lower() for j in range(many)) for i in range(many))
+        return [self.snapshot.frame.filter(f"get(array({which}), {slice_of})").selectExpr(*named) for which in mine]
 
     def can_be_sliced(self) -> bool:
         return self.snapshot.in_columns and self._as_they_are() is not None
@@ -83,25 +85,19 @@ class AtOnce:
         self._keys = [value(i) for i in table.key]
         self._went, self._came = [Observation() for _ in range(many)], [Observation() for _ in range(many)]
         self._met, self._sorted = Observation(), Observation()
-        joined = reduce(
-            DataFrame.unionAll,
-            (
-                self._joined(left, right, is_sliced=is_sliced)
-                for left, right in zip(
-                    self._counted(before.slices(many), "a", self._went),
-                    self._counted(after.slices(many), "b", self._came),
-                    strict=True,
-                )
-            ),
-        )
+        lefts = self._counted(before.slices(many), "a", self._went)
+        rights = self._counted(after.slices(many), "b", self._came)
+        pairs = (self._joined(*pair, is_sliced=is_sliced) for pair in zip(lefts, rights, strict=True))
+        joined = reduce(DataFrame.unionAll, pairs)
         met = joined.observe(self._met, f.expr("count(*) AS rows"), f.expr(f"count_if({_NEITHER}) AS {_NEITHER}"))
         images = met.filter(f"{_IMAGES} IS NOT NULL").selectExpr(f"inline({_IMAGES})")
         self.changes = self._in_order(images, max(1, -(-size // BYTES_PER_FILE)))
 
     def check(self) -> None:
         """VoidError if what was written does not stand."""
-        self.counts()
+        _ = self.counts
 
+    @cached_property
     def counts(self) -> Mapping[str, int]:
         """How many rows came, went and changed; asked for when `changes` is written. VoidError if that is void."""
         went, came = (self._total(counters) for counters in (self._went, self._came))
@@ -114,11 +110,9 @@ class AtOnce:
         return {INSERT: found[INSERT], DELETE: found[DELETE], UPDATE: found[PREIMAGE]}
 
     def _counted(self, slices: Sequence[DataFrame], side: str, counters: Sequence[Observation]) -> list[DataFrame]:
+        many = f"count({side}{self._keys[0]}) AS rows"
         return [
-            rows.toDF(*(side + name for name in rows.columns)).observe(
-                counter, f.expr(f"count({side}{self._keys[0]}) AS rows")
-            )
-            for rows, counter in zip(slices, counters, strict=True)
+            prefixed(rows, side).observe(counter, f.expr(many)) for rows, counter in zip(slices, counters, strict=True)
         ]
 
     @staticmethod

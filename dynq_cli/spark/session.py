@@ -48,6 +48,8 @@ _DURING = {
     "spark.sql.adaptive.optimizer.excludedRules": "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
     # Parts so small that no core is left with one when the others have ended.
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
+    # Steps that do the same are compiled once, wherever they stand in a plan.
+    "spark.sql.codegen.useIdInClassName": "false",
     # What is kept between two steps has as many partitions as it needs: 200 tasks for a few rows would take seconds.
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
 }

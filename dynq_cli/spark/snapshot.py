@@ -74,8 +74,8 @@ def extract_snapshot(spark: SparkSession, job: SnapshotJob) -> Extracted:
     """Extract the difference of two snapshots.
 
     UsageError for what is not there or does not go together; RejectedError for bad columns and bad rows. Nothing is
-    written then. One pass over both snapshots: a shuffle by the key, or by the whole row; or a pass per core
-    (`at_once`).
+    written then. One pass over both snapshots and a shuffle by the key, or by the whole row; or a pass per core and no
+    shuffle (`at_once`).
     """
     with settings(spark), java_in_utc(spark):
         return _Extraction(spark, job).run()
@@ -137,7 +137,7 @@ class _Extraction:
         old, new = (Side(snapshot, self._columns, self._key) for snapshot in (before, self._after))
         found = AtOnce(old, new, self._table(), self._spark.sparkContext.defaultParallelism)
         self._target.write_in_order({self._job.relation.name: found.changes}, self._batch, found.check)
-        return self._extracted(found.counts(), 0)
+        return self._extracted(found.counts, 0)
 
     def _is_same_place(self) -> bool:
         """Whether both snapshots are one. Of two places, files of one length may have been written in one moment."""

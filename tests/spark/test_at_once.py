@@ -84,36 +84,42 @@ def is_void(spark: SparkSession, before: str, after: str, cores: int = 2) -> boo
         found = AtOnce(sides[0], sides[1], TABLE, cores)
         found.changes.write.format("noop").mode("overwrite").save()
         try:
-            assert found.counts() == {INSERT: 0, DELETE: 0, UPDATE: 0}
+            assert found.counts == {INSERT: 0, DELETE: 0, UPDATE: 0}
         except VoidError:
             return True
         return False
 
 
+ROWS = [random_row(Random(8), k, "x") for k in range(20)]
+WHOLE: Row = (77, "x", None, None, None, None, "a")
+
+
 @pytest.mark.parametrize("most", [SHUFFLED, SLICED])
-def test_a_row_out_of_the_ordinary_makes_it_void(
+def test_a_key_that_stands_twice_makes_it_void(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
 ) -> None:
     monkeypatch.setattr(at_once, "MOST_SLICES", most)
-    rng = Random(8)
-    rows = [random_row(rng, k, "x") for k in range(20)]
-    fine = [save(tmp_path / name, rows) for name in ("fine1", "fine2")]
-    assert not is_void(spark, *fine)
-    whole: Row = (77, "x", None, None, None, None, "a")
-    binary = pa.array([b"\xff"], pa.binary())
-    not_a_text = {name: pa.array([whole[i]], SCHEMA.field(name).type) for i, name in enumerate(SCHEMA.names)}
-    not_a_text["name"] = pa.Array.from_buffers(pa.string(), 1, binary.buffers())
-    for what, bad, columns in (
-        ("a key twice", [whole, whole], None),
-        ("NULL in the key", [(None, *whole[1:])], None),
-        ("NULL in the key's other column", [(77, None, *whole[2:])], None),
-        ("NULL where none may be", [(*whole[:6], None)], None),
-        ("a number that stands for NULL", [(-(1 << 63), *whole[1:])], None),
-        ("bytes that are no text", [], not_a_text),
-    ):
-        both = [save(tmp_path / what / name, rows + bad, columns) for name in ("before", "after")]
-        assert is_void(spark, *both), what
-    once, twice = save(tmp_path / "once", [*rows, whole]), save(tmp_path / "twice", [*rows, whole, whole])
+    none, once, alike, twice = (
+        save(tmp_path / name, ROWS + [WHOLE] * copies)
+        for name, copies in (("none", 0), ("once", 1), ("alike", 1), ("twice", 2))
+    )
+    assert not is_void(spark, once, alike)
+    assert is_void(spark, twice, twice)
     assert is_void(spark, once, twice)
     assert is_void(spark, twice, once)
-    assert is_void(spark, fine[0], twice)
+    assert is_void(spark, none, twice)
+
+
+def test_a_bad_row_makes_it_void(spark: SparkSession, tmp_path: Path) -> None:
+    binary = pa.array([b"\xff"], pa.binary())
+    no_text = {name: pa.array([WHOLE[i]], SCHEMA.field(name).type) for i, name in enumerate(SCHEMA.names)}
+    no_text["name"] = pa.Array.from_buffers(pa.string(), 1, binary.buffers())
+    for what, bad, columns in (
+        ("NULL in the key", [(None, *WHOLE[1:])], None),
+        ("NULL in the key's other column", [(77, None, *WHOLE[2:])], None),
+        ("NULL where none may be", [(*WHOLE[:6], None)], None),
+        ("a number that stands for NULL", [(-(1 << 63), *WHOLE[1:])], None),
+        ("bytes that are no text", [], no_text),
+    ):
+        place = save(tmp_path / what, ROWS + bad, columns)
+        assert is_void(spark, place, place), what
