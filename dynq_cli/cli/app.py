@@ -85,7 +85,7 @@ def group(asked: str | None = None) -> TyperGroup:
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     output.prepare()
-    words = sys.argv[1:] if args is None else list(args)
+    words = options.behind(sys.argv[1:] if args is None else args)
     try:
         asked = next((word for word in words if not word.startswith("-")), None)
         code = group(asked).main(args=words, prog_name="dynq", standalone_mode=False)

@@ -1,11 +1,12 @@
 """Options that several commands share, each declared once.
 
 The global options may stand before or after the command's name; `share` gives every command
-those of the group.
+those of the group. So may the state and the query, which `behind` puts where commands expect them.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from typing import Annotated
 
@@ -99,6 +100,9 @@ SpecOrState = Annotated[
 ]
 
 _GLOBAL = ("quiet", "verbose", "log_format")
+# Options of commands that people also write before the command's name; and all that have a value there.
+_BEHIND = ("--state", "-s", "--query", "-q")
+_WITH_VALUE = (*_BEHIND, "--log-format")
 
 
 def share(group: TyperGroup) -> None:
@@ -108,3 +112,23 @@ def share(group: TyperGroup) -> None:
         command.params.extend(shared)
         if isinstance(command, TyperGroup):
             share(command)
+
+
+def behind(words: Sequence[str]) -> list[str]:
+    """The same command line with the state and the query behind the command's name, that of an extraction in full.
+
+    >>> behind(["-s", "here", "--quiet", "count", "--json"])
+    ['--quiet', 'count', '-s', 'here', '--json']
+    """
+    ahead: list[str] = []
+    moved: list[str] = []
+    at = 0
+    while at < len(words) and words[at].startswith("-"):
+        name, _, value = words[at].partition("=")
+        end = at + (2 if name in _WITH_VALUE and not value else 1)
+        (moved if name in _BEHIND else ahead).extend(words[at:end])
+        at = end
+    names = 2 if words[at : at + 1] == ["extract"] else 1
+    if not moved or at >= len(words):
+        return list(words)
+    return [*ahead, *words[at : at + names], *moved, *words[at + names :]]

@@ -41,7 +41,7 @@ class Delta:
         self._side = Side(arena, tree, ordered)
         places = [tree.places[v] for v in variables]
         self._columns = np.array([(p.level, p.position) for p in places], np.int64).reshape(-1, 2)
-        self._rows = np.empty((len(tree.levels) + 1, block), np.int64)
+        self._rows = np.empty((len(tree.levels) + 2, block), np.int64)
         self._codes, self._copies = np.empty((len(places), block), np.int64), np.empty(block, np.int64)
 
     def blocks(self, before: int, after: int) -> Iterator[tuple[Words, Words]]:

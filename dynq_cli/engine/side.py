@@ -124,7 +124,7 @@ class Side:
     def combinations(self, block: int) -> Iterator[Runs]:
         """Every combination that has a dirty row. What is given holds until the next is asked for."""
         a = self.arena
-        out: NDArray[np.int64] = np.empty((len(self.L) + 1, block), np.int64)
+        out: NDArray[np.int64] = np.empty((len(self.L) + 2, block), np.int64)
         more, started = True, False
         while more:
             filled, runs, more = w.walk(

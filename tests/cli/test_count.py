@@ -24,6 +24,19 @@ def test_the_count_is_one_integer_under_the_querys_semantics(capsys: pytest.Capt
         assert capsys.readouterr() == (f"{rows}\n", "")
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["-s", ".dynq", "-q", "set", "count"],
+        ["--query=set", "--log-format", "json", "count", "--state", ".dynq"],
+        ["--state", "elsewhere", "count", "--state", ".dynq", "-q", "set"],
+    ],
+)
+def test_state_and_query_may_stand_before_the_command(capsys: pytest.CaptureFixture[str], words: list[str]) -> None:
+    assert main(words) == 0
+    assert capsys.readouterr() == ("2\n", "")
+
+
 def test_json_has_rows_distinct_rows_and_the_version(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["count", "-q", "bag", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == {"rows": 3, "distinct": 2, "version": 1}

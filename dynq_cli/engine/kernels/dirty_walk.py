@@ -217,12 +217,15 @@ def walk(
     """Fill `out` with combinations that have a dirty row: (how many, in how many runs, whether more follow).
 
     A run is of combinations that differ in the innermost level alone. `out` has a row of ids per level, of the
-    innermost by combination, of the others by run, and behind them where each run begins. At first `started` is 0;
-    later calls go on from where the one before stopped.
+    innermost by combination, of the others by run; and behind them where each run begins, and where a run with the same
+    rows of the innermost level does, or again itself. At first `started` is 0; later calls go on from where the one
+    before stopped.
     """
     last = len(slots) - 1
     inner = slots[last, S_LEVEL]
     filled, size, runs = 0, out.shape[1], 0
+    # The last list that was followed to its end: the row that it was followed from, and where it stands.
+    head, like, length = np.int64(-1), 0, 0
     slot = last if started else 0
     fresh = not started
     while True:
@@ -253,9 +256,19 @@ def walk(
         out[inner + 1, runs] = filled
         for level in range(inner):
             out[level, runs] = current[level]
+        out[inner + 2, runs] = filled
         runs += 1
         if modes[inner + 1] != DIRTY and cursor[inner] < 0 and N[L[inner, L_NODE], N_READERS] < 0:
-            filled = _follow(a32, T, N, L[inner, L_NODE], inner, current, out, filled)
+            if current[inner] == head and filled + length <= size:
+                out[inner + 2, runs - 1] = like
+                for i in range(length):
+                    out[inner, filled + i] = out[inner, like + i]
+                filled += length
+                current[inner] = out[inner, filled - 1]
+            else:
+                head, like = current[inner], filled
+                filled = _follow(a32, T, N, L[inner, L_NODE], inner, current, out, filled)
+                length = filled - like
         else:
             while True:
                 out[inner, filled] = current[inner]
@@ -274,7 +287,7 @@ def walk(
 @bare
 def expand(out: Words, many: Int, runs: Int) -> None:
     """From a row id per run, as `walk` gives them, to one per combination, in place."""
-    outer = out.shape[0] - 2
+    outer = out.shape[0] - 3
     stop = many
     # From behind: no run begins before its number.
     for back in range(runs):
@@ -359,11 +372,22 @@ def copies_of(
     is_node, is_clamped = N[v, N_DEGREE] > 0, N[v, N_CLAMP] != 0
     start, stride = T[t, T_ROWS] + (N[v, N_VALUE] if is_node else T[t, T_MULT]), T[t, T_STRIDE]
     is_any = False
+    # The last run that is on this side only, and what its outer levels contribute.
+    alone, factor = np.int64(-1), np.int64(0)
     for run in range(runs):
         ours, theirs, size, far = _outer_factors(a64, a32, T, N, b64, b32, U, M, L, marks, rows, run)
-        begin, end = rows[inner + 1, run], rows[inner + 1, run + 1] if run + 1 < runs else many
+        begin, end, like = (
+            rows[inner + 1, run],
+            rows[inner + 1, run + 1] if run + 1 < runs else many,
+            rows[inner + 2, run],
+        )
+        if far == 0.0 and like == alone and ours == factor:
+            for i in range(end - begin):
+                here[begin + i], there[begin + i] = here[like + i], 0
+            continue
         if far == 0.0 and in_frontier and not is_node and not is_clamped:
             # Most of what came or went as a whole: no row of the run is there, and none has more copies than a word.
+            alone, factor = begin, ours
             most = np.int64(0)
             for i in range(begin, end):
                 lo = a64[start + rows[inner, i] * stride]
@@ -399,12 +423,17 @@ def gather(
     a64: Words, T: Words, N: Words, v: Int, position: Int, level: Int, rows: Words, many: Int, runs: Int, out: Words
 ) -> None:
     """A code of each combination, as `walk` gives them: of the row of node v, which is that of a level."""
-    start, stride, inner = T[N[v, N_TABLE], T_ROWS] + position, T[N[v, N_TABLE], T_STRIDE], rows.shape[0] - 2
-    if level == inner:
-        for i in range(many):
-            out[i] = a64[start + rows[level, i] * stride]
-        return
+    start, stride, inner = T[N[v, N_TABLE], T_ROWS] + position, T[N[v, N_TABLE], T_STRIDE], rows.shape[0] - 3
     for run in range(runs):
-        code = a64[start + rows[level, run] * stride]
-        for i in range(rows[inner + 1, run], rows[inner + 1, run + 1] if run + 1 < runs else many):
-            out[i] = code
+        begin, end = rows[inner + 1, run], rows[inner + 1, run + 1] if run + 1 < runs else many
+        like = rows[inner + 2, run]
+        if level != inner:
+            code = a64[start + rows[level, run] * stride]
+            for i in range(begin, end):
+                out[i] = code
+        elif like != begin:
+            for i in range(end - begin):
+                out[begin + i] = out[like + i]
+        else:
+            for i in range(begin, end):
+                out[i] = a64[start + rows[level, i] * stride]
