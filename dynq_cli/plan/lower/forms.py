@@ -59,6 +59,13 @@ def part_of(
     )
 
 
+def shown(query: ConjunctiveQuery, head: Iterable[str]) -> ConjunctiveQuery:
+    """The query with a head, and a column for each of its variables."""
+    several = [query.variable(v) for v in dict.fromkeys(head)]
+    columns = tuple(OutputColumn(v.name, v.type, v.nullable, "variable", v.name) for v in several)
+    return replace(query, head=tuple(v.name for v in several), columns=columns)
+
+
 def columns_of(query: ConjunctiveQuery) -> tuple[Column, ...]:
     """The head as columns of a relation."""
     return tuple(Column(v.name, v.type, v.nullable) for v in map(query.variable, query.head))
