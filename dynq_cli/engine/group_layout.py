@@ -26,7 +26,7 @@ from dynq_cli.engine.kernels.superaccumulator import S_KEY, SPILL_WORDS, WINDOW_
 from dynq_cli.plan.program import Groups, Measure, high, low
 from dynq_cli.query.normal_form import Aggregate
 from dynq_cli.records import record
-from dynq_cli.spec.types import Type
+from dynq_cli.spec.types import INT64, Type
 
 NONE = -1
 _NARROW_DIGITS = 18
@@ -197,6 +197,8 @@ class _Builder:
             return self._of_values(measure)
         terms = self._terms(measure)
         if a.function == "count":
+            if measure.counted:
+                return [r.SUM_OR_ZERO, self._exact(a, self._counted(measure, terms), 0), NONE, NONE, 0]
             return [r.COUNT, self._counts(terms), NONE, NONE, 0]
         if a.type.is_float if a.function == "sum" else _any_float(terms):
             kind = r.SUM_OF_DOUBLES if a.function == "sum" else r.AVG_OF_DOUBLES
@@ -204,9 +206,10 @@ class _Builder:
             return [kind, place, self.layout.spills, NONE, 0]
         scale = max([_scale(t) for t in terms] + [a.type.scale])
         place = self._exact(a, terms, scale)
-        return (
-            [r.SUM, place, NONE, NONE, scale - a.type.scale] if a.function == "sum" else [r.AVG, place, -1, -1, scale]
-        )
+        if a.function == "sum":
+            return [r.SUM, place, NONE, NONE, scale - a.type.scale]
+        counted = self._exact(a, self._counted(measure, terms), 0) if measure.counted else NONE
+        return [r.AVG, place, counted, NONE, scale]
 
     def _terms(self, measure: Measure) -> tuple[Term, ...]:
         made = []
@@ -216,6 +219,14 @@ class _Builder:
             )
             made.append(Term(monomial.coefficient, factors))
         return tuple(made)
+
+    def _counted(self, measure: Measure, terms: tuple[Term, ...]) -> tuple[Term, ...]:
+        """What a row counts where no factor is NULL: a term that is 0 adds nothing, but may not be NULL either."""
+        counts = Term(Decimal(1), tuple(Factor(self._at(name), INT64) for name in measure.counted))
+        given = [f for m in measure.aggregate.monomials for f in m.factors]
+        factors = [f for term in terms for f in term.factors]
+        nullable = dict.fromkeys(f for f, said in zip(factors, given, strict=True) if said.scalar.nullable)
+        return (counts, *(Term(Decimal(0), (factor,)) for factor in nullable))
 
     def _counts(self, terms: tuple[Term, ...]) -> int:
         columns = _needed(terms)
@@ -278,6 +289,8 @@ def _any_float(terms: tuple[Term, ...]) -> bool:
 
 
 def _scale(term: Term) -> int:
+    if not term.coefficient:
+        return 0
     exponent = term.coefficient.normalize().as_tuple().exponent
     assert isinstance(exponent, int)
     return max(0, -exponent) + sum(factor.type.scale for factor in term.factors)

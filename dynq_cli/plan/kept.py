@@ -10,7 +10,7 @@ If all trees that feed do so, the relations add nothing to the bound.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dynq_cli.plan.bounds import total
 from dynq_cli.plan.choose import weights_of
@@ -45,6 +45,9 @@ class _Costs:
         self.trees = {s.name: s.plan for s in program.steps if isinstance(s, Tree)}
         self.passages = passages(program.steps)
         self.derived = [s for s in program.steps if isinstance(s, Derived)]
+        # Groups are told apart by what they are grouped by.
+        grouped = [replace(d.relation, key=d.groups.keys) for d in self.derived if d.groups]
+        self.keyed = replace(spec, relations=(*spec.relations, *grouped))
         # By relation: whether it has no more rows than the base tables together.
         self.linear: dict[str, bool] = {r.name: True for r in spec.relations}
         for step in self.derived:
@@ -94,7 +97,7 @@ class _Costs:
     def _passes_one(self, plan: Plan) -> Iterator[bool]:
         """For each atom, whether one changed row changes at most one row of the result."""
         query = plan.query
-        keys = weights_of(query, self.spec).keys
+        keys = weights_of(query, self.keyed).keys
         for atom in query.atoms:
             fixed = atom.variables
             for _ in query.atoms:

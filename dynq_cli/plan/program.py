@@ -45,12 +45,14 @@ class Measure:
 
     `factors` are, for each monomial of the aggregate, the columns taken in that hold its factors; `value` is the one
     that MIN, MAX and COUNT(DISTINCT) look at. A decimal of more than 18 digits comes as two columns, `high` and `low`
-    of the name given here.
+    of the name given here. With `counted`, a row counts for COUNT and AVG as often as the product of these columns
+    says; sums have such columns among their factors.
     """
 
     aggregate: Aggregate
     factors: tuple[tuple[str, ...], ...] = ()
     value: str = ""
+    counted: tuple[str, ...] = ()
 
 
 @record(frozen=True)

@@ -1,16 +1,21 @@
 """Random aggregate queries: every function over every type, of one atom and across atoms, with and without GROUP BY.
 
-With HAVING, subqueries, derived tables, unions, and orders.
+With HAVING, subqueries, derived tables, unions, and orders. `random_sums` draws those whose joins are many-to-many,
+over integers and decimals, as bags and as sets.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from random import Random
 
 from dynq_cli.errors import SpecError
 from dynq_cli.plan.lower import program_of
+from dynq_cli.plan.program import Derived, Program
+from dynq_cli.query.as_sql import as_sql
 from dynq_cli.query.compile import compile_query
-from dynq_cli.spec.model import Column, OrderKey, QuerySpec, Spec, Text
+from dynq_cli.spec.model import Column, Language, OrderKey, QuerySpec, Relation, Semantics, Spec, Text
+from dynq_cli.spec.types import parse_type
 from tests.engine.random_history import kind_of, random_history
 from tests.engine.random_queries import FILTERS, Case, Drawn, Shape, plain_sql, plan_of, random_relations, tested
 
@@ -107,13 +112,28 @@ def draw_aggregate(chance: Random, spec: Spec, name: str, atoms: int = 4) -> Dra
             continue
         text, columns = _text(chance, shape)
         order = _order(chance, columns) if chance.random() < 0.4 else ()
-        try:
-            asked = QuerySpec(name, "sql", (Text(text, "spec.yaml", ((0, 1, 1),)),), order_by=order)
-            query = compile_query(spec, asked)
-        except SpecError:
-            continue
-        program = program_of(query, spec)
-        return Drawn(name, "sql", text, None, text, plan_of(program), program, order_by=order)
+        made = _drawn(spec, name, text, order)
+        if made is not None:
+            return made
+
+
+def _drawn(
+    spec: Spec,
+    name: str,
+    text: str,
+    order: tuple[OrderKey, ...] = (),
+    language: Language = "sql",
+    semantics: Semantics | None = None,
+) -> Drawn | None:
+    """The query as it is kept; None if it is refused."""
+    try:
+        asked = QuerySpec(name, language, (Text(text, "spec.yaml", ((0, 1, 1),)),), semantics, order)
+        query = compile_query(spec, asked)
+    except SpecError:
+        return None
+    program = program_of(query, spec)
+    oracle = text if language == "sql" else as_sql(query)
+    return Drawn(name, language, text, semantics, oracle, plan_of(program), program, order_by=order)
 
 
 def random_aggregates(seed: int, queries: int, batches: int = 6, atoms: int = 4) -> Case:
@@ -121,3 +141,72 @@ def random_aggregates(seed: int, queries: int, batches: int = 6, atoms: int = 4)
     spec = Spec("spec.yaml", random_relations(chance), ())
     drawn = tuple(draw_aggregate(chance, spec, f"q{i}", atoms) for i in range(queries))
     return Case(seed, spec, drawn, tuple(random_history(chance, spec, batches)))
+
+
+def _joinable(chance: Random) -> tuple[Relation, ...]:
+    """Relations of numbers, few of them with a key, so that most joins are many-to-many."""
+    made = []
+    for r in range(chance.randint(1, 3)):
+        columns = []
+        for c in range(chance.randint(2, 4)):
+            kind = chance.choice(["int64", "int64", "int32", "decimal(9,2)"] if c else ["int64"])
+            columns.append(Column(f"c{c}", parse_type(kind)[0], chance.random() < 0.3))
+        key: tuple[str, ...] = ()
+        if chance.random() < 0.2:
+            key = (columns[0].name,)
+            columns[0] = Column(key[0], columns[0].type)
+        made.append(Relation(f"R{r}", tuple(columns), key))
+    return tuple(made)
+
+
+def _rule(chance: Random, shape: Shape) -> str:
+    """An aggregate over the distinct bindings of variables: all that join, and some others."""
+    classes = shape.classes()
+    sizes = Counter(classes.values())
+    names: dict[tuple[int, str], str] = {}
+    for slot, first in classes.items():
+        if sizes[first] > 1 or chance.random() < 0.6:
+            names[slot] = f"v{first[0]}_{first[1]}"
+    atoms = []
+    for i, relation in enumerate(shape.atoms):
+        atoms.append(f"{relation.name}({', '.join(names.get((i, c.name), '_') for c in relation.columns)})")
+    variables = list(dict.fromkeys(names.values()))
+    if not variables:
+        return f"q(n = count()) :- {', '.join(atoms)}"
+    groups = chance.sample(variables, min(len(variables), chance.choice([0, 1, 1, 2])))
+    calls = []
+    for n in range(chance.randint(1, 3)):
+        call = chance.choice(["sum({})"] * 4 + ["avg({})", "count()", "count()", "min({})", "count(distinct {})"])
+        calls.append(f"m{n} = {call.format(chance.choice(variables))}")
+    compared = []
+    if len(variables) > 1 and chance.random() < 0.15:
+        compared.append(" < ".join(chance.sample(variables, 2)))
+    return f"q({', '.join([*groups, *calls])}) :- {', '.join([*atoms, *compared])}"
+
+
+def is_pushed(program: Program) -> bool:
+    """Whether sums of parts are multiplied: a relation of groups has columns that others are summed up from."""
+    groups = [s.groups for s in program.steps if isinstance(s, Derived) and s.groups]
+    parts = {m.aggregate.name for g in groups[:-1] for m in g.measures}
+    taken = [n for g in groups for m in g.measures for n in (*(n for names in m.factors for n in names), *m.counted)]
+    return any(name in parts for name in taken)
+
+
+def random_sums(seed: int, queries: int, batches: int = 6) -> Case:
+    """Aggregates over joins of two to four atoms, self-joins among them."""
+    chance = Random(f"sums {seed}")
+    spec = Spec("spec.yaml", _joinable(chance), ())
+    drawn: list[Drawn] = []
+    while len(drawn) < queries:
+        shape = Shape(chance, spec.relations)
+        if not 2 <= len(shape.atoms) <= 4:
+            continue
+        name = f"q{len(drawn)}"
+        if chance.random() < 0.4:
+            made = _drawn(spec, name, _rule(chance, shape), (), "rule", chance.choice([None, None, "bag"]))
+        else:
+            text, columns = _text(chance, shape)
+            made = _drawn(spec, name, text, _order(chance, columns) if chance.random() < 0.2 else ())
+        if made is not None:
+            drawn.append(made)
+    return Case(seed, spec, tuple(drawn), tuple(random_history(chance, spec, batches)))

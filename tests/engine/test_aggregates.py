@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import os
+from decimal import Decimal
 
+import pyarrow as pa
 import pytest
 
+from dynq_cli.engine.live import Live
+from dynq_cli.plan.lower import program_of
+from dynq_cli.query.sql import compile_sql
+from dynq_cli.spec.model import Column, Relation, Spec
+from dynq_cli.spec.types import INT64, decimal
 from tests.engine.random_aggregates import random_aggregates
 from tests.engine.random_runs import described, failure, minimise
+from tests.query.meaning import make_query
 
 QUERIES = 8
 # Those that found something once stay; 94: a table that grew when a history came again.
@@ -19,3 +27,14 @@ def test_groups_are_those_of_a_recomputation_after_every_batch(seed: int) -> Non
     case = random_aggregates(seed, QUERIES)
     if failure(case):
         pytest.fail(described(minimise(case)), pytrace=False)
+
+
+def test_what_a_narrow_column_cannot_hold_joins_with_nothing() -> None:
+    """MIN of a decimal(9,2) that is joined with an int64: values of the latter need not fit."""
+    columns = (Column("a", INT64), Column("b", decimal(9, 2)))
+    spec = Spec("spec.yaml", (Relation("r", columns),), ())
+    text = "SELECT MIN(q.b) AS m FROM r, r q WHERE q.b = r.a"
+    live = Live(spec, {"q": program_of(compile_sql(text, spec, make_query(text)), spec)})
+    rows = {"a": pa.array([2**40, 7]), "b": pa.array([Decimal(7), Decimal("2.5")], pa.decimal128(9, 2))}
+    live.apply({"r": pa.table(rows)})
+    assert [row for part in live.enum("q") for row in part.to_pylist()] == [{"m": Decimal(7)}]

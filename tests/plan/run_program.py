@@ -149,7 +149,7 @@ def _measured(measure: Measure, rows: Sequence[tuple[dict[str, Any], int]]) -> I
     a = measure.aggregate
     value: Any
     if a.function == "count":
-        value = sum(n for values, n in rows if all(values[f] is not None for fs in measure.factors for f in fs))
+        value = _many(measure, rows)
     elif measure.value:
         several = {_number(values, measure.value, a.type.scale) for values, _ in rows} - {None}
         value = len(several) if a.function == "count_distinct" else None
@@ -160,6 +160,16 @@ def _measured(measure: Measure, rows: Sequence[tuple[dict[str, Any], int]]) -> I
     if a.type.name == "decimal" and a.type.precision > 18:
         return [None, None] if value is None else [int(Decimal(value).scaleb(a.type.scale)), 0]
     return [value]
+
+
+def _many(measure: Measure, rows: Sequence[tuple[dict[str, Any], int]]) -> int:
+    """Rows where no factor is NULL, each as often as it counts."""
+    names = [name for names in measure.factors for name in names]
+    return sum(
+        copies * math.prod(int(_number(values, name, 0)) for name in measure.counted)
+        for values, copies in rows
+        if all(_number(values, name, 0) is not None for name in names)
+    )
 
 
 def _total(measure: Measure, rows: Sequence[tuple[dict[str, Any], int]]) -> Any:
@@ -181,6 +191,8 @@ def _total(measure: Measure, rows: Sequence[tuple[dict[str, Any], int]]) -> Any:
     if not many:
         return None
     whole: Any = float(total) + floats if a.type.is_float else total
+    if measure.counted:
+        many = _many(measure, rows)
     return whole / many if a.function == "avg" else whole
 
 

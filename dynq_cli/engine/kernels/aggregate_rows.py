@@ -34,14 +34,14 @@ from dynq_cli.engine.kernels.table import dequeue, record, remove
 (
     M_KIND,
     M_PLACE,  # word of the group's record: the accumulator's first
-    M_TABLE,  # of values, or of spills
+    M_TABLE,  # of values, or of spills; of an average the place of the sum that counts its values, or -1
     M_TREE,  # row of C
     M_DIGITS,  # digits behind the point that the accumulator has and the measure does not; all of them, for averages
     M_COLUMN,  # the first of its columns in the result, the keys not counted
     M_WIDTH,  # how many columns it has
     M_FIELDS,
 ) = range(8)
-COUNT, SUM, AVG, SUM_OF_DOUBLES, AVG_OF_DOUBLES, LEAST, GREATEST = range(7)
+COUNT, SUM, AVG, SUM_OF_DOUBLES, AVG_OF_DOUBLES, LEAST, GREATEST, SUM_OR_ZERO = range(8)
 
 Doubles = NDArray[np.float64]
 _LOWEST = -(2**63)
@@ -103,11 +103,11 @@ def _double(code: Int, bits: Words, doubles: Doubles) -> Any:
 
 
 @bare(error_model="numpy")
-def _average(lo: Int, hi: Int, count: Int, digits: Int) -> float:
+def _average(lo: Int, hi: Int, count: float, digits: Int) -> float:
     unit = 1.0
     for _ in range(digits):
         unit *= 10.0
-    return as_double(lo, hi) / (float(count) * unit)
+    return as_double(lo, hi) / (count * unit)
 
 
 @bare(error_model="numpy")
@@ -167,6 +167,9 @@ def _read(
         kind, at, column = M[m, M_KIND], group + M[m, M_PLACE], M[m, M_COLUMN]
         if kind == COUNT:
             out[column] = a64[at]
+        elif kind == SUM_OR_ZERO:
+            if _sum(a64, M, m, at, out, column) != OK:
+                return OVERFLOW, m
         elif kind == LEAST or kind == GREATEST:
             _extreme(a64, a32, T, C, M, m, at, out, column)
         elif a64[at] == 0:
@@ -176,7 +179,10 @@ def _read(
             if _sum(a64, M, m, at, out, column) != OK:
                 return OVERFLOW, m
         elif kind == AVG:
-            out[column] = _code(_average(a64[at + 1], a64[at + 2], a64[at], M[m, M_DIGITS]), bits, doubles)
+            count, counted = float(a64[at]), group + M[m, M_TABLE]
+            if M[m, M_TABLE] >= 0:
+                count = as_double(a64[counted + 1], a64[counted + 2])
+            out[column] = _code(_average(a64[at + 1], a64[at + 2], count, M[m, M_DIGITS]), bits, doubles)
         else:
             total = sum_of_doubles(a64, T, M[m, M_TABLE], at, work)
             out[column] = _of_doubles(kind, total, a64[at + D_COUNT], bits, doubles)

@@ -6,6 +6,7 @@ subqueries   EXISTS, IN and their negations
 apart        comparisons between atoms, and cycles
 compared     both sides of a comparison as one type
 groups       GROUP BY and aggregates
+pushed_sums  sums below many-to-many joins; parts: which atoms are summed up by themselves
 outputs      output columns as variables
 unions       UNION and UNION ALL as a table
 together     unions and != without a table: results that are read from several trees

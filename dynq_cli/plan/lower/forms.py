@@ -19,7 +19,7 @@ from dynq_cli.query.normal_form import (
 )
 from dynq_cli.query.scalar import quote
 from dynq_cli.spec.model import Column, Relation, Semantics
-from dynq_cli.spec.types import INT64, Type
+from dynq_cli.spec.types import INT64, Type, widen
 
 # What a code of a decimal holds; one of more digits is an id, or a pair.
 NARROW_DIGITS = 18
@@ -57,6 +57,13 @@ def part_of(
         columns=tuple(OutputColumn(v.name, v.type, v.nullable, "variable", v.name) for v in shown),
         semantics=semantics or query.semantics,
     )
+
+
+def shown(query: ConjunctiveQuery, head: Iterable[str]) -> ConjunctiveQuery:
+    """The query with a head, and a column for each of its variables."""
+    several = [query.variable(v) for v in dict.fromkeys(head)]
+    columns = tuple(OutputColumn(v.name, v.type, v.nullable, "variable", v.name) for v in several)
+    return replace(query, head=tuple(v.name for v in several), columns=columns)
 
 
 def columns_of(query: ConjunctiveQuery) -> tuple[Column, ...]:
@@ -126,7 +133,16 @@ def where_bound(query: ConjunctiveQuery, variable: str) -> tuple[int, Binding]:
 
 
 def as_type(scalar: Scalar, kind: Type) -> Scalar:
-    """The scalar as a type that holds its values; codes are those of the type."""
+    """The scalar as a type that holds its values where they meet others; codes are those of the type.
+
+    A variable is wider than a column that it is joined from. What the column's type does not hold joins with nothing,
+    so any value will do.
+    """
     if scalar.type == kind or (same_codes(scalar.type, kind) and not kind.is_float):
         return replace(scalar, type=kind)
-    return sql.cast(scalar, kind)
+    if widen(scalar.type, kind) != scalar.type:
+        return sql.cast(scalar, kind)
+    text = f"COALESCE(TRY_CAST({scalar.sql} AS {kind.sql}), CAST(0 AS {kind.sql}))"
+    if scalar.nullable:
+        text = f"CASE WHEN {scalar.sql} IS NOT NULL THEN {text} END"
+    return Scalar(text, kind, scalar.nullable, scalar.columns)

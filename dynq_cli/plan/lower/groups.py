@@ -2,7 +2,8 @@
 
 The first tree's head has the group variables, a variable per factor of the sums, and what MIN, MAX and COUNT(DISTINCT)
 look at; copies of a binding are one row of it. Under set semantics it has all variables of the body besides, each
-binding once. HAVING is a filter of the last tree, and output expressions are computed there, once per changed group.
+binding once. Where joins are many-to-many, sums are pushed below them first (`pushed_sums`). HAVING is a filter of the
+last tree, and output expressions are computed there, once per changed group.
 """
 
 from __future__ import annotations
@@ -18,11 +19,13 @@ from dynq_cli.plan.lower.forms import (
     columns_of,
     is_wide,
     same_codes,
+    shown,
     unique,
     where_bound,
     with_one,
 )
 from dynq_cli.plan.lower.multiplied_out import multiplied_out
+from dynq_cli.plan.lower.pushed_sums import Aggregated, pushed
 from dynq_cli.plan.program import Feed, Groups, Measure, high, low
 from dynq_cli.query.normal_form import (
     Aggregate,
@@ -71,10 +74,11 @@ def _aggregated(lowering: Lowering, query: ConjunctiveQuery) -> _Kept:
     """The relation of groups with their aggregates."""
     inputs = _Inputs(query, lowering.spec)
     measures = tuple(map(inputs.measure, query.aggregates))
-    body = inputs.body()
-    columns = columns_of(body)
-    feeds = lowering.feeds(body)
-    groups = Groups(columns, query.head, measures, query.one_row)
+    body = lowering.plain(inputs.body(), same_head=True)
+    made = pushed(lowering, Aggregated(body, measures), query.head)
+    columns = columns_of(made.body)
+    feeds = lowering.feeds_of(made.body)
+    groups = Groups(columns, query.head, made.measures, query.one_row)
     kept = [c for c in columns if c.name in query.head]
     kept += [Column(a.name, a.type, a.nullable) for a in query.aggregates]
     pairs = [a.name for a in query.aggregates if is_wide(a.type)]
@@ -84,19 +88,8 @@ def _aggregated(lowering: Lowering, query: ConjunctiveQuery) -> _Kept:
 
 def _body(query: ConjunctiveQuery, head: Sequence[str], more: Sequence[str]) -> ConjunctiveQuery:
     """The query without aggregates: the bindings of some variables."""
-    names = tuple(dict.fromkeys((*head, *more)))
-    return replace(
-        query,
-        head=names,
-        columns=tuple(
-            OutputColumn(v, query.variable(v).type, query.variable(v).nullable, "variable", v) for v in names
-        ),
-        grouped=False,
-        one_row=False,
-        aggregates=(),
-        having=None,
-        order=(),
-    )
+    bare = replace(query, grouped=False, one_row=False, aggregates=(), having=None, order=())
+    return shown(bare, (*head, *more))
 
 
 class _Inputs:

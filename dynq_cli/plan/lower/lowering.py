@@ -114,13 +114,16 @@ class Lowering:
         pairs: Collection[str] = (),
         groups: Groups | None = None,
         key: Sequence[str] = (),
+        is_linear: bool = False,
     ) -> Relation:
         """A step that holds what feeds give, or its groups; each column of `pairs` is two.
 
-        The relation is a multiset; `key` is what only the planner knows to tell its rows apart.
+        The relation is a multiset; `key` is what only the planner knows to tell its rows apart. One that has no more
+        rows than one it is made from is no matter of the budget.
         """
         made = Relation(self._fresh(), _physical(columns, pairs))
-        self.steps.append(Derived(made, tuple(columns), tuple(feeds), groups, self.budget))
+        budget = None if is_linear else self.budget
+        self.steps.append(Derived(made, tuple(columns), tuple(feeds), groups, budget))
         self.spec = replace(self.spec, relations=(*self.spec.relations, replace(made, key=tuple(key))))
         return made
 
@@ -156,9 +159,9 @@ class Lowering:
         """A free-connex equi-join with the result of a query that has no aggregates."""
         return self._settled(self._plain(query, same_head))
 
-    def plain(self, query: ConjunctiveQuery) -> ConjunctiveQuery:
+    def plain(self, query: ConjunctiveQuery, *, same_head: bool = False) -> ConjunctiveQuery:
         """The query as joins and comparisons: relations in place of views and subqueries."""
-        return self._plain(query, same_head=False)
+        return self._plain(query, same_head)
 
     def fitting(self, query: ConjunctiveQuery) -> ConjunctiveQuery | None:
         """The query as joins and comparisons, if one tree keeps them."""
@@ -220,12 +223,18 @@ class Lowering:
 
     def feeds(self, query: ConjunctiveQuery) -> list[Feed]:
         """The bindings of the head of a query that has no aggregates, from one tree, or as a sum over several."""
-        plain = self._plain(query, same_head=True)
-        return subtracted(self, plain, query.head) or [self.stream(plain).feed(query.head)]
+        return self.feeds_of(self._plain(query, same_head=True))
+
+    def feeds_of(self, plain: ConjunctiveQuery) -> list[Feed]:
+        """The same for a query that has joins and comparisons only."""
+        return subtracted(self, plain, plain.head) or [self.streamed(plain).feed(plain.head)]
 
     def stream(self, query: ConjunctiveQuery) -> Stream:
         """A tree with the bindings of the head of a query that has no aggregates, and what is left to filter by."""
-        plain = self._plain(query, same_head=True)
+        return self.streamed(self._plain(query, same_head=True))
+
+    def streamed(self, plain: ConjunctiveQuery) -> Stream:
+        """The same for a query that has joins and comparisons only."""
         made = self._in_ranges(_to_stream(plain), may_grow=True)
         if made is not None:
             return Stream(self.tree(made))
