@@ -73,10 +73,6 @@ class Node:
             yield from child.edges()
 
     @property
-    def depth(self) -> int:
-        return 1 + max((c.depth for c in self.children), default=0)
-
-    @property
     def atoms(self) -> tuple[int, ...]:
         """The atoms at the leaves below, in order."""
         return tuple(n.atom for n in self.walk() if n.atom is not None)
