@@ -180,3 +180,14 @@ def test_counts_past_63_bits_are_refused_and_sums_are_not() -> None:
             continue
         live.apply({"s": s})
         assert [row for part in live.enum("q") for row in part.to_pylist()] == [{"t": -6 * 10**20}]
+
+
+def test_a_budget_is_for_groups_and_not_for_sums_on_the_way() -> None:
+    text = "SELECT SUM(r.a * s.b) AS t FROM r, s WHERE r.y = s.y"
+    query = replace(compile_sql(text, NUMBERS, make_query(text)), name="q", max_view_rows=5)
+    live = Live(NUMBERS, {"q": program_of(query, NUMBERS)})
+    numbers = pa.array(range(100), pa.int64())
+    live.apply({"r": pa.table({"x": numbers, "y": numbers, "a": numbers})})
+    live.apply({"s": pa.table({"y": numbers, "z": numbers, "b": numbers})})
+    squares = sum(n * n for n in range(100))
+    assert [row for part in live.enum("q") for row in part.to_pylist()] == [{"t": squares}]

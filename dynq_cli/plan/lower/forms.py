@@ -133,15 +133,20 @@ def where_bound(query: ConjunctiveQuery, variable: str) -> tuple[int, Binding]:
 
 
 def as_type(scalar: Scalar, kind: Type) -> Scalar:
-    """The scalar as a type that holds its values where they meet others; codes are those of the type.
-
-    A variable is wider than a column that it is joined from. What the column's type does not hold joins with nothing,
-    so any value will do.
-    """
+    """The scalar as a type that holds its values; codes are those of the type."""
     if scalar.type == kind or (same_codes(scalar.type, kind) and not kind.is_float):
         return replace(scalar, type=kind)
-    if widen(scalar.type, kind) != scalar.type:
-        return sql.cast(scalar, kind)
+    return sql.cast(scalar, kind)
+
+
+def as_column(scalar: Scalar, kind: Type) -> Scalar:
+    """What a variable is bound to in one atom, as a type that holds a column which the variable equals.
+
+    Other atoms may have values that the type does not hold. These join with nothing, so any value will do for them.
+    """
+    is_numeric = scalar.type.is_numeric and kind.is_numeric
+    if same_codes(scalar.type, kind) or widen(scalar.type, kind) == kind or not is_numeric:
+        return as_type(scalar, kind)
     text = f"COALESCE(TRY_CAST({scalar.sql} AS {kind.sql}), CAST(0 AS {kind.sql}))"
     if scalar.nullable:
         text = f"CASE WHEN {scalar.sql} IS NOT NULL THEN {text} END"

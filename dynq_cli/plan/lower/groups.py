@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from dynq_cli.plan.lower.forms import (
+    as_column,
     as_type,
     atom_over,
     bind_value,
@@ -124,7 +125,7 @@ class _Inputs:
             self.taken[variable] = None
             return variable
         atom, binding = where_bound(self.query, variable)
-        return self._bound(atom, as_type(binding.scalar, kind))
+        return self._bound(atom, as_column(binding.scalar, kind))
 
     def _counted(self, a: Aggregate) -> Measure:
         """Factors that may be NULL decide which rows count: a column by itself, of others whether they are NULL."""

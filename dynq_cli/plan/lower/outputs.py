@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dynq_cli.plan.lower.forms import as_type, bind_value, is_wide, same_codes, where_bound
+from dynq_cli.plan.lower.forms import as_column, bind_value, is_wide, same_codes, where_bound
 from dynq_cli.plan.program import high, low
 from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn, Scalar
 from dynq_cli.spec.types import Type
@@ -24,7 +24,7 @@ def exact(query: ConjunctiveQuery, types: Sequence[Type]) -> ConjunctiveQuery:
             source = column.source
         elif column.kind == "variable":
             atom, binding = where_bound(query, column.source)
-            query, source = bind_value(query, atom, column.name, as_type(binding.scalar, kind))
+            query, source = bind_value(query, atom, column.name, as_column(binding.scalar, kind))
         else:
             text = Scalar(f"CAST({column.source} AS {kind.sql})", kind, column.nullable, ())
             query, source = bind_value(query, home, column.name, text)
