@@ -65,10 +65,13 @@ def _joined(name: str, query: ConjunctiveQuery, spec: Spec) -> str:
         bounds = Closure((Edge(c.left, c.op, c.right, c.offset), None) for c in joining(graph))
         exponent = group_exponent(graph, bounds, weights_of(query, spec), tuple(range(len(query.atoms))))
         size = f" (about n^{exponent:.2f} rows where values are spread evenly)"
+    why, what = "the atoms form a cycle", "of what breaks it up"
+    if query.comparisons:
+        why = "no tree has every comparison on an edge that compares one variable of its child"
+        what = "of what is compared"
     return (
-        f"{atoms} are joined into a relation of their own, {name}{by}: no tree has every comparison on an edge that "
-        f"compares one variable of its child, and of what is compared this {kind} is expected to have the smallest "
-        f"join{size}"
+        f"{atoms} are joined into a relation of their own, {name}{by}: {why}, and {what} this {kind} is expected to "
+        f"have the smallest join{size}"
     )
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.storage.states import small_state
 
 FRONT_END = ["duckdb", "lark", "sqlglot", "yaml"]
 HEAVY = [*FRONT_END, "numba", "importlib.metadata", "pyarrow.dataset", "pyarrow.parquet", "pyspark"]
@@ -80,14 +79,24 @@ def test_counting_loads_no_arrays(plain: Path) -> None:
     assert counted & {*HEAVY, "numpy", "pyarrow", "llvmlite"} == set()
 
 
-def test_filters_load_duckdb_when_rows_come_and_only_then(tmp_path: Path) -> None:
-    small_state(tmp_path, 1)
-    read = 'import dynq_cli\nassert sum(map(len, dynq_cli.open("state").enum("pairs"))) > 0'
-    loaded_by(tmp_path, read)
-    assert loaded_by(tmp_path, read) & set(HEAVY) == set()
+@pytest.mark.parametrize(
+    ("condition", "loaded"), [("z > 0", set()), ("y LIKE 'q%'", set()), ("z % 7 = 5", {"duckdb"})], ids=str
+)
+def test_filters_load_duckdb_when_rows_come_and_codes_do_not_tell(
+    tmp_path: Path, condition: str, loaded: set[str]
+) -> None:
+    (tmp_path / "spec.yaml").write_text(PLAIN.replace("R.y = S.y", f"R.y = S.y AND S.{condition}"), "utf-8")
+    made = """
+import dynq_cli, pyarrow as pa
+with dynq_cli.create("spec.yaml", "state") as state:
+    state.apply({"R": pa.table({"x": [1], "y": ["q"]}), "S": pa.table({"y": ["q"], "z": [12]})})
+"""
+    loaded_by(tmp_path, made)
+    loaded_by(tmp_path, ENUM)
+    assert loaded_by(tmp_path, ENUM) & set(HEAVY) == set()
     code = """
 import dynq_cli, pyarrow as pa
 with dynq_cli.open("state") as state:
     state.apply(pa.table({"y": ["q"], "z": [5]}), "S")
 """
-    assert loaded_by(tmp_path, code) & set(FRONT_END) == {"duckdb"}
+    assert loaded_by(tmp_path, code) & set(FRONT_END) == loaded

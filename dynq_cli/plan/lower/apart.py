@@ -27,8 +27,12 @@ if TYPE_CHECKING:
 Group = tuple[int, ...]
 
 
-def next_group(query: ConjunctiveQuery, spec: Spec) -> Group | None:
-    """The atoms to be joined into a relation next; None if one tree can have all that are left."""
+def next_groups(query: ConjunctiveQuery, spec: Spec) -> tuple[Group, ...]:
+    """The atoms to be joined next, each group into a relation; none if one tree can have all that are left.
+
+    Of a cycle all groups that break it up: one that is joined by itself would be taken for as small as its atoms then,
+    and joined with the others.
+    """
     graph = hypergraph_of(query)
     if query.comparisons:
         weights, bounds = weights_of(query, spec), _bounds(graph)
@@ -39,15 +43,15 @@ def next_group(query: ConjunctiveQuery, spec: Spec) -> Group | None:
         ]
         *_, best = min(ranked)
         if len(best) < len(query.atoms):
-            return best
+            return (best,)
     plain = replace(graph, comparisons=())
     if is_acyclic(plain):
-        return None
+        return ()
     rank = {v.name: i for i, v in enumerate(query.variables)}
     merged = merge(plain, weights_of(query, spec), rank)
-    group = next(g for g in merged.groups if len(g) > 1)
-    assert len(group) < len(query.atoms), query
-    return group
+    groups = tuple(g for g in merged.groups if len(g) > 1)
+    assert all(len(g) < len(query.atoms) for g in groups), query
+    return groups
 
 
 def ring_group(query: ConjunctiveQuery, spec: Spec) -> Group:

@@ -15,7 +15,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from dynq_cli.plan.choose import plan_query
-from dynq_cli.plan.lower.apart import joined, next_group, ring_group
+from dynq_cli.plan.lower.apart import joined, next_groups, ring_group
 from dynq_cli.plan.lower.compared import aligned
 from dynq_cli.plan.lower.equalities import subtracted
 from dynq_cli.plan.lower.forms import atom_over, columns_of, part_of, with_one
@@ -250,11 +250,11 @@ class Lowering:
 
     def _apart(self, query: ConjunctiveQuery) -> ConjunctiveQuery:
         """Atoms joined until one equi-join is left, acyclic, and comparisons that its rows can be filtered by."""
-        while True:
-            group = next_group(query, self.spec)
-            if group is None:
-                return query
-            query = joined(self, query, group)
+        while groups := next_groups(query, self.spec):
+            for aliases in [{query.atoms[i].alias for i in group} for group in groups]:
+                group = tuple(i for i, atom in enumerate(query.atoms) if atom.alias in aliases)
+                query = joined(self, query, group)
+        return query
 
     def _fresh(self) -> str:
         return f"{self.name}/{len(self.steps) + 1}"
