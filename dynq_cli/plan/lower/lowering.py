@@ -2,6 +2,7 @@
 
     settled(q)   a free-connex equi-join with the result of q, over relations that the steps so far make
     stream(q)    a tree whose rows, those that pass `where`, are the bindings of q's head with their copies
+    feeds(q)     the same, or as a sum over several trees
     exactly(q)   as settled(q), for any q, with a variable per column
 
 What is not an equi-join goes first: views become relations, subqueries become relations of the values that pass, atoms
