@@ -81,10 +81,12 @@ def encode(array: pa.Array | pa.ChunkedArray, kind: Type, dictionaries: Dictiona
 
 
 def floor(value: pa.Array, kind: Type, dictionaries: Dictionaries) -> int:
-    """The id of the greatest value that is not greater than the one in the array, of a type whose ids are labelled.
+    """The code of the greatest value that is not greater than the one in the array; of ids, among those there are.
 
-    -1 if all are greater. O(log N).
+    -1 if all ids are of greater ones. O(log N).
     """
+    if not needs_labels(kind):
+        return int(encode(value, kind, dictionaries)[0])
     (entry,) = (_sortable(value) if _is_wide(kind) else value).to_pylist()
     content = entry.encode() if isinstance(entry, str) else entry
     return dictionaries.label().of(kind.name).floor(dictionaries.of(kind), content)

@@ -26,8 +26,8 @@ _BELOW = -(2**62)
 
 
 class Bound(NamedTuple):
-    """A value of one variable of the order. One that no dictionary has is said by the id of the next smaller value that
-    it does have, -1 if there is none."""
+    """A value of one variable of the order. One that has no code is said by that of the next smaller value that has
+    one: -1 if there is no such id; NULL, which is smaller than all, if the type has no such value."""
 
     code: int
     is_known: bool = True

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from dynq_cli.engine.arrow_changes import changes_of
 from dynq_cli.engine.base_layout import BaseLayout
-from dynq_cli.engine.codes import UNKNOWN, Codes, arrow_type, decode, encode, floor, needs_labels
+from dynq_cli.engine.codes import NULL, UNKNOWN, Codes, arrow_type, decode, encode, floor, needs_labels
 from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.engine import BLOCK, BatchError, Changes, DerivedError, Engine, OverflowedError
 from dynq_cli.engine.in_order import Bound
@@ -28,9 +28,10 @@ from dynq_cli.engine.lossless import CodeError, lossless
 from dynq_cli.engine.meaning import Meaning
 from dynq_cli.engine.pairs import joined, split
 from dynq_cli.engine.refused import why
+from dynq_cli.engine.rounded_down import rounded_down
 from dynq_cli.errors import DynqError, RejectedError, UsageError
 from dynq_cli.plan.plan import AnyPlan
-from dynq_cli.plan.program import Program, high, low
+from dynq_cli.plan.program import Program, variables_of
 from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn
 from dynq_cli.query.scalar import ScalarError, evaluate
 from dynq_cli.spec.model import Spec
@@ -192,7 +193,7 @@ class Live:
         """The variables that the columns of a result are made of, each once."""
         found: dict[str, None] = {}
         for c in self.form_of(query).columns:
-            found |= dict.fromkeys(_variables(c))
+            found |= dict.fromkeys(variables_of(c))
         return list(found)
 
     def decoded(self, query: str, variables: list[str], codes: Codes, rows: int) -> list[pa.Array]:
@@ -201,7 +202,7 @@ class Live:
         return [
             pa.repeat(_constant(c), rows)
             if c.kind == "expression"
-            else self._decoded(q, c, [by_name[v] for v in _variables(c)])
+            else self._decoded(q, c, [by_name[v] for v in variables_of(c)])
             for c in q.columns
         ]
 
@@ -248,7 +249,7 @@ class Live:
                 if _constant(c).as_py() != row[c.name]:
                     return None
                 continue
-            for variable, code in zip(_variables(c), self._coded(q, c, row[c.name]), strict=True):
+            for variable, code in zip(variables_of(c), self._coded(q, c, row[c.name]), strict=True):
                 if code is None or codes.setdefault(variable, code) != code:
                     return None
         return codes
@@ -265,12 +266,12 @@ class Live:
                 if _constant(c).as_py() != row[c.name]:
                     raise RejectedError(f"column {c.name}: {row[c.name]!r} is not its only value, {_constant(c)}")
                 continue
-            for variable, bound in zip(_variables(c), self._bounds(q, c, row[c.name]), strict=True):
+            for variable, bound in zip(variables_of(c), self._bounds(q, c, row[c.name]), strict=True):
                 if found.setdefault(variable, bound) != bound:
                     raise RejectedError(f"column {c.name}: {row[c.name]!r} is not the value of a column that equals it")
         missing = [o.variable for o in order[: len(found)] if o.variable not in found]
         if missing or not found:
-            shown = {v: c.name for c in reversed(q.columns) for v in _variables(c)}
+            shown = {v: c.name for c in reversed(q.columns) for v in variables_of(c)}
             names = ", ".join(dict.fromkeys(shown[o.variable] for o in order if o.variable in shown))
             raise UsageError(f"a place in the order of {query} needs the first of the columns {names}")
         return [found[o.variable] for o in order[: len(found)]]
@@ -281,12 +282,10 @@ class Live:
         if column.kind == "pair":
             return [Bound(code) for code in codes if code is not None]
         kind = q.variable(column.source).type
-        if codes[0] is None:
-            raise RejectedError(f"column {column.name}: {value!r} is no {kind}, which the column is compared as")
-        if codes[0] != UNKNOWN or not needs_labels(kind):
+        if codes[0] is not None and (codes[0] != UNKNOWN or not needs_labels(kind)):
             return [Bound(codes[0])]
-        values = lossless(pa.array([value], arrow_type(column.type)), kind)
-        return [Bound(floor(values, kind, self.dictionaries), is_known=False)]
+        lower = rounded_down(pa.array([value], arrow_type(column.type)), kind)
+        return [Bound(NULL if lower is None else floor(lower, kind, self.dictionaries), is_known=False)]
 
     def _named(self, q: ConjunctiveQuery, query: str, row: Mapping[str, Any]) -> list[OutputColumn]:
         """The columns that a row has. UsageError if it has one that the result does not have."""
@@ -307,25 +306,18 @@ class Live:
             if column.kind == "pair":
                 return [int(codes[0]) for codes in split(typed, column.type)]
             kind = q.variable(column.source).type
-            if kind != column.type:
-                try:
-                    typed = lossless(typed, kind)
-                except CodeError:
-                    return [None]
-            return [int(encode(typed, kind, self.dictionaries, intern=False)[0])]
+            try:
+                return [int(encode(lossless(typed, kind), kind, self.dictionaries, intern=False)[0])]
+            except CodeError:
+                if kind == column.type:
+                    raise
+                return [None]
         except (pa.ArrowInvalid, pa.ArrowTypeError, CodeError, OverflowError) as error:
             raise RejectedError(f"column {column.name}: {value!r} is no {column.type}: {error}") from None
 
     def _check(self) -> None:
         self.dictionaries._check()
         self.engine._check()
-
-
-def _variables(column: OutputColumn) -> tuple[str, ...]:
-    """The variables that a column of a result is made of."""
-    if column.kind == "expression":
-        return ()
-    return (high(column.source), low(column.source)) if column.kind == "pair" else (column.source,)
 
 
 def _program(name: str, plan: AnyPlan | Program, spec: Spec) -> Program:

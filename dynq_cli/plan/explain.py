@@ -95,8 +95,7 @@ def _lines(plan: AnyPlan, spec: Spec) -> Iterator[str]:
     for text in _notes(plan, program, spec):
         yield from _entry("kept", text)
     yield from _steps(kept)
-    if plan.order:
-        yield from _entry("order", ", ".join(map(str, plan.order)))
+    yield from _order(program)
     if plan.refusal:
         yield from _entry("refused", plan.refusal)
     yield from _tree(
@@ -119,6 +118,12 @@ def _steps(kept: Kept) -> Iterator[str]:
         yield from _entry("steps" if i == 0 else "", text)
 
 
+def _order(program: Program) -> Iterator[str]:
+    """Of what is kept: the steps may complete an order in another way than the one tree of the plan would."""
+    if program.order:
+        yield from _entry("order", ", ".join(map(str, program.order)))
+
+
 def _union(plan: UnionPlan, spec: Spec) -> Iterator[str]:
     program = program_of(plan.query, spec)
     kept = kept_of(program, spec)
@@ -129,6 +134,7 @@ def _union(plan: UnionPlan, spec: Spec) -> Iterator[str]:
     for text in _notes(plan, program, spec):
         yield from _entry("kept", text)
     yield from _steps(kept)
+    yield from _order(program)
     yield from _costs(kept.guarantees)
     for member in plan.members:
         yield ""
@@ -220,6 +226,7 @@ def explain_json(plan: AnyPlan, spec: Spec) -> dict[str, object]:
             "acyclic": c.not_acyclic,
         },
         "steps": list(kept.steps),
+        "order": [str(o) for o in program.order],
         "refusal": plan.refusal,
         "fingerprint": fingerprint(plan, program),
     }
@@ -234,7 +241,6 @@ def explain_json(plan: AnyPlan, spec: Spec) -> dict[str, object]:
             for d in plan.distinct
         ],
         "head": list(plan.head),
-        "order": [str(o) for o in plan.order],
         "simple": plan.tree.is_simple,
         "updates": [{"atom": u.atom, "bound": u.bound, "meaning": u.meaning} for u in kept.updates],
         "simplifications": list(plan.query.simplifications),

@@ -19,7 +19,14 @@ from collections.abc import Iterable
 from typing import Literal
 
 from dynq_cli.plan.plan import Plan
-from dynq_cli.query.normal_form import Aggregate, Comparison, ConjunctiveQuery
+from dynq_cli.query.normal_form import (
+    Aggregate,
+    Comparison,
+    ConjunctiveQuery,
+    OutputColumn,
+    VariableOrder,
+    without_repetition,
+)
 from dynq_cli.records import record
 from dynq_cli.spec.model import Column, Relation
 
@@ -150,6 +157,18 @@ class Program:
         """Head, columns and semantics of the result."""
         return self.result.plan.query if isinstance(self.result, Tree) else self.result.form
 
+    @property
+    def order(self) -> tuple[VariableOrder, ...]:
+        """The whole order in which rows are read, by output columns; a variable that is in none of them stands for
+        itself. Empty if the query asks for none."""
+        if not isinstance(self.result, Tree):
+            return ()
+        shown = {v: c.name for c in reversed(self.form.columns) for v in variables_of(c)}
+        return without_repetition(
+            VariableOrder(shown[o.variable], o.descending, "column") if o.variable in shown else o
+            for o in self.result.plan.order
+        )
+
 
 def passages(steps: Iterable[Step]) -> frozenset[str]:
     """The trees of which nothing is kept: what they pass on are the rows of one relation as they come and go."""
@@ -179,3 +198,10 @@ def high(name: str) -> str:
 def low(name: str) -> str:
     """The column of the rest, less 3·2^61. Both are NULL where the decimal is; (high, low) orders like it."""
     return f"{name}.low"
+
+
+def variables_of(column: OutputColumn) -> tuple[str, ...]:
+    """The variables that a column of a result is made of; the upper part of a pair decides before the lower."""
+    if column.kind == "pair":
+        return (high(column.source), low(column.source))
+    return (column.source,) if column.kind == "variable" else ()

@@ -14,8 +14,9 @@ from typing import Any
 
 from dynq_cli.errors import SpecError
 from dynq_cli.plan.choose import plan_query
+from dynq_cli.plan.lower import program_of
 from dynq_cli.plan.plan import Plan
-from dynq_cli.plan.program import Program, Tree, high, low
+from dynq_cli.plan.program import Program, Tree
 from dynq_cli.query.compile import compile_query
 from dynq_cli.spec.model import Column, Language, OrderKey, QuerySpec, Relation, Semantics, Spec, Text
 from dynq_cli.spec.types import Type, parse_type
@@ -76,8 +77,9 @@ class Drawn:
     @property
     def order(self) -> list[tuple[int, bool]]:
         """The complete order that is kept: output columns by number, and whether they descend."""
-        shown = {v: i for i, c in enumerate(self.plan.query.columns) for v in (c.source, high(c.source), low(c.source))}
-        return list(dict.fromkeys((shown[o.variable], o.descending) for o in self.plan.order))
+        assert self.program is not None
+        names = [c.name for c in self.program.form.columns]
+        return [(names.index(o.variable), o.descending) for o in self.program.order]
 
 
 @dataclass(frozen=True)
@@ -345,7 +347,7 @@ def in_order(chance: Random, spec: Spec, drawn: Drawn, tries: int = 6) -> Drawn:
             assert isinstance(plan, Plan) and plan.order
             tags = drawn.tags | {"ordered", "descending" if any(k.descending for k in keys) else "ascending"}
             tags |= {"simple ordered tree" if plan.tree.is_simple else "other ordered tree"}
-            return replace(drawn, plan=plan, tags=frozenset(tags), order_by=keys)
+            return replace(drawn, plan=plan, program=program_of(plan.query, spec), tags=frozenset(tags), order_by=keys)
     return drawn
 
 

@@ -22,6 +22,10 @@ from dynq_cli.engine.live import Live
 from dynq_cli.engine.ranked import Ranked
 from dynq_cli.engine.versions import went_back
 from dynq_cli.errors import RejectedError, UsageError
+from dynq_cli.plan.choose import plan_query
+from dynq_cli.plan.explain import explain_json
+from dynq_cli.query.compile import compile_spec
+from dynq_cli.spec.load import parse_spec
 from dynq_cli.storage.plans import plan_spec
 from tests.engine.random_history import Row, value_of
 from tests.engine.random_queries import Drawn, random_case
@@ -32,6 +36,10 @@ from tests.engine.test_positions import as_values, compare, rows_of
 FUZZ = float(os.environ.get("DYNQ_FUZZ", "1"))
 SMALL = Sizes((2, 4, 6, 8), (4, 6, 8))
 MOST = 600
+# Found by longer runs: steps that complete an order in another way than one tree would; places by values that a
+# column's own type has and the type it is joined as has not.
+FOUND_BY_PLACES = (20, 23, 41, 65, 67)
+FOUND_BY_MARKS = (352, 439, 452, 582)
 
 
 @pytest.fixture
@@ -103,7 +111,7 @@ def key_of_some(query: Drawn, row: Row, columns: list[int]) -> Any:
     return compared(query)(tuple(value if i in columns else None for i, value in enumerate(row)))
 
 
-@pytest.mark.parametrize("seed", range(int(20 * FUZZ)))
+@pytest.mark.parametrize("seed", sorted({*range(int(20 * FUZZ)), *FOUND_BY_PLACES}))
 def test_positions_and_places_are_those_of_the_sorted_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if seed % 2:
         monkeypatch.setattr(layout, "BLOCKS", SMALL)
@@ -117,7 +125,7 @@ def test_positions_and_places_are_those_of_the_sorted_rows(seed: int, monkeypatc
                 check_places(live, query, chance)
 
 
-@pytest.mark.parametrize("seed", range(int(120 * FUZZ)))
+@pytest.mark.parametrize("seed", sorted({*range(int(120 * FUZZ)), *FOUND_BY_MARKS}))
 def test_histories_with_marks_are_consistent(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """From any mark, the result there and the change since are the result; it and its positions are in order."""
     if seed % 2:
@@ -149,6 +157,11 @@ def test_histories_with_marks_are_consistent(seed: int, monkeypatch: pytest.Monk
 def live_of(text: str) -> Live:
     planned = plan_spec(text)
     return Live(planned.spec, planned.kept)
+
+
+def explain_spec_text(text: str, query: str) -> dict[str, Any]:
+    spec = parse_spec(text, "spec.yaml")
+    return explain_json(plan_query(compile_spec(spec)[query], spec), spec)
 
 
 CHAIN = """\
@@ -253,6 +266,36 @@ def test_pages_beside_strings_that_nobody_has(small_blocks: None) -> None:
     for wrong in ({"x": 1}, {"x": 1, "y": 1}, {"z": "a", "x": 1}, {}, {"z": "a", "w": 1}):
         with pytest.raises(UsageError):
             ranked.after(wrong, 3)
+
+
+PARTLY = """\
+version: 1
+relations:
+  R: {columns: {a: int64, b: int64, k: int64}}
+  S: {columns: {k: int64, c: int64, d: int64}}
+  T: {columns: {d: int64, a: int64}}
+queries:
+  q: {sql: "SELECT R.b, S.c, T.d, R.a FROM R, S, T WHERE R.k = S.k AND S.d = T.d AND T.a = R.a", order_by: [c desc]}
+  u: {sql: "SELECT a, b FROM R UNION SELECT d, c FROM S", order_by: [b]}
+"""
+
+
+@pytest.mark.parametrize("query", ["q", "u"])
+def test_explain_shows_how_the_steps_complete_an_order(query: str) -> None:
+    shown = explain_spec_text(PARTLY, query)["order"]
+    live, chance = live_of(PARTLY), Random(7)
+    for name, columns in (("R", "abk"), ("S", "kcd"), ("T", "da")):
+        live.apply({name: pa.table({c: [chance.randrange(3) for _ in range(40)] for c in columns})})
+    rows = [row for batch in live.enum(query) for row in batch.to_pylist()]
+    assert len(shown) == len(rows[0]) - (query == "q") and len(rows) > 5
+
+    def place(row: dict[str, Any]) -> list[int]:
+        return [-row[o.removesuffix(" desc")] if o.endswith(" desc") else row[o] for o in shown]
+
+    assert rows == sorted(rows, key=place)
+    first = dict(list({o.removesuffix(" desc"): 1 for o in shown}.items())[:2])
+    after = [row for batch in Ranked(live, query).after(first, len(rows)) for row in batch.to_pylist()]
+    assert 0 < len(after) < live.count(query)[0]
 
 
 def test_ranks_of_a_bag_count_copies_and_those_of_a_set_rows() -> None:

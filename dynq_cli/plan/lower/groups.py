@@ -27,7 +27,7 @@ from dynq_cli.plan.lower.forms import (
 )
 from dynq_cli.plan.lower.multiplied_out import multiplied_out
 from dynq_cli.plan.lower.pushed_sums import Aggregated, pushed
-from dynq_cli.plan.program import Feed, Groups, Measure, high, low
+from dynq_cli.plan.program import Feed, Groups, Measure, high, low, variables_of
 from dynq_cli.query.normal_form import (
     Aggregate,
     Binding,
@@ -186,9 +186,9 @@ class _Shown:
         by_name = {c.name: c for c in columns}
         found: list[VariableOrder] = []
         for o in self.asked.order:
-            sources = _sources(by_name[o.variable]) if o.of == "column" else (o.variable,)
+            sources = variables_of(by_name[o.variable]) if o.of == "column" else (o.variable,)
             found += [VariableOrder(v, o.descending) for v in sources]
-        found += [VariableOrder(v) for c in columns for v in _sources(c)]
+        found += [VariableOrder(v) for c in columns for v in variables_of(c)]
         return without_repetition(found)
 
     def _column(self, column: OutputColumn, kind: Type) -> OutputColumn:
@@ -231,10 +231,3 @@ class _Shown:
     def _fresh(self, wish: str) -> str:
         taken = {*self.columns, *self.bindings}
         return unique(wish, taken | {v.rpartition(".")[0] for v in taken})
-
-
-def _sources(column: OutputColumn) -> tuple[str, ...]:
-    """The variables that a column is made of; the upper part of a pair decides before the lower."""
-    if column.kind == "pair":
-        return (high(column.source), low(column.source))
-    return (column.source,) if column.kind == "variable" else ()

@@ -28,7 +28,7 @@ from dynq_cli.plan.lower.together import together
 from dynq_cli.plan.lower.unions import union_of
 from dynq_cli.plan.lower.views import without_views
 from dynq_cli.plan.plan import Plan
-from dynq_cli.plan.program import Derived, Feed, Groups, Program, Step, Together, Tree, high, low
+from dynq_cli.plan.program import Derived, Feed, Groups, Program, Step, Together, Tree, high, low, variables_of
 from dynq_cli.query.core import core
 from dynq_cli.query.hypergraph import hypergraph_of
 from dynq_cli.query.normal_form import Comparison, ConjunctiveQuery, Query, UnionQuery
@@ -151,10 +151,7 @@ class Lowering:
 
     def rows(self, made: ConjunctiveQuery) -> Feed:
         """A tree with the rows of what `exactly` made, on their way into a relation with its columns."""
-        taken: list[str] = []
-        for c in made.columns:
-            taken += [high(c.source), low(c.source)] if c.kind == "pair" else [c.source]
-        return Feed(self.tree(made), tuple(taken))
+        return Feed(self.tree(made), tuple(v for c in made.columns for v in variables_of(c)))
 
     def settled(self, query: ConjunctiveQuery, *, same_head: bool = False) -> ConjunctiveQuery:
         """A free-connex equi-join with the result of a query that has no aggregates."""
