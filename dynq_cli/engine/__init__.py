@@ -2,7 +2,8 @@
 
 Values to codes and back:
 
-- `lossless`: Arrow columns of related types to the one type of the spec, exactly or not at all
+- `lossless`: Arrow columns of related types to the one type of the spec, exactly or not at all; `rounded_down`: where
+  values between those of a type would stand
 - `codes`: every type of the language to int64 and back
 - `dictionary`: values without a fixed width (strings, binary, wide decimals) to dense ids
 - `labels`: int64 labels of those ids that stand in the order of their values
