@@ -72,9 +72,10 @@ class Labels:
             return
         self._reserve(total)
         ids = np.arange(count, total, dtype=np.int64)
+        spare = np.empty(len(ids) + self._order.blocks.shape[1], np.int64)
         data, offsets = dictionary.flat.data, dictionary.flat.offsets
-        sort_by_value(data, offsets, ids)
-        if not insert_sorted(data, offsets, self._order, ids, self._stride, self._capacity):
+        sort_by_value(data, offsets, ids, spare)
+        if not insert_sorted(data, offsets, self._order, ids, spare, self._stride, self._capacity):
             raise OverflowError(f"{total} values are more than there are labels")
 
     def order(self) -> Int64s:

@@ -69,6 +69,43 @@ def test_a_command_on_a_warm_cache_loads_no_compiler_and_no_parser(plain: Path, 
     assert loaded_by(plain, code) & set(HEAVY) == set()
 
 
+EVERYTHING = """
+version: 1
+relations:
+  R: {columns: {x: int64, y: string, v: float64?}}
+  S: {columns: {y: string, z: int64, w: string}}
+queries:
+  ordered: {sql: "SELECT x, R.y, w FROM R, S WHERE R.y = S.y", order_by: [y desc, w]}
+  ranges: {sql: "SELECT R.x, S.z FROM R, S WHERE R.x < S.z AND R.y = S.y"}
+  groups: {sql: "SELECT y, SUM(v) AS s, MIN(x) AS m, COUNT(DISTINCT v) AS d FROM R GROUP BY y", order_by: [s, y]}
+  words: {sql: "SELECT R.x, MAX(S.w) AS w FROM R, S WHERE R.y = S.y GROUP BY R.x"}
+  either: {rule: ["either(x) :- R(x, y, v)", "either(z) :- S(y, z, w)"]}
+"""
+FILL = """
+import dynq_cli, pyarrow as pa
+for i in range(2):
+    with (dynq_cli.create("spec.yaml", "state") if i == 0 and HOW == "create" else dynq_cli.open("state")) as state:
+        state.apply({
+            "R": pa.table({"x": [i, 2], "y": ["a", f"b{i}"], "v": [1.5, None]}),
+            "S": pa.table({"y": ["a", "b1"], "z": [1, 5], "w": [f"p{i}", "q"]}),
+        })
+state = dynq_cli.open("state")
+for query in ("ordered", "ranges", "groups", "words", "either"):
+    assert sum(map(len, state.enum(query))) > 0
+    list(state.diff(query).batches)
+    assert sum(map(len, state.enum(query, at=1))) > 0
+    assert sum(map(len, state.jth([1], query))) == 1
+assert state.rank({"x": 1, "y": "a", "w": "p1"}, "ordered") > 0
+assert sum(map(len, state.page("ordered", after={"y": "az"}, limit=5))) > 0
+"""
+
+
+def test_no_kernel_of_any_query_needs_a_compiler_twice(tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text(EVERYTHING, "utf-8")
+    loaded_by(tmp_path, f"HOW = 'create'\n{FILL}")
+    assert loaded_by(tmp_path, f"HOW = 'open'\n{FILL}") & {"numba", "llvmlite"} == set()
+
+
 def test_reading_rows_loads_neither_pandas_nor_arrow_functions(plain: Path) -> None:
     loaded_by(plain, ENUM)
     assert loaded_by(plain, ENUM) & {"pandas", "pyarrow.compute"} == set()

@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.cache import bare
 from dynq_cli.engine.kernels.intern import Bytes, Int32s, Int64s, word
 
 # Places in the array of numbers that kernels update.
@@ -35,7 +35,7 @@ class Order(NamedTuple):
     numbers: Int64s
 
 
-@kernel
+@bare
 def is_less(data: Bytes, offsets: Int64s, a: int, b: int) -> bool:
     """Whether value a comes before value b: byte by byte, a prefix before what it begins."""
     at, other = offsets[a], offsets[b]
@@ -51,31 +51,42 @@ def is_less(data: Bytes, offsets: Int64s, a: int, b: int) -> bool:
     return bool(length_a < length_b)
 
 
-@kernel
-def sort_by_value(data: Bytes, offsets: Int64s, ids: Int64s) -> None:
-    """Merge sort; a batch that is in order already costs one comparison per id and level."""
-    source, target = ids, np.empty_like(ids)
-    width = 1
-    while width < len(ids):
-        for start in range(0, len(ids), 2 * width):
-            middle, end = min(start + width, len(ids)), min(start + 2 * width, len(ids))
-            left, right = start, middle
-            if middle < end and is_less(data, offsets, source[middle - 1], source[middle]):
-                target[start:end] = source[start:end]
-                continue
-            for at in range(start, end):
-                if right == end or (left < middle and is_less(data, offsets, source[left], source[right])):
-                    target[at] = source[left]
-                    left += 1
-                else:
-                    target[at] = source[right]
-                    right += 1
-        source, target = target, source
+@bare
+def sort_by_value(data: Bytes, offsets: Int64s, ids: Int64s, spare: Int64s) -> None:
+    """Merge sort; a batch that is in order already costs one comparison per id and level. `spare` is as long as ids."""
+    many, width, is_spare = len(ids), 1, False
+    while width < many:
+        if is_spare:
+            _merge_runs(data, offsets, spare, ids, many, width)
+        else:
+            _merge_runs(data, offsets, ids, spare, many, width)
+        is_spare = not is_spare
         width *= 2
-    ids[:] = source
+    if is_spare:
+        for i in range(many):
+            ids[i] = spare[i]
 
 
-@kernel
+@bare
+def _merge_runs(data: Bytes, offsets: Int64s, source: Int64s, target: Int64s, many: int, width: int) -> None:
+    """Sorted runs of `width` ids as sorted runs of twice that."""
+    start = 0
+    while start < many:
+        middle, end = min(start + width, many), min(start + 2 * width, many)
+        left, right = start, middle
+        if middle < end and is_less(data, offsets, source[middle - 1], source[middle]):
+            right = end
+        for at in range(start, end):
+            if right == end or (left < middle and is_less(data, offsets, source[left], source[right])):
+                target[at] = source[left]
+                left += 1
+            else:
+                target[at] = source[right]
+                right += 1
+        start = end
+
+
+@bare
 def locate(data: Bytes, offsets: Int64s, order: Order, known: int, hint: int) -> tuple[int, int]:
     """Where a value belongs: the place of its block in the sequence, and the place in that block.
 
@@ -113,44 +124,50 @@ def locate(data: Bytes, offsets: Int64s, order: Order, known: int, hint: int) ->
     return place, low
 
 
-@kernel
-def insert_run(order: Order, place: int, at: int, run: Int64s) -> tuple[int, int]:
-    """Put ids before position `at` of a block, splitting it if need be; returns where the first one went."""
+@bare(error_model="numpy")  # blocks have a size, and what can raise cannot be kept
+def insert_run(order: Order, place: int, at: int, ids: Int64s, start: int, end: int, spare: Int64s) -> tuple[int, int]:
+    """Put ids before position `at` of a block, splitting it if need be; returns where the first one went.
+
+    They are those from `start` to `end`; `spare` has room for them and a block.
+    """
     _, blocks, lengths, sequence, numbers = order
-    block, size, added = sequence[place], blocks.shape[1], len(run)
+    block, size, added = sequence[place], blocks.shape[1], end - start
     length = int(lengths[block])
     numbers[COUNT] += added
     if length + added <= size:
         for i in range(length - 1, at - 1, -1):
             blocks[block, i + added] = blocks[block, i]
         for i in range(added):
-            blocks[block, at + i] = run[i]
+            blocks[block, at + i] = ids[start + i]
         lengths[block] = length + added
         return place, at
     total = length + added
-    merged = np.empty(total, np.int64)
-    merged[:at] = blocks[block, :at]
-    merged[at : at + added] = run
-    merged[at + added :] = blocks[block, at:length]
+    for i in range(at):
+        spare[i] = blocks[block, i]
+    for i in range(added):
+        spare[at + i] = ids[start + i]
+    for i in range(at, length):
+        spare[added + i] = blocks[block, i]
     parts = -(-total // (size * 3 // 4))
     for i in range(numbers[BLOCKS] - 1, place, -1):
         sequence[i + parts - 1] = sequence[i]
-    found_place, found_at, start = place, at, 0
+    found_place, found_at, taken = place, at, 0
     for part in range(parts):
         if part > 0:
             block = numbers[BLOCKS]
             numbers[BLOCKS] += 1
             sequence[place + part] = block
         share = total // parts + (1 if part < total % parts else 0)
-        blocks[block, :share] = merged[start : start + share]
+        for i in range(share):
+            blocks[block, i] = spare[taken + i]
         lengths[block] = share
-        if start <= at < start + share:
-            found_place, found_at = place + part, at - start
-        start += share
+        if taken <= at < taken + share:
+            found_place, found_at = place + part, at - taken
+        taken += share
     return found_place, found_at
 
 
-@kernel
+@bare(error_model="numpy")
 def spread(order: Order, place: int, at: int, added: int, anchor: int, capacity: Int64s) -> bool:
     """Label `added` new ids, the first of them at the position given, and what is around them.
 
@@ -198,9 +215,14 @@ def spread(order: Order, place: int, at: int, added: int, anchor: int, capacity:
     return False
 
 
-@kernel
-def insert_sorted(data: Bytes, offsets: Int64s, order: Order, ids: Int64s, stride: int, capacity: Int64s) -> bool:
-    """Give sorted new ids their places and labels; all that fall into one gap share it evenly."""
+@bare(error_model="numpy")
+def insert_sorted(
+    data: Bytes, offsets: Int64s, order: Order, ids: Int64s, spare: Int64s, stride: int, capacity: Int64s
+) -> bool:
+    """Give sorted new ids their places and labels; all that fall into one gap share it evenly.
+
+    `spare` has room for the ids and a block.
+    """
     labels, blocks, lengths, sequence, _ = order
     limit = 1 << (len(capacity) - 2)
     start, place = 0, 0
@@ -226,7 +248,7 @@ def insert_sorted(data: Bytes, offsets: Int64s, order: Order, ids: Int64s, strid
             low = max(high - width, -limit)
         else:
             low, high = max(-(width // 2), -limit), min(width - width // 2, limit)
-        new_place, new_at = insert_run(order, place, at, ids[start:end])
+        new_place, new_at = insert_run(order, place, at, ids, start, end, spare)
         step = (high - low) // (added + 1)
         if step > 0:
             for i in range(added):
