@@ -14,7 +14,7 @@ from dynq_cli.plan.choose import OTHER_TREE
 from dynq_cli.plan.draw import LEGEND, draw_text
 from dynq_cli.plan.fingerprint import fingerprint
 from dynq_cli.plan.kept import Kept, kept_of
-from dynq_cli.plan.lower import program_of
+from dynq_cli.plan.lower import program_of, why_a_table
 from dynq_cli.plan.plan import AnyPlan, Guarantees, Plan, UnionPlan
 from dynq_cli.plan.program import Derived, Program, Together
 from dynq_cli.plan.view_tree import Node
@@ -51,7 +51,8 @@ def _strategy(plan: AnyPlan) -> str:
 def _notes(plan: AnyPlan, program: Program, spec: Spec) -> tuple[str, ...]:
     is_read_together = isinstance(program.result, Together)
     if isinstance(plan, UnionPlan):
-        return (*plan.notes, _UNION_TREES if is_read_together else _UNION_TABLE)
+        table = f"{_UNION_TABLE}; {why_a_table(plan.query, spec)}"
+        return (*plan.notes, _UNION_TREES if is_read_together else table)
     if is_read_together:
         return (_UNEQUAL_TREES,)
     return (_NO_EPSILON,) if plan.strategy == "ivm-epsilon" else notes_of(plan, program, spec)

@@ -67,3 +67,26 @@ def test_what_is_said_of_random_queries_is_what_their_steps_do(seed: int) -> Non
         assert all(sorted(atoms) in map(sorted, made) for atoms in joined), (drawn.text, notes)
         filtered = [s.name for s in derived if any(c.op != "!=" for feed in s.feeds for c in feed.where)]
         assert all(any(name in note for note in notes) for name in filtered), (drawn.text, notes)
+
+
+UNION = {
+    "": ("SELECT a, b FROM R UNION SELECT e, f FROM T", "without a table: rows are read from the members"),
+    "order": ("SELECT a, b FROM R UNION SELECT e, f FROM T ORDER BY a", "an order is kept of one table"),
+    "groups": ("SELECT a, COUNT(*) AS n FROM R GROUP BY a UNION SELECT e, f FROM T", "member 1 has groups"),
+    "unequal": ("SELECT e, f FROM T UNION SELECT a, c FROM R, S WHERE a != c", "rows of member 2 are filtered by !="),
+    "projected": (
+        "SELECT a, b FROM R UNION SELECT a, d FROM R, S WHERE R.k = S.k",
+        "member 2 is not a join that one tree keeps",
+    ),
+    "many": (
+        "SELECT a FROM R UNION SELECT b FROM R UNION SELECT c FROM S UNION SELECT d FROM S UNION SELECT e FROM T",
+        "its 5 members have more intersections than are worth a tree each",
+    ),
+}
+
+
+@pytest.mark.parametrize(("sql", "reason"), UNION.values(), ids=UNION)
+def test_why_a_union_is_a_table_is_said(sql: str, reason: str) -> None:
+    spec = parse_spec(f'{RELATIONS}  q: {{sql: "{sql}"}}\n', "spec.yaml")
+    *_, note = explain_json(plan_query(compile_spec(spec)["q"], spec), spec)["notes"]  # type: ignore[misc]
+    assert reason in note

@@ -18,13 +18,20 @@ forms        queries made from parts of others
 from __future__ import annotations
 
 from dynq_cli.plan.lower.lowering import Lowering
+from dynq_cli.plan.lower.together import union_of_trees
 from dynq_cli.plan.program import Program
-from dynq_cli.query.normal_form import Query
+from dynq_cli.query.normal_form import Query, UnionQuery
 from dynq_cli.spec.model import Spec
 
-__all__ = ["program_of"]
+__all__ = ["program_of", "why_a_table"]
 
 
 def program_of(query: Query, spec: Spec) -> Program:
     """The steps in which a query is kept; the last has its name."""
     return Lowering(query.name, spec, query.max_view_rows).program(query)
+
+
+def why_a_table(query: UnionQuery, spec: Spec) -> str:
+    """Why the rows of a union are stored, in words; empty if they are not."""
+    made = union_of_trees(Lowering(query.name, spec, query.max_view_rows), query)
+    return made if isinstance(made, str) else ""

@@ -11,6 +11,7 @@ difference, and an order needs a table.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -20,9 +21,9 @@ from dynq_cli.plan.lower.merged import conjunction
 from dynq_cli.plan.lower.outputs import exact
 from dynq_cli.plan.lower.ranges import in_one_tree
 from dynq_cli.plan.lower.unions import rows_of
-from dynq_cli.plan.program import Member, Term, Together, high, low
+from dynq_cli.plan.program import Member, Term, Together, variables_of
 from dynq_cli.query.core import core
-from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn, Query, UnionQuery
+from dynq_cli.query.normal_form import ConjunctiveQuery, Query, UnionQuery
 
 if TYPE_CHECKING:
     from dynq_cli.plan.lower.lowering import Lowering
@@ -33,24 +34,34 @@ MOST_MEMBERS = 4
 
 def together(lowering: Lowering, query: Query) -> Together | None:
     """The query as a result of several trees; None if it is none, with steps that are left over."""
+    if isinstance(query, UnionQuery):
+        made = union_of_trees(lowering, query)
+        return made if isinstance(made, Together) else None
+    return None if query.order else _unequal(lowering, query)
+
+
+def union_of_trees(lowering: Lowering, query: UnionQuery) -> Together | str:
+    """The union as a result of several trees; or why it is a table, in words, with steps that are left over."""
     if query.order:
-        return None
-    return _union(lowering, query) if isinstance(query, UnionQuery) else _unequal(lowering, query)
-
-
-def _union(lowering: Lowering, query: UnionQuery) -> Together | None:
-    if not query.columns or not 2 <= len(query.members) <= MOST_MEMBERS:
-        return None
+        return "an order is kept of one table, not of several trees"
+    if not query.columns:
+        return "it has one row, or none"
+    if not 2 <= len(query.members) <= MOST_MEMBERS:
+        return f"its {len(query.members)} members have more intersections than are worth a tree each"
     members: list[ConjunctiveQuery] = []
-    for each in query.members:
-        if isinstance(each, UnionQuery) or each.grouped or not _is_plain(each):
-            return None
+    for i, each in enumerate(query.members):
+        if isinstance(each, UnionQuery):
+            return f"member {i + 1} is a union itself"
+        if each.grouped:
+            return f"member {i + 1} has groups"
+        if not _is_plain(each):
+            return f"rows of member {i + 1} are filtered by !="
         made = exact(each, [c.type for c in query.columns])
         fitting = lowering.fitting(replace(made, semantics="set") if query.semantics == "set" else made)
         if fitting is None:
-            return None
+            return f"member {i + 1} is not a join that one tree keeps"
         members.append(fitting)
-    heads = [[v for c in m.columns for v in _variables(c)] for m in members]
+    heads = [[v for c in m.columns for v in variables_of(c)] for m in members]
     terms: list[Term] = []
     for some in sets(range(len(members))):
         sign = 1 if len(some) % 2 else -1
@@ -59,13 +70,21 @@ def _union(lowering: Lowering, query: UnionQuery) -> Together | None:
             continue
         both = core(conjunction(query.name, [members[i] for i in some], [heads[i] for i in some]))
         if in_one_tree(both, lowering.spec) is None:
-            return None
+            return f"no tree keeps the intersection of members {_listed(some)}"
         terms.append(Term(lowering.tree(both, is_read=True), sign if query.semantics == "set" else 0, sign))
-    if all(_is_small(lowering, m) for m in members) and any(map(lowering.is_wide, (t.tree for t in terms))):
-        return None
+    if all(_is_small(lowering, m) for m in members):
+        for some, term in zip(sets(range(len(members))), terms, strict=True):
+            if lowering.is_wide(term.tree):
+                what = f"the intersection of members {_listed(some)}" if len(some) > 1 else f"member {some[0] + 1}"
+                return f"a change can touch many rows of {what}, and the table is no larger than the base tables"
     pairs = [c.name for c in query.columns if is_wide(c.type)]
     read = tuple(Member(t.tree, tuple(h)) for t, h in zip(terms, heads, strict=False))
     return Together(query.name, rows_of(query, pairs), read, tuple(terms))
+
+
+def _listed(members: Sequence[int]) -> str:
+    *most, last = (str(i + 1) for i in members)
+    return f"{', '.join(most)} and {last}"
 
 
 def _is_small(lowering: Lowering, query: ConjunctiveQuery) -> bool:
@@ -77,10 +96,6 @@ def _is_small(lowering: Lowering, query: ConjunctiveQuery) -> bool:
 def _is_plain(query: ConjunctiveQuery) -> bool:
     """Whether comparisons with != leave nothing to filter by."""
     return all(c.op != "!=" for c in query.comparisons)
-
-
-def _variables(column: OutputColumn) -> tuple[str, ...]:
-    return (high(column.source), low(column.source)) if column.kind == "pair" else (column.source,)
 
 
 def _unequal(lowering: Lowering, query: ConjunctiveQuery) -> Together | None:
