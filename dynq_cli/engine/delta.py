@@ -41,7 +41,7 @@ class Delta:
     ) -> None:
         self._arena = arena
         self._tree = tree
-        self._levels = list(tree.levels)
+        self._levels = np.array(tree.levels, np.int64)
         if not tree.levels:
             return
         self._side = Side(arena, tree, ordered)
@@ -59,11 +59,11 @@ class Delta:
         `before` and `after` are the numbers of rows of the result. All has to be read: then the tree is between
         commits. OverflowedError if a row has more than 2^63 - 1 copies.
         """
-        if not self._levels:
+        if not len(self._levels):
             yield from self._nullary(before, after)
             return
         a, s = self._arena, self._side
-        if (a.N[self._levels, f.N_FIRST] < 0).all() and (a.N[self._levels, f.N_TELL] < 0).all():
+        if a.N[self._levels, f.N_FIRST].max() < 0 and a.N[self._levels, f.N_TELL].max() < 0:
             return
         s.fit()
         if self._routes is not None:
