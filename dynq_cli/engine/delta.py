@@ -6,7 +6,11 @@ The tree has been updated, its lists are still those of before, and every output
 (`kernels.changed`). Between the two states stands a third, in which each row of the frontier has the smaller of its
 two multiplicities: from the first to the third things only go, from there to the second they only come. So the old
 side gives what went, by the rows that have fewer copies now, and the new side what came. A row of the result may be
-in both. Work is that of the rows that come out, and of the rows of the tree that changed.
+in both, and on either in several parts. Work is that of the rows that come out, and of the rows of the tree that
+changed.
+
+Trees without ranges are read outward from the rows that changed (`kernels.outward`). Where ranges share rows, these
+are marked first, with all that lies above them, and what is marked is walked (`kernels.change_walk`).
 """
 
 from __future__ import annotations
@@ -18,7 +22,9 @@ import numpy as np
 from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.counted_trees import CountedTrees
 from dynq_cli.engine.kernels import change_walk as w
+from dynq_cli.engine.kernels import dirty as d
 from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.kernels import outward
 from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.reading import OverflowedError
 from dynq_cli.engine.side import Side
@@ -35,7 +41,7 @@ class Delta:
     ) -> None:
         self._arena = arena
         self._tree = tree
-        self._levels = list(tree.levels)
+        self._levels = np.array(tree.levels, np.int64)
         if not tree.levels:
             return
         self._side = Side(arena, tree, ordered)
@@ -43,6 +49,9 @@ class Delta:
         self._columns = np.array([(p.level, p.position) for p in places], np.int64).reshape(-1, 2)
         self._rows = np.empty((len(tree.levels) + 2, block), np.int64)
         self._codes, self._copies = np.empty((len(places), block), np.int64), np.empty(block, np.int64)
+        has_ranges = bool((arena.N[self._levels, f.N_READERS] >= 0).any())
+        self._routes = None if has_ranges else _routes(arena, self._side)
+        self._factors = np.empty(len(tree.levels), np.int64)
 
     def blocks(self, before: int, after: int) -> Iterator[tuple[Words, Words]]:
         """Codes, a row of them per variable, and how many copies of each came (> 0) or went.
@@ -50,13 +59,16 @@ class Delta:
         `before` and `after` are the numbers of rows of the result. All has to be read: then the tree is between
         commits. OverflowedError if a row has more than 2^63 - 1 copies.
         """
-        if not self._levels:
+        if not len(self._levels):
             yield from self._nullary(before, after)
             return
         a, s = self._arena, self._side
-        if (a.N[self._levels, f.N_FIRST] < 0).all() and (a.N[self._levels, f.N_TELL] < 0).all():
+        if a.N[self._levels, f.N_FIRST].max() < 0 and a.N[self._levels, f.N_TELL].max() < 0:
             return
         s.fit()
+        if self._routes is not None:
+            yield from self._outward(self._routes, before > 0, after > 0)
+            return
         state = np.zeros(w.STATE, np.int64)
         while state[w.PHASE] != w.DONE:
             s.list_room(int(state[w.LISTED]))
@@ -73,6 +85,34 @@ class Delta:
             if abs(after - before) >= 2**63:
                 raise OverflowedError
             yield np.zeros((0, 1), np.int64), np.array([after - before], np.int64)
+
+    def _outward(self, routes: Words, had_rows: bool, has_rows: bool) -> Iterator[tuple[Words, Words]]:
+        a, s = self._arena, self._side
+        state = np.zeros(outward.STATE, np.int64)
+        while state[outward.PHASE] != outward.DONE:
+            filled = outward.fill(
+                a.a64,
+                a.a32,
+                a.T,
+                a.N,
+                s.L,
+                s.root,
+                routes,
+                s.links,
+                s.current,
+                self._factors,
+                self._columns,
+                self._codes,
+                self._copies,
+                had_rows,
+                has_rows,
+                state,
+                s.work,
+            )
+            if filled < 0:
+                raise OverflowedError
+            if filled:
+                yield self._codes[:, :filled].copy(), self._copies[:filled].copy()
 
     def _fill(self, had_rows: bool, has_rows: bool, state: Words) -> int:
         a, s = self._arena, self._side
@@ -108,3 +148,18 @@ class Delta:
             s.work,
         )
         return filled
+
+
+def _routes(arena: Arena, side: Side) -> Words:
+    """For each level, in which order the others are set from there: the kind of a step, its level, the level before."""
+    nodes, above = side.L[:, d.L_NODE], side.L[:, d.L_ABOVE]
+    steps: list[tuple[int, int, int]] = []
+    for level in range(len(nodes)):
+        here, known = level, {level}
+        while above[here] >= 0:
+            kind = outward.OWN if arena.N[nodes[here], f.N_GUARD] else outward.READERS
+            steps.append((kind, int(above[here]), here))
+            here = int(above[here])
+            known.add(here)
+        steps += [(outward.DOWN, other, int(above[other])) for other in range(len(nodes)) if other not in known]
+    return np.array(steps, np.int64).reshape(-1, outward.ROUTE)

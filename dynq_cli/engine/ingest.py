@@ -85,14 +85,14 @@ def operations(changes: Changes, base: BaseLayout, *, may_miss: bool = False, en
     """
     kinds = changes.ops
     ops = _PLAIN[kinds]
-    keys = len(base.relation.key)
-    if keys:
+    keys, most = len(base.relation.key), kinds.max(initial=k.INSERT)
+    if keys and most > k.INSERT:
         gone = ops == f.DELETE
         if keys < changes.codes.shape[1] and gone.any():
             bare = np.flatnonzero(gone & (changes.codes[:, keys] == NULL))
             ops[bare[(changes.codes[bare, keys:] == NULL).all(axis=1)]] = f.DELETE_KEY
         ops[_without_preimage(kinds, changes.codes[:, :keys], ends)] = f.UPSERT
-    else:
+    elif most > k.DELETE:
         _check_keyless(kinds, base, ends)
     return Changes(changes.codes, _MAY_MISS[ops] if may_miss else ops, changes.counts, changes.computed, changes.passes)
 

@@ -47,14 +47,14 @@ class Side:
         self.slots = np.array(_slots(children), np.int64)
         self.below = np.array([child for level in children for child in children[level]], np.int64)
         self.L = np.zeros((len(above), d.L_FIELDS), np.int64)
-        self._tables = arena.N[list(tree.levels), f.N_TABLE]
-        self._groups_in = arena.N[list(tree.levels), f.N_LISTS]
+        # By level the table of its rows, then by level the table of its groups.
+        self._tables = arena.N[list(tree.levels)][:, [f.N_TABLE, f.N_LISTS]].T.ravel()
         place = self.roots
         for level, node in enumerate(tree.levels):
             self.L[level, [d.L_NODE, d.L_ABOVE, d.L_FRONTIER]] = node, above[level], tree.frontier[level]
             self.L[level, [d.L_BELOW, d.L_MANY]] = place, len(children[level])
             place += len(children[level])
-        self._room = np.full((2, len(above)), -1, np.int64)
+        self._room = np.full(2 * len(above), -1, np.int64)
         n = len(above)
         self.current, self.cursor = np.zeros(n, np.int64), np.zeros(n, np.int64)
         self.modes, self.choices = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
@@ -65,11 +65,11 @@ class Side:
     def fit(self) -> None:
         """Make room for the marks of all rows and groups that there are, and to put those of ranges in order."""
         self._ordered.fit_notes()
-        capacity = self.arena.T[:, f.T_CAPACITY]
-        room = np.stack([capacity[self._tables], capacity[self._groups_in]])
+        room = self.arena.T[self._tables, f.T_CAPACITY]
         if (room <= self._room).all():
             return
         self._room = room
+        room = room.reshape(2, -1)
         ends = np.cumsum(room, axis=1)
         self.L[:, d.L_ROWS], self.L[:, d.L_GROUPS] = ends - room
         rows, groups = (int(n) for n in ends[:, -1])

@@ -328,3 +328,48 @@ def test_kinds_tell_apart_what_numba_compiles_apart() -> None:
 @pytest.mark.parametrize("given", [1.0, "a", None, 2**63, -(2**63) - 1, [1], np.int32(1), np.ma.masked, (1, 2)])
 def test_what_no_entry_takes_is_said(given: object) -> None:
     assert words(1, given) is None
+
+
+FIRST = "places(np.arange(12).reshape(3, 4), np.arange(5), True)"
+ANOTHER_KIND = {
+    "another dtype": "places(np.arange(12, dtype=np.int32).reshape(3, 4), np.arange(5), True)",
+    "a dtype of another byte order": "places(np.arange(12).astype('>i8').reshape(3, 4), np.arange(5), True)",
+    "another order of axes": "places(np.arange(12).reshape(4, 3).T, np.arange(5), True)",
+    "steps between items": "places(np.arange(48).reshape(6, 8)[::2, ::2], np.arange(9)[::4], True)",
+    "items that cannot be written": "places(np.arange(12).reshape(3, 4), np.frombuffer(bytes(40), np.int64), True)",
+    "items at odd places": "places(np.arange(12).reshape(3, 4), np.zeros(41, np.uint8)[1:].view(np.int64), True)",
+    "fewer dimensions": "places(np.arange(12).reshape(3, 4), np.array(5), True)",
+}
+
+
+@pytest.mark.parametrize("what", ANOTHER_KIND)
+def test_a_call_of_the_same_types_and_another_kind_is_no_call_of_the_first(what: str, call: Calls) -> None:
+    """Both one after the other, so that the second call is tried with what the first one was compiled to."""
+    alone = call(ANOTHER_KIND[what])["value"]
+    assert call(f"({FIRST}, {ANOTHER_KIND[what]})[1]")["value"] == alone
+    if isinstance(alone, list):
+        # Numba does not compile the others.
+        assert call(f"({FIRST}, {ANOTHER_KIND[what]}, {FIRST})[2]")["value"] == [3, 4, 12, 8, 6, 4, True]
+
+
+def test_a_second_call_takes_what_the_first_one_does(call: Calls) -> None:
+    assert call("one(1) + one(np.int64(2)) + one(3) + one(-2**63) + one(2**63 - 2)")["value"] == [
+        2,
+        3,
+        4,
+        1 - 2**63,
+        2**63 - 1,
+    ]
+    assert call(f"({FIRST}, {FIRST.replace('True', 'np.True_')}, {FIRST.replace('True', 'np.False_')})[2]")[
+        "value"
+    ] == [
+        3,
+        4,
+        12,
+        8,
+        6,
+        4,
+        False,
+    ]
+    assert call(f"({FILL}, {FILL})[1]")["value"] == [None, "[100 111 122]"]
+    assert call("(is_odd(7), is_odd(2**70 + 1))")["numba"] is True

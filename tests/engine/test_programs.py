@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -19,6 +20,7 @@ import pyarrow as pa
 import pytest
 
 from dynq_cli.engine import deriving, feeding
+from dynq_cli.engine.delta import Delta
 from dynq_cli.engine.image import parts_of, restore
 from dynq_cli.engine.live import Live
 from dynq_cli.errors import DynqError, RejectedError, UsageError
@@ -52,6 +54,14 @@ def stepped_case(seed: int, queries: int = 4) -> Case:
 
 @pytest.mark.parametrize("seed", range(int(24 * FUZZ)))
 def test_results_in_steps_are_those_of_a_recomputation_after_every_batch(seed: int) -> None:
+    case = stepped_case(seed)
+    if failure(case):
+        pytest.fail(described(minimise(case)), pytrace=False)
+
+
+@pytest.mark.parametrize("seed", range(100, 100 + int(12 * FUZZ)))
+def test_what_is_passed_on_does_not_depend_on_its_blocks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(deriving, "Delta", partial(Delta, block=1 + seed % 3))
     case = stepped_case(seed)
     if failure(case):
         pytest.fail(described(minimise(case)), pytrace=False)

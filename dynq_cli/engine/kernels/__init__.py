@@ -20,6 +20,6 @@ arity and tree shape: nothing is compiled per query. Only this package imports n
 - `prefetch`, `lookahead`: asking for memory before it is needed
 - `wide`: 128-bit counts in two lanes; `signed`: 128-bit sums and products
 - `superaccumulator`: sums of doubles without rounding
-- `changed`, `change_walk`: what a commit changes in a tree, and in its result; `passing`: the same without a tree
+- `changed`: what a commit changes in a tree; `outward`, `change_walk`: in its result; `passing`: without a tree
 - `aggregates`, `aggregate_rows`: rows taken into groups; what became of the groups' rows
 """

@@ -89,15 +89,23 @@ class Kernel:
         self._direct = direct
         self._name = f"{function.__module__.rpartition('.')[2]}.{function.__name__}"
         self._natives: dict[tuple[Any, ...], native.Native | None] = {}
+        self._quick: dict[tuple[type, ...], native.Quick | None] = {}
 
     def __call__(self, *given: Any) -> Any:
+        types = tuple(map(type, given))
+        quick = self._quick.get(types)
+        if quick is not None:
+            returned = quick(given)
+            if returned is not native.OTHER:
+                return returned
         arguments = native.arguments(given)
         if arguments is not None:
             if arguments.kinds not in self._natives:
                 self._natives[arguments.kinds] = self._native(arguments, given)
             compiled = self._natives[arguments.kinds]
             if compiled is not None:
-                return compiled(arguments.slots)
+                self._quick[types] = native.quick(compiled, given)
+                return compiled(arguments.slots, arguments.dtypes)
         return self.dispatcher(*given)
 
     def _native(self, arguments: native.Arguments, given: tuple[Any, ...]) -> native.Native | None:

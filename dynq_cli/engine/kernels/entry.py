@@ -2,9 +2,10 @@
 
 The entry turns a block of slots (see `native`) into what numba's calling convention wants: a place for what is
 returned, one for an exception, and every argument taken apart; of an array the data, the shape and the strides, and
-nothing to count references in. That this is still the convention is checked against the function's own type. Given
-up on is whatever is not simple: functions that can raise, allocate or call into numba, and arguments other than
-integers, truth values, arrays and named tuples of them.
+nothing to count references in. That this is still the convention is checked against the function's own type. Before
+all that, the entry looks whether every array is of the kind that the function is compiled for. Given up on is whatever
+is not simple: functions that can raise, allocate or call into numba, and arguments other than integers, truth values,
+arrays and named tuples of them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,20 @@ from numba.core.typing.typeof import Purpose, typeof
 from numba.np import numpy_support
 
 from dynq_cli.engine.kernels.compiling import linked, optimised
-from dynq_cli.engine.kernels.native import DATA_AT, ENTRY, SHAPE_AT, STRIDES_AT, Returned, array_word, packed
+from dynq_cli.engine.kernels.native import (
+    DATA_AT,
+    DIMENSIONS_AT,
+    DTYPE_AT,
+    ENTRY,
+    FLAGS_AT,
+    OTHER_KIND,
+    SHAPE_AT,
+    STRIDES_AT,
+    Returned,
+    array_word,
+    flags_of,
+    packed,
+)
 
 _SLOT = 8
 # Functions that machine code may need and every process has.
@@ -103,6 +117,14 @@ def _keep_entry_only(module: Any, machine: Any) -> None:
     passes.run(module, llvm.create_pass_builder(machine, llvm.create_pipeline_tuning_options()))
 
 
+def _members(kinds: tuple[Any, ...]) -> list[Any]:
+    """A kind for every slot: named tuples are passed by their members."""
+    found: list[Any] = []
+    for kind in kinds:
+        found += _members(tuple(kind.types)) if isinstance(kind, types.BaseNamedTuple) else [kind]
+    return found
+
+
 class _Entry:
     """The LLVM text of an entry, and the type that the function it calls has to have."""
 
@@ -110,6 +132,7 @@ class _Entry:
         self._lines: list[str] = []
         self._passed = [("ptr", "%returned"), ("ptr", f"@{_RAISED}")]
         self._slots = 0
+        self._check(_members(kinds), len(returned.kinds))
         self._pass_all(kinds)
         widths = ["i8" if kind == "bool" else "i64" for kind in returned.kinds]
         place = f"{{ {', '.join(widths)} }}" if widths else "ptr"
@@ -131,6 +154,25 @@ class _Entry:
                 "}",
             ]
         )
+
+    def _check(self, members: list[Any], returned: int) -> None:
+        """Go on only if all arrays are of the kinds that they should be."""
+        is_kind, arrays = "true", 0
+        for slot, kind in enumerate(members):
+            if not isinstance(kind, types.Array):
+                continue
+            array = self._load("ptr", self._at("%block", slot * _SLOT))
+            expected = self._load("ptr", self._at("%block", (len(members) + returned + arrays) * _SLOT))
+            arrays += 1
+            looked_at, flags = flags_of(kind.layout, not kind.mutable, kind.aligned)
+            masked = self._set(f"and i32 {self._load('i32', self._at(array, FLAGS_AT))}, {looked_at}")
+            for same in (
+                f"icmp eq ptr {self._load('ptr', self._at(array, DTYPE_AT))}, {expected}",
+                f"icmp eq i32 {self._load('i32', self._at(array, DIMENSIONS_AT))}, {kind.ndim}",
+                f"icmp eq i32 {masked}, {flags}",
+            ):
+                is_kind = self._set(f"and i1 {is_kind}, {self._set(same)}")
+        self._lines += [f"br i1 {is_kind}, label %call, label %other", "other:", f"ret i32 {OTHER_KIND}", "call:"]
 
     def _pass_all(self, kinds: tuple[Any, ...]) -> None:
         for kind in kinds:

@@ -78,8 +78,11 @@ Int = Any
     N_TREE,  # the counted tree that keeps the live rows of each group in order: a row of `Trees.C`, or -1
     N_ROOT,  # narrow, per group: the code of its tree
     N_OLD,  # wide, per row of an output node of a tree that feeds relations: two lanes, what its multiplicity was
-    N_CHANGED,  # narrow, per such row: 0, or the next row that changed + 2, where 1 is the last
-    N_FIRST,  # first of the rows that changed, or -1; the only field of a node that is data, but for those of ranges
+    N_CHANGED,  # narrow, per such row: 0, or the fourth row after it that changed + 2, where 1 is none
+    N_FIRST,  # first of the rows that changed, or -1: with those of ranges the only fields of a node that are data
+    N_SECOND,  # the three after it
+    N_THIRD,
+    N_FOURTH,
     N_SIDE,  # which multiplicity `dirty.value_of` gives for a row that changed
     N_LISTS,  # the table whose records say where lists begin: the group table, or that of the parent for ranges
     N_OWN,  # whether these records are the parent's rows: of guards, and of ranges
@@ -98,7 +101,7 @@ Int = Any
     N_TEND,
     N_TELL,  # first of these readers, or -1: data
     N_FIELDS,
-) = range(50)
+) = range(53)
 
 # As it is now, as it was before the commit, or the smaller of both.
 NOW, BEFORE, LEAST = range(-1, 2)

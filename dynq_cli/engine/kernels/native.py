@@ -1,13 +1,16 @@
 """Calling compiled kernels without numba, whose import takes longer than opening a small state.
 
-    load(path, words, …)(slots) = what the kernel returns for arguments of the kinds that `words` say
+    load(path, words, …)(slots, …) = what the kernel returns for arguments of the kinds that `words` say
+    quick(native, given)(given) = the same, or OTHER if arguments of the same types are of another kind
 
 A file holds the machine code of one kernel for one list of kinds of arguments. It is put into the process as it is
 (`linking`), by LLVM where that is not plain enough.
 Its entry takes a block of int64 slots: an integer, a truth value, or the address of an array, whose data, shape and
-strides it reads where numpy's C interface has them; what the kernel returns is written behind them. `arguments` says
-the kinds of a call, and a call reaches an entry only if they are exactly those it was compiled for. A file that is
-not whole, or cannot be linked, is as good as none.
+strides it reads where numpy's C interface has them; what the kernel returns is written behind them, and behind that
+stands for each array the address of the dtype it has to have. `arguments` says the kinds of a call, and a kernel runs
+only if they are exactly those it was compiled for: an entry looks at the dtype, the dimensions and the flags of every
+array itself. So a call that looks like the one before need not ask Python for the kind of each array, which takes
+longer than the whole kernel for a small commit. A file that is not whole, or cannot be linked, is as good as none.
 """
 
 from __future__ import annotations
@@ -16,8 +19,9 @@ import ctypes
 import functools
 import hashlib
 import json
+import struct
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,24 +30,30 @@ import numpy as np
 from dynq_cli.engine.kernels.linking import Placed, place
 
 ENTRY = "dynq_entry"
-# Where PyArrayObject_fields has the addresses of the data, the shape and the strides.
+# Where PyArrayObject_fields has the address of the data, the number of dimensions, the addresses of the shape, the
+# strides and the dtype, and the flags.
 DATA_AT = object.__basicsize__
-SHAPE_AT, STRIDES_AT = DATA_AT + 16, DATA_AT + 24
+DIMENSIONS_AT, SHAPE_AT, STRIDES_AT, DTYPE_AT, FLAGS_AT = (DATA_AT + at for at in (8, 16, 24, 40, 48))
 
 _C, _F, _ALIGNED, _WRITEABLE = 0x1, 0x2, 0x100, 0x400
 _LAYOUT = _C | _F | _ALIGNED | _WRITEABLE
 # Arrays of one row are contiguous both ways, and count as C.
 _LAYOUTS = {flags: flags & ~_F if flags & _C else flags for flags in range(_LAYOUT + 1)}
+# What an entry gives back for arrays of another kind, and `quick` for a call that it is not made for.
+OTHER_KIND = 0x7FFF
+OTHER: Any = object()
 _LEAST, _MOST = -(2**63), 2**63 - 1
 # What numba's calling convention gives back: done, and done with None returned.
 _DONE = (0, -2)
+_ARRAYS = {np.ndarray}
 
 
 class Arguments(NamedTuple):
-    """The arguments of a call: a hashable kind each, and what goes into the slots."""
+    """The arguments of a call: a hashable kind each, what goes into the slots, and the addresses of dtypes."""
 
     kinds: tuple[Any, ...]
     slots: list[int]
+    dtypes: list[int]
 
     def words(self) -> list[str]:
         """The kinds in words, as files have them."""
@@ -54,11 +64,13 @@ def arguments(given: Iterable[Any]) -> Arguments | None:
     """The arguments of a call; None if one of them is of a kind that no entry takes."""
     kinds: list[Any] = []
     slots: list[int] = []
+    dtypes: list[int] = []
     for each in given:
         kind = type(each)
         if kind is np.ndarray:
             kinds.append((each.dtype, each.ndim, _LAYOUTS[each.flags.num & _LAYOUT]))
             slots.append(id(each))
+            dtypes.append(id(each.dtype))
         elif kind is int or kind is np.int64:
             if not _LEAST <= each <= _MOST:
                 return None
@@ -73,9 +85,10 @@ def arguments(given: Iterable[Any]) -> Arguments | None:
                 return None
             kinds += [kind, *inside.kinds]
             slots += inside.slots
+            dtypes += inside.dtypes
         else:
             return None
-    return Arguments(tuple(kinds), slots)
+    return Arguments(tuple(kinds), slots, dtypes)
 
 
 def _array_word(dtype: np.dtype[Any], dimensions: int, flags: int) -> str:
@@ -86,6 +99,13 @@ def _array_word(dtype: np.dtype[Any], dimensions: int, flags: int) -> str:
 def array_word(dtype: str, dimensions: int, layout: str, readonly: bool, aligned: bool) -> str:
     """What arrays of one compiled type have in common; the layout is C, F or A (any)."""
     return f"{dtype}[{dimensions}]{layout}{'r' if readonly else ''}{'' if aligned else 'u'}"
+
+
+def flags_of(layout: str, readonly: bool, aligned: bool) -> tuple[int, int]:
+    """The flags that tell arrays of a layout from others, and what they are."""
+    kind = {"C": _C, "F": _F, "A": 0}[layout]
+    looked_at = _LAYOUT & ~_F if layout == "C" else _LAYOUT
+    return looked_at, kind | (_ALIGNED if aligned else 0) | (0 if readonly else _WRITEABLE)
 
 
 def file_name(kernel: str, words: list[str]) -> str:
@@ -137,25 +157,88 @@ class Native:
 
     def __init__(self, placed: Placed, slots: int, returned: Returned) -> None:
         self._placed = placed
-        self._entry = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(placed.entry)
-        self._block = ctypes.c_int64 * (slots + len(returned.kinds))
-        self._slots = slots
+        self.entry = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(placed.entry)
+        self.slots = slots
         self._returned = returned
+        self.stop = slots + len(returned.kinds)
         self._are_int = set(returned.kinds) <= {"int"}
 
-    def __call__(self, slots: list[int]) -> Any:
+    def __call__(self, slots: Sequence[int], dtypes: Sequence[int] = ()) -> Any:
         """Call the kernel. The arrays whose addresses are in the slots have to outlive the call."""
-        block = self._block(*slots)
-        status = self._entry(block)
+        returned = [0] * (self.stop - self.slots)
+        block = (ctypes.c_int64 * (self.stop + len(dtypes)))(*slots, *returned, *dtypes)
+        status = self.entry(block)
         if status not in _DONE:
             raise RuntimeError(f"a compiled kernel gave back status {status}")
+        return self.value(block[self.slots : self.stop])
+
+    def value(self, values: list[int]) -> Any:
+        """What the kernel returned, from the slots behind its arguments."""
         kinds, is_tuple = self._returned
-        values = block[self._slots :]
         if not self._are_int:
             values = [_value(kind, slot) for kind, slot in zip(kinds, values, strict=True)]
         if is_tuple:
             return tuple(values)
         return values[0] if values else None
+
+
+class Quick:
+    """Calls of an entry with arguments of the types that one call had, in the same places.
+
+    Types say what goes into a slot; of what kind arrays are, the entry finds out.
+    """
+
+    def __init__(self, native: Native, given: tuple[Any, ...]) -> None:
+        self._native = native
+        self._entry = native.entry
+        self._inside = [i for i, each in enumerate(given) if isinstance(each, tuple)]
+        flat = self._flat(given)
+        self._numbers = [i for i, each in enumerate(flat) if type(each) in (int, bool, np.int64)]
+        self._truths = [i for i, each in enumerate(flat) if type(each) is np.bool_]
+        # Those of the arrays of this call: as long as they are kept, no other dtype has their address.
+        self._dtypes = [each.dtype for each in flat if type(each) is np.ndarray]
+        self._behind = (*[0] * (native.stop - native.slots), *map(id, self._dtypes))
+        size = len(flat) + len(self._behind)
+        self._block = ctypes.c_int64 * size
+        self._pack_into = struct.Struct(f"={size}q").pack_into
+
+    def __call__(self, given: tuple[Any, ...]) -> Any:
+        """What the kernel returns; OTHER if it is not made for arguments of these kinds, and has not run."""
+        flat = given
+        if self._inside:
+            for i in self._inside:
+                if not _ARRAYS.issuperset(map(type, given[i])):
+                    return OTHER
+            flat = self._flat(given)
+        slots: list[Any] = list(map(id, flat))
+        for i in self._numbers:
+            slots[i] = flat[i]
+        for i in self._truths:
+            slots[i] = int(flat[i])
+        block = self._block()
+        try:
+            self._pack_into(block, 0, *slots, *self._behind)
+        except struct.error:
+            return OTHER
+        status = self._entry(block)
+        if status == OTHER_KIND:
+            return OTHER
+        if status not in _DONE:
+            raise RuntimeError(f"a compiled kernel gave back status {status}")
+        return self._native.value(block[self._native.slots : self._native.stop])
+
+    def _flat(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Arguments, those in named tuples by themselves."""
+        flat = list(given)
+        for i in reversed(self._inside):
+            flat[i : i + 1] = given[i]
+        return tuple(flat)
+
+
+def quick(native: Native, given: tuple[Any, ...]) -> Quick | None:
+    """How to call an entry that takes these arguments; None where named tuples have other members than arrays."""
+    inside = (type(member) for each in given if isinstance(each, tuple) for member in each)
+    return Quick(native, given) if _ARRAYS.issuperset(inside) else None
 
 
 def _value(kind: str, slot: int) -> int | bool:
@@ -203,6 +286,8 @@ def _finds_arrays() -> bool:
         (ctypes.c_int64 * 2).from_address(ctypes.c_int64.from_address(place + at).value)
         for at in (SHAPE_AT, STRIDES_AT)
     )
-    data = ctypes.c_int64.from_address(place + DATA_AT).value
-    found = (data, tuple(shape), tuple(strides))
-    return found == (tried.__array_interface__["data"][0], tried.shape, tried.strides)
+    data, dtype = (ctypes.c_int64.from_address(place + at).value for at in (DATA_AT, DTYPE_AT))
+    dimensions, flags = (ctypes.c_int32.from_address(place + at).value for at in (DIMENSIONS_AT, FLAGS_AT))
+    found = (data, tuple(shape), tuple(strides), dtype, dimensions, flags & _LAYOUT)
+    kind = (id(tried.dtype), tried.ndim, tried.flags.num & _LAYOUT)
+    return found == (tried.__array_interface__["data"][0], tried.shape, tried.strides, *kind)
