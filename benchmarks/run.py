@@ -1,6 +1,6 @@
 """Measure, print ratios, and keep them in benchmarks/RESULTS.md.
 
-    python benchmarks/run.py [GROUP...] [--rows N] [--runs R] [--quick | --long] [--yardsticks DIR] [--write]
+    python benchmarks/run.py [GROUP...] [--rows N] [--runs R] [--quick] [--yardsticks DIR] [--write]
 
     startup      whole commands of the front end against the start of Python
     updates      changes a second by size of commit, enumeration; against hand-written triggers in dicts
@@ -85,7 +85,6 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--rows", type=int, help=f"inserts per workload, {ROWS} by default")
     parser.add_argument("--runs", type=int, help=f"rounds of which the median is shown, {RUNS} by default")
     parser.add_argument("--quick", action="store_true", help=f"{QUICK_ROWS} rows and {QUICK_RUNS} run")
-    parser.add_argument("--long", action="store_true", help="iedyn: streams ten times as long besides")
     parser.add_argument("--yardsticks", type=Path, metavar="DIR", help="where streams.py and dict_triggers.py are")
     parser.add_argument("--write", action="store_true", help="replace the measured sections of RESULTS.md")
     given = parser.parse_args()
@@ -106,7 +105,7 @@ def settings_of(given: argparse.Namespace, data: Path) -> Settings:
     yardsticks = find_yardsticks(given.yardsticks)
     if yardsticks is None:
         say(f"no yardsticks at {os.path.relpath(BESIDE, HERE.parent)}: no ratios against the dicts")
-    return Settings(given.rows or rows, given.runs or runs, given.runs or startup_runs, yardsticks, data, given.long)
+    return Settings(given.rows or rows, given.runs or runs, given.runs or startup_runs, yardsticks, data)
 
 
 def command_for(group: str, given: argparse.Namespace) -> str:
@@ -115,7 +114,6 @@ def command_for(group: str, given: argparse.Namespace) -> str:
         return f"make bench-{group}"
     words = [group]
     words += ["--quick"] if given.quick else []
-    words += ["--long"] if given.long else []
     words += ["--rows", str(given.rows)] if given.rows else []
     words += ["--runs", str(given.runs)] if given.runs else []
     return f'make bench BENCH="{" ".join(words)}"'

@@ -19,7 +19,6 @@ class Settings:
     startup_runs: int
     yardsticks: Yardsticks | None
     data: Path
-    is_long: bool = False
 
     def logs(self, shape: str, rows: int) -> Path:
         """A directory with the logs of star or chain, as the yardstick's generator writes them where it is there."""

@@ -14,6 +14,7 @@ from dynq_cli.engine.kernels.fields import Trees, Words
 from dynq_cli.engine.kernels.order_notes import NOTE_FIELDS
 from dynq_cli.engine.kernels.ordered import LEVELS
 from dynq_cli.engine.kernels.prefetch import AHEAD
+from dynq_cli.engine.kernels.ranges import SCRATCH
 from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.memory import scratch
 
@@ -25,8 +26,9 @@ class CountedTrees:
         self._layout = layout
         self._arena = arena
         C = layout.ordered.copy()
-        scratch = b.TARGET + C.shape[1] + int(C[:, b.C_WIDTH].max(initial=0)) + 8
-        self.trees = Trees(C, np.zeros(1, np.int64), np.zeros(scratch, np.int64), np.empty((NOTE_FIELDS, 1), np.int64))
+        scratch = b.TARGET + C.shape[1] + int(C[:, b.C_WIDTH].max(initial=0)) + SCRATCH
+        notes, marks = np.zeros((NOTE_FIELDS, 1), np.int64), np.zeros((1, 2), np.int64)
+        self.trees = Trees(C, np.zeros(1, np.int64), np.zeros(scratch, np.int64), notes, marks)
         ranges = layout.nodes[layout.nodes[:, f.N_READERS] >= 0]
         self._noted = np.concatenate([ranges[:, f.N_TABLE], layout.nodes[ranges[:, f.N_PARENT], f.N_TABLE]])
         # By relation, how many groups a change of one row may come into or leave.
@@ -54,7 +56,7 @@ class CountedTrees:
         if len(self._noted):
             most = int(self._arena.T[self._noted, f.T_CAPACITY].max()) + 1
             if most > self.trees.notes.shape[1]:
-                self.trees = self.trees._replace(notes=scratch(NOTE_FIELDS, 2 * most))
+                self.trees = self.trees._replace(notes=scratch(NOTE_FIELDS, 2 * most), marks=scratch(2 * most, 2))
 
     def make_room(self, rows: int) -> None:
         """More blocks of every size of which too few are left for AHEAD rows, or for more. Amortised O(1) per block."""

@@ -12,11 +12,14 @@ arity and tree shape: nothing is compiled per query. Only this package imports n
 - `fields`: the numbers by which kernels name the fields of tables and nodes
 - `table`, `base`: rows of codes with stable ids; base tables, where batches are resolved
 - `groups`: which row of a node belongs to which row above it
-- `update`, `commit`: view trees after a batch; whole commits in one call
+- `update`, `release`, `commit`: view trees after a batch; what leaves them; whole commits in one call
+- `ranges`, `bounds`: rows that read a range of others; `notes`, `order_notes`: what changes in it; `readers`, `sweep`:
+  who follows
 - `stages`, `enumerate`: results, block by block
 - `positions`: the row at a position, and the position of a row
 - `dirty`, `dirty_walk`: the part of a result that has changed, marked and gone through
-- `counted_blocks`, `counted_tree`, `counted_search`: rows in order with partial sums: blocks, changing, reading
+- `counted_blocks`, `counted_tree`, `counted_search`: rows in order with partial sums: blocks, changing, reading;
+  `counted_balance`: blocks with few entries; `finger`: places one from the other
 - `prefetch`, `lookahead`: asking for memory before it is needed
 - `wide`: 128-bit counts in two lanes; `signed`: 128-bit sums and products
 - `superaccumulator`: sums of doubles without rounding

@@ -9,7 +9,8 @@ import numpy as np
 from dynq_cli.engine.kernels.base import forget, resolve
 from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import NO_ROOM, OK, Bytes, Flags, Halves, Int, Trees, Words
-from dynq_cli.engine.kernels.update import propagate, release_leaf, update_leaf
+from dynq_cli.engine.kernels.release import release_leaf
+from dynq_cli.engine.kernels.update import propagate, update_leaf
 
 
 @bare

@@ -113,6 +113,14 @@ def _entries_before(
     return low
 
 
+@bare(forceinline=True)
+def ask_for_block(a64: Words, T: Words, C: Words, c: Int, code: Int) -> None:
+    """Bring near the rows and keys of a block, or of whatever lies there."""
+    at = block(T, C, c, code)
+    for line in range(at, keys_at(at, 3 * room(T, C, c, code)), _LINE):
+        prefetch(a64, line)
+
+
 @bare
 def locate(
     a64: Words, a32: Halves, T: Words, C: Words, c: Int, labels: Words, work: Words, m: Int, tie: Int, root: Int
@@ -121,7 +129,63 @@ def locate(
 
     The path stands in the scratch array: an inner block and the entry taken there, from the root on.
     """
-    code, depth = np.int64(root), np.int64(0)
+    return _descend(a64, a32, T, C, c, labels, work, m, tie, np.int64(root), np.int64(0))
+
+
+@bare
+def locate_from(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    C: Words,
+    c: Int,
+    labels: Words,
+    work: Words,
+    m: Int,
+    tie: Int,
+    root: Int,
+    depth: Int,
+) -> tuple[Int, Int, Int]:
+    """As `locate`, from the path that the scratch array has, if its length is given and its blocks are as they were, in
+    whichever group: O(log of the rows in between) where the target is not before the last one. NONE: there is no path.
+    """
+    code, level = np.int64(root), np.int64(0)
+    if depth > 0 and work[0] == root:
+        level = depth
+        while level > 0:
+            above = work[2 * level - 2]
+            at, many = block(T, C, c, above), _entries_before(a64, a32, T, C, c, labels, work, m, tie + 1, above)
+            # Behind the last entry the target may as well be in another block.
+            if 0 < many < a32[2 * at] or level == 1:
+                many = max(many, np.int64(1))
+                work[2 * level - 1] = many - 1
+                code = np.int64(a32[children_at(at, room(T, C, c, above)) + many - 1])
+                break
+            level -= 1
+    code, entry, depth = _descend(a64, a32, T, C, c, labels, work, m, tie, code, level)
+    if code < NONE and size_of(code) != TINY:
+        # Where the next one may be found.
+        behind = np.int64(a32[2 * block(T, C, c, code) + 2])
+        if behind != NONE:
+            ask_for_block(a64, T, C, c, behind)
+    return code, entry, depth
+
+
+@bare
+def _descend(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    C: Words,
+    c: Int,
+    labels: Words,
+    work: Words,
+    m: Int,
+    tie: Int,
+    code: Int,
+    depth: Int,
+) -> tuple[Int, Int, Int]:
+    """`locate` below a block that is so deep."""
     while is_inner(code):
         # The last child that does not start after the target; one that starts with it is included.
         entry = _entries_before(a64, a32, T, C, c, labels, work, m, tie + 1, code) - 1
@@ -130,9 +194,7 @@ def locate(
         code = np.int64(a32[children_at(block(T, C, c, code), room(T, C, c, code)) + entry])
         depth += 1
         # A search goes through the keys at a cache miss each, unless they have all been asked for.
-        at = block(T, C, c, code)
-        for line in range(at, keys_at(at, 3 * room(T, C, c, code)), _LINE):
-            prefetch(a64, line)
+        ask_for_block(a64, T, C, c, code)
     if code == NONE:
         return code, np.int64(0), depth
     return code, np.int64(_entries_before(a64, a32, T, C, c, labels, work, m, tie, code)), depth
@@ -283,6 +345,17 @@ def following(a32: Halves, T: Words, C: Words, c: Int, code: Int, entry: Int) ->
     if code >= NONE or size_of(code) == TINY:
         return np.int64(NONE), np.int64(0)
     return np.int64(a32[2 * block(T, C, c, code) + 2]), np.int64(0)
+
+
+@bare
+def following_on(a64: Words, a32: Halves, T: Words, C: Words, c: Int, code: Int, entry: Int) -> tuple[Int, Int]:
+    """`following`, on the way through many leaves: each is asked for while the one before it is gone through."""
+    code, entry = following(a32, T, C, c, code, entry)
+    if entry == 0 and code < NONE:
+        behind = np.int64(a32[2 * block(T, C, c, code) + 2])
+        if behind != NONE:
+            ask_for_block(a64, T, C, c, behind)
+    return code, entry
 
 
 @bare

@@ -17,6 +17,7 @@ beyond what the caller has reserved (`engine.counted_tree.reserve`).
 import numpy as np
 
 from dynq_cli.engine.kernels.cache import bare
+from dynq_cli.engine.kernels.counted_balance import balance, fit_root, full_enough, renew_first
 from dynq_cli.engine.kernels.counted_blocks import (
     C_KEYS,
     C_POOLS,
@@ -50,22 +51,13 @@ from dynq_cli.engine.kernels.counted_blocks import (
     sums_at,
     take,
 )
-from dynq_cli.engine.kernels.counted_search import aim, locate, preceding
+from dynq_cli.engine.kernels.counted_search import aim, locate_from, preceding
 from dynq_cli.engine.kernels.fields import T_ARITY, Halves, Int, Words
-
-# A block that is less than half full looks for a neighbour to join, but not at every row that goes.
-_NOW_AND_THEN = 4
 
 
 @bare(forceinline=True)
 def _largest(code: Int) -> Int:
     return LARGEST_INNER if is_inner(code) else LARGEST_LEAF
-
-
-@bare(forceinline=True)
-def _full_enough(most: Int) -> Int:
-    """What blocks are filled to when they are built, and at most when a root moves to a smaller one."""
-    return most * 3 // 4
 
 
 @bare
@@ -186,25 +178,46 @@ def insert(
     a64: Words, a32: Halves, T: Words, C: Words, c: Int, labels: Words, work: Words, root_at: Int, row: Int
 ) -> Int:
     """A row comes into a group; its record says what it counts. The row before it, or NONE. O(log n)."""
+    return insert_from(a64, a32, T, C, c, labels, work, root_at, row, np.int64(NONE))[0]
+
+
+@bare
+def insert_from(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    C: Words,
+    c: Int,
+    labels: Words,
+    work: Words,
+    root_at: Int,
+    row: Int,
+    depth: Int,
+) -> tuple[Int, Int]:
+    """`insert`, from the path to the last change of the tree, whose length is given, or NONE; and the length of its own
+    path, NONE if its blocks are not the same any more. See `locate_from`."""
     root = np.int64(a32[root_at])
     if root == NONE:
         a32[root_at] = row
-        return np.int64(NONE)
+        return np.int64(NONE), np.int64(NONE)
     aim(a64, T, C, c, labels, work, row)
-    leaf, entry, depth = locate(a64, a32, T, C, c, labels, work, C[c, C_KEYS], row, root)
+    leaf, entry, depth = locate_from(a64, a32, T, C, c, labels, work, C[c, C_KEYS], row, root, depth)
     if leaf >= 0:
         tiny = take(a64, a32, T, C, c, TINY)
         put_tiny(a32, T, C, c, tiny, 0, leaf)
         put_tiny(a32, T, C, c, tiny, entry, row)
         a32[root_at] = tiny
-        return leaf if entry > 0 else np.int64(NONE)
+        return leaf if entry > 0 else np.int64(NONE), np.int64(NONE)
     before, place = preceding(a32, T, C, c, leaf, entry)
     if before != NONE:
         before = row_at(a32, T, C, c, before, place)
+    holds = depth
+    if length(a32, T, C, c, leaf) == room(T, C, c, leaf):
+        holds = np.int64(NONE)
     if size_of(leaf) == TINY:
-        if length(a32, T, C, c, leaf) < room(T, C, c, leaf):
+        if holds != NONE:
             put_tiny(a32, T, C, c, leaf, entry, row)
-            return before
+            return before, holds
         leaf = resized(a64, a32, T, C, c, leaf, TINY + 1)
         a32[root_at] = leaf
     width = C[c, C_WIDTH]
@@ -215,7 +228,7 @@ def insert(
             lo, hi = payload(a64, T, C, c, row, lane)
             increase(a64, sums + lane, lo, hi)
     _enter(a64, a32, T, C, c, work, root_at, leaf, entry, depth, row)
-    return before
+    return before, holds
 
 
 @bare
@@ -233,11 +246,30 @@ def change(
     new: Words,
 ) -> None:
     """A row of a group counted `old` and counts `new`. O(log n); O(1) where the group fits a leaf."""
+    change_from(a64, a32, T, C, c, labels, work, root_at, row, old, new, np.int64(NONE))
+
+
+@bare
+def change_from(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    C: Words,
+    c: Int,
+    labels: Words,
+    work: Words,
+    root_at: Int,
+    row: Int,
+    old: Words,
+    new: Words,
+    depth: Int,
+) -> Int:
+    """`change`, from the path to the last change of the tree, as `insert_from`: the length of its own path, or NONE."""
     root = np.int64(a32[root_at])
     if not is_inner(root):
-        return
+        return np.int64(NONE)
     aim(a64, T, C, c, labels, work, row)
-    _, _, depth = locate(a64, a32, T, C, c, labels, work, C[c, C_KEYS], row, root)
+    _, _, depth = locate_from(a64, a32, T, C, c, labels, work, C[c, C_KEYS], row, root, depth)
     width = C[c, C_WIDTH]
     for d in range(depth):
         above = work[2 * d]
@@ -245,147 +277,7 @@ def change(
         for lane in range(0, width, 2):
             decrease(a64, sums + lane, old[lane], old[lane + 1])
             increase(a64, sums + lane, new[lane], new[lane + 1])
-
-
-@bare
-def _fit_root(a64: Words, a32: Halves, T: Words, C: Words, c: Int, root_at: Int) -> None:
-    """After something went: no inner root with one child, no leaf with one row, no block that is too large."""
-    code = np.int64(a32[root_at])
-    while is_inner(code) and a32[2 * block(T, C, c, code)] == 1:
-        child = np.int64(a32[children_at(block(T, C, c, code), room(T, C, c, code))])
-        give(a64, T, C, c, code)
-        code = child
-    n = length(a32, T, C, c, code)
-    if n == 1:
-        at = block(T, C, c, code)
-        row = np.int64(a32[2 * at]) if size_of(code) == TINY else np.int64(a32[rows_at(at)])
-        give(a64, T, C, c, code)
-        code = row
-    else:
-        size = np.int64(INNER if is_inner(code) else TINY)
-        while size < size_of(code) and n > _full_enough(T[C[c, C_POOLS] + size, T_ARITY]):
-            size += 1
-        if size < size_of(code):
-            code = resized(a64, a32, T, C, c, code, size)
-    a32[root_at] = code
-
-
-@bare
-def _renew_first(a64: Words, a32: Halves, T: Words, C: Words, c: Int, work: Words, code: Int, depth: Int) -> None:
-    """The first row below a block is another: the entries above it follow."""
-    at = block(T, C, c, code)
-    row, key = np.int64(a32[rows_at(at)]), a64[keys_at(at, room(T, C, c, code))]
-    for d in range(depth - 1, -1, -1):
-        above, entry = block(T, C, c, work[2 * d]), work[2 * d + 1]
-        a32[rows_at(above) + entry] = row
-        a64[keys_at(above, room(T, C, c, work[2 * d])) + entry] = key
-        if entry > 0:
-            return
-
-
-@bare
-def _is_at_an_end(a32: Halves, T: Words, C: Words, c: Int, work: Words, depth: Int) -> Int:
-    """Whether the path down to a depth is along either end of the tree."""
-    is_first, is_last = True, True
-    for d in range(depth):
-        is_first = is_first and work[2 * d + 1] == 0
-        is_last = is_last and work[2 * d + 1] == a32[2 * block(T, C, c, work[2 * d])] - 1
-    return is_first or is_last
-
-
-@bare
-def _unlink(a32: Halves, T: Words, C: Words, c: Int, leaf: Int) -> None:
-    at = 2 * block(T, C, c, leaf)
-    behind, before = np.int64(a32[at + 2]), np.int64(a32[at + 3])
-    if behind != NONE:
-        a32[2 * block(T, C, c, behind) + 3] = before
-    if before != NONE:
-        a32[2 * block(T, C, c, before) + 2] = behind
-
-
-@bare
-def _share(a64: Words, a32: Halves, T: Words, C: Words, c: Int, work: Words, above: Int, entry: Int, left: Int) -> None:
-    """Children `entry` and the next of a block share their entries so that the first has `left` of them."""
-    width, lanes = C[c, C_WIDTH], lanes_at(C, c)
-    at, most = block(T, C, c, above), room(T, C, c, above)
-    a = np.int64(a32[children_at(at, most) + entry])
-    b = np.int64(a32[children_at(at, most) + entry + 1])
-    a_at, b_at = 2 * block(T, C, c, a), 2 * block(T, C, c, b)
-    n, m = np.int64(a32[a_at]), np.int64(a32[b_at])
-    for lane in range(width):
-        work[lanes + lane] = 0
-    sums = sums_at(at, most) + entry * width
-    if left > n:
-        add_up(a64, a32, T, C, c, b, 0, left - n, work, lanes, False)
-        move(a64, a32, T, C, c, b, 0, left - n, a, n)
-        move(a64, a32, T, C, c, b, left - n, m - left + n, b, 0)
-        for lane in range(0, width, 2):
-            increase(a64, sums + lane, work[lanes + lane], work[lanes + lane + 1])
-            decrease(a64, sums + width + lane, work[lanes + lane], work[lanes + lane + 1])
-    else:
-        add_up(a64, a32, T, C, c, a, left, n, work, lanes, False)
-        move(a64, a32, T, C, c, b, 0, m, b, n - left)
-        move(a64, a32, T, C, c, a, left, n - left, b, 0)
-        for lane in range(0, width, 2):
-            decrease(a64, sums + lane, work[lanes + lane], work[lanes + lane + 1])
-            increase(a64, sums + width + lane, work[lanes + lane], work[lanes + lane + 1])
-    a32[a_at], a32[b_at] = left, n + m - left
-    if n + m > left:
-        a32[rows_at(at) + entry + 1] = a32[rows_at(block(T, C, c, b))]
-        a64[keys_at(at, most) + entry + 1] = a64[keys_at(block(T, C, c, b), room(T, C, c, b))]
-
-
-@bare
-def _drop(a64: Words, a32: Halves, T: Words, C: Words, c: Int, above: Int, entry: Int) -> None:
-    """An empty child goes."""
-    child = np.int64(a32[children_at(block(T, C, c, above), room(T, C, c, above)) + entry])
-    if not is_inner(child):
-        _unlink(a32, T, C, c, child)
-    give(a64, T, C, c, child)
-    cut(a64, a32, T, C, c, above, entry)
-
-
-@bare(forceinline=True)
-def _many(a32: Halves, T: Words, C: Words, c: Int, above: Int, entry: Int) -> Int:
-    """How many entries a child has."""
-    child = np.int64(a32[children_at(block(T, C, c, above), room(T, C, c, above)) + entry])
-    return np.int64(a32[2 * block(T, C, c, child)])
-
-
-@bare
-def _balance(a64: Words, a32: Halves, T: Words, C: Words, c: Int, work: Words, leaf: Int, depth: Int) -> None:
-    """A leaf has lost a row: what holds too few entries, it or a block above, gets some or gives up its own."""
-    code = leaf
-    while depth > 0:
-        n, most = np.int64(a32[2 * block(T, C, c, code)]), room(T, C, c, code)
-        above, entry = work[2 * (depth - 1)], work[2 * (depth - 1) + 1]
-        siblings = np.int64(a32[2 * block(T, C, c, above)])
-        least = max(most // 4, np.int64(2 if is_inner(code) else 1))
-        if n == 0:
-            _drop(a64, a32, T, C, c, above, entry)
-            if siblings > 1 and entry == 0:
-                _renew_first(a64, a32, T, C, c, work, above, depth - 1)
-        elif siblings == 1 or not (n < least or (n < most // 2 and n % _NOW_AND_THEN == 0)):
-            return
-        else:
-            # Its neighbour with fewer entries.
-            other = entry - 1
-            if entry == 0 or (
-                entry + 1 < siblings and _many(a32, T, C, c, above, entry + 1) < _many(a32, T, C, c, above, other)
-            ):
-                other = entry + 1
-            both = n + _many(a32, T, C, c, above, other)
-            entry = min(entry, other)
-            # With some room to spare, or the next row would split them again.
-            if both <= most * 7 // 8:
-                _share(a64, a32, T, C, c, work, above, entry, both)
-                _drop(a64, a32, T, C, c, above, entry + 1)
-            else:
-                if n < least and not _is_at_an_end(a32, T, C, c, work, depth):
-                    _share(a64, a32, T, C, c, work, above, entry, both // 2)
-                return
-        code = above
-        depth -= 1
+    return depth
 
 
 @bare
@@ -393,12 +285,29 @@ def delete(
     a64: Words, a32: Halves, T: Words, C: Words, c: Int, labels: Words, work: Words, root_at: Int, row: Int
 ) -> None:
     """A row of a group goes; its record still says what it counted. O(log n)."""
+    delete_from(a64, a32, T, C, c, labels, work, root_at, row, np.int64(NONE))
+
+
+@bare
+def delete_from(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    C: Words,
+    c: Int,
+    labels: Words,
+    work: Words,
+    root_at: Int,
+    row: Int,
+    depth: Int,
+) -> Int:
+    """`delete`, from the path to the last change of the tree, as `insert_from`: the length of its own path, or NONE."""
     root = np.int64(a32[root_at])
     if root >= 0:
         a32[root_at] = NONE
-        return
+        return np.int64(NONE)
     aim(a64, T, C, c, labels, work, row)
-    leaf, entry, depth = locate(a64, a32, T, C, c, labels, work, C[c, C_KEYS], row, root)
+    leaf, entry, depth = locate_from(a64, a32, T, C, c, labels, work, C[c, C_KEYS], row, root, depth)
     width = C[c, C_WIDTH]
     for d in range(depth):
         above = work[2 * d]
@@ -407,11 +316,17 @@ def delete(
             lo, hi = payload(a64, T, C, c, row, lane)
             decrease(a64, sums + lane, lo, hi)
     cut(a64, a32, T, C, c, leaf, entry)
+    holds = np.int64(NONE)
     if depth > 0:
-        if entry == 0 and a32[2 * block(T, C, c, leaf)] > 0:
-            _renew_first(a64, a32, T, C, c, work, leaf, depth)
-        _balance(a64, a32, T, C, c, work, leaf, depth)
-    _fit_root(a64, a32, T, C, c, root_at)
+        many = np.int64(a32[2 * block(T, C, c, leaf)])
+        if entry == 0 and many > 0:
+            renew_first(a64, a32, T, C, c, work, leaf, depth)
+        if 2 * many >= room(T, C, c, leaf):
+            holds = depth
+        else:
+            balance(a64, a32, T, C, c, work, leaf, depth)
+    fit_root(a64, a32, T, C, c, root_at)
+    return holds if a32[root_at] == root else np.int64(NONE)
 
 
 @bare
@@ -432,7 +347,7 @@ def build(
         a32[root_at] = code
         return
     most = T[pools + size, T_ARITY]
-    parts = 1 if count <= most else -(-count // _full_enough(most))
+    parts = 1 if count <= most else -(-count // full_enough(most))
     before, start = np.int64(NONE), 0
     for part in range(parts):
         code = take(a64, a32, T, C, c, size)
@@ -454,7 +369,7 @@ def build(
         while size < LARGEST_INNER and T[pools + size, T_ARITY] < below:
             size += 1
         most = T[pools + size, T_ARITY]
-        parts = 1 if below <= most else -(-below // _full_enough(most))
+        parts = 1 if below <= most else -(-below // full_enough(most))
         for part in range(parts):
             code = take(a64, a32, T, C, c, size)
             share = below // parts + (1 if part < below % parts else 0)

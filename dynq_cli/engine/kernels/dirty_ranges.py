@@ -6,7 +6,6 @@ kept with the marks: ranges share the list, and each goes through its part of it
 
 import numpy as np
 
-from dynq_cli.engine.kernels.bounds import first_reader
 from dynq_cli.engine.kernels.cache import bare
 from dynq_cli.engine.kernels.codes import NULL
 from dynq_cli.engine.kernels.counted_blocks import C_ORDER, O_POSITION, image
@@ -37,7 +36,7 @@ from dynq_cli.engine.kernels.fields import (
     Words,
 )
 from dynq_cli.engine.kernels.order_notes import GROUP, IMAGE, ROW, sort_notes
-from dynq_cli.engine.kernels.ranges import next_concerned
+from dynq_cli.engine.kernels.readers import CODE, ENTRY, FROM, STATE, TO, ask_ahead, begin_group, next_concerned
 from dynq_cli.engine.kernels.table import record
 
 
@@ -94,7 +93,7 @@ def _climb_from_ranges(
 @bare
 def _collect(a64: Words, a32: Halves, T: Words, N: Words, trees: Trees, L: Words, level: Int, links: Halves) -> Int:
     """Make notes of the dirty rows of a level, but for those that are in no range; how many."""
-    C, labels, _, notes = trees
+    C, labels, notes = trees.C, trees.labels, trees.notes
     v, n = L[level, L_NODE], np.int64(0)
     for back in range(L[level, L_QUEUE]):
         row = queued(L, level, links, L[level, L_QUEUE] - 1 - back)
@@ -127,15 +126,14 @@ def _mark_readers(
     notes, v, up = trees.notes, L[level, L_NODE], L[level, L_ABOVE]
     r, parent = N[v, N_READERS], L[up, L_NODE]
     readers = np.int64(a32[2 * record(T, N[v, N_GROUP], notes[GROUP, start]) + N[v, N_RROOT]])
-    code, entry = first_reader(a64, a32, T, trees.C, r, trees.labels, readers, notes[IMAGE, start])
-    i, j = start, start
+    state = trees.work[len(trees.work) - STATE :]
+    begin_group(a64, a32, T, trees, r, readers, start, stop, state)
     while True:
-        row, i, j, _lo, _hi, code, entry = next_concerned(
-            a64, a32, T, trees, r, readers, start, stop, code, entry, i, j
-        )
+        row, _lo, _hi = next_concerned(a64, a32, T, trees, r, readers, state)
         if row < 0:
             return
+        ask_ahead(a64, a32, T, trees.C, r, state[CODE], state[ENTRY])
         if is_live(a64, a32, T, N, parent, row) and is_reached(a64, a32, T, N, L, up, row):
             g = L[level, L_GROUPS] + row
-            heads[g, 0], heads[g, 3] = notes[ROW, i] + 1, notes[ROW, j - 1] + 1
+            heads[g, 0], heads[g, 3] = notes[ROW, state[FROM]] + 1, notes[ROW, state[TO] - 1] + 1
             mark(a32, T, N, L, up, row, marks, links, heads)

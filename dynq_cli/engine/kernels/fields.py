@@ -113,7 +113,8 @@ class Trees(NamedTuple):
     C: Words  # the trees: see `counted_blocks`
     labels: Words  # of the ids of dictionaries, where keys are ids
     work: Words  # scratch
-    notes: Words  # scratch for `ranges`: N_... columns by the number of rows that may have changed
+    notes: Words  # scratch for `notes`: a column for each row that may have changed
+    marks: Words  # scratch for `sweep`: two words for each row that may read
 
 
 # The lower half of a slot: row + 1; the upper half is the row's tag.

@@ -196,7 +196,7 @@ def _stop_reading(a64: Words, a32: Halves, T: Words, N: Words, trees: Trees, c: 
     g = np.int64(a32[2 * record(T, above, row) + N[c, N_VGID]])
     at = 2 * record(T, t, g)
     if N[c, N_READERS] >= 0:
-        C, labels, work, _ = trees
+        C, labels, work = trees.C, trees.labels, trees.work
         delete(a64, a32, T, C, N[c, N_READERS], labels, work, at + N[c, N_RROOT], row)
     else:
         unlink(a32, T, above, row, at + N[c, N_VHEAD], N[c, N_VNEXT], N[c, N_VPREV])

@@ -12,6 +12,10 @@ GROUP, IMAGE, ROW, PREFIX = range(4)
 # Partial sums have up to four lanes.
 NOTE_FIELDS = PREFIX + 4
 _RUN = 16
+# So many notes are sorted by digits: that many columns there are then, and sorting fewer costs little either way.
+_MANY = 2048
+_DIGIT, _WORD = 11, 63
+_DIGITS = 1 << _DIGIT
 
 
 @bare(forceinline=True)
@@ -52,8 +56,71 @@ def _merge(notes: Words, base: Int, start: Int, middle: Int, stop: Int) -> None:
 
 
 @bare
+def _bits(most: Int) -> Int:
+    """How many bits a number needs."""
+    many = np.int64(0)
+    while most >> many > 0:
+        many += 1
+    return many
+
+
+@bare
+def _sort_digits(notes: Words, n: Int, bits: Int) -> Int:
+    """Order numbers of so many bits in the row PREFIX, digit by digit; the row in which they end up."""
+    source = np.int64(PREFIX)
+    starts = notes[PREFIX + 2]
+    shift = np.int64(0)
+    while shift < bits:
+        given, sorted_ = notes[source], notes[2 * PREFIX + 1 - source]
+        for digit in range(_DIGITS):
+            starts[digit] = 0
+        for i in range(n):
+            starts[(given[i] >> shift) & (_DIGITS - 1)] += 1
+        before = np.int64(0)
+        for digit in range(_DIGITS):
+            before, starts[digit] = before + starts[digit], before
+        for i in range(n):
+            digit = (given[i] >> shift) & (_DIGITS - 1)
+            sorted_[starts[digit]] = given[i]
+            starts[digit] += 1
+        source = 2 * PREFIX + 1 - source
+        shift += _DIGIT
+    return source
+
+
+@bare
+def _sort_packed(notes: Words, n: Int) -> Int:
+    """Order n notes as one number each, if group, image and row fit one; whether they do. O(n)."""
+    first, last = notes[GROUP, 0], notes[GROUP, 0]
+    least, most, row = notes[IMAGE, 0], notes[IMAGE, 0], np.int64(0)
+    for i in range(n):
+        first, last = min(first, notes[GROUP, i]), max(last, notes[GROUP, i])
+        least, most = min(least, notes[IMAGE, i]), max(most, notes[IMAGE, i])
+        row = max(row, notes[ROW, i])
+    if most - least < 0:  # further apart than a number can say
+        return False
+    image_bits, row_bits = _bits(most - least), _bits(row)
+    bits = _bits(last - first) + image_bits + row_bits
+    if bits > _WORD:
+        return False
+    packed = notes[PREFIX]
+    for i in range(n):
+        packed[i] = ((notes[GROUP, i] - first) << image_bits | (notes[IMAGE, i] - least)) << row_bits | notes[ROW, i]
+    packed = notes[_sort_digits(notes, n, bits)]
+    for i in range(n):
+        number = packed[i]
+        notes[ROW, i] = number & ((1 << row_bits) - 1)
+        number >>= row_bits
+        notes[IMAGE, i] = (number & ((1 << image_bits) - 1)) + least
+        notes[GROUP, i] = (number >> image_bits) + first
+    return True
+
+
+@bare
 def sort_notes(notes: Words, n: Int) -> None:
-    """Order the first n notes by group, image and row. O(n log n)."""
+    """Order the first n notes by group, image and row. O(n) if they are many and near each other, else O(n log n)."""
+    if n >= _MANY and _sort_packed(notes, n):
+        return
     for first in range(0, n, _RUN):
         _sort_run(notes, first, min(first + _RUN, n))
     base, run = np.int64(0), np.int64(_RUN)

@@ -9,8 +9,17 @@ be about to change themselves, and has to find there what it has counted for the
 
 import numpy as np
 
-from dynq_cli.engine.kernels.counted_blocks import C_POOLS, C_TABLE, C_WIDTH, INNER, LARGEST_INNER, LARGEST_LEAF, POOLS
-from dynq_cli.engine.kernels.counted_tree import change, delete, insert
+from dynq_cli.engine.kernels.counted_blocks import (
+    C_POOLS,
+    C_TABLE,
+    C_WIDTH,
+    INNER,
+    LARGEST_INNER,
+    LARGEST_LEAF,
+    NONE,
+    POOLS,
+)
+from dynq_cli.engine.kernels.counted_tree import change_from, delete_from, insert_from
 from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import (
     N_DEGREE,
@@ -144,24 +153,56 @@ def move_in_order(
     old: Words,
     new: Words,
 ) -> None:
-    """The payload of a row went from old to new: tree and list of its group, at `at`, follow. O(log n).
+    """The payload of a row went from old to new: tree and list of its group, at `at`, follow. O(log n)."""
+    before, _ = move_in_tree(a64, a32, T, N, trees, v, row, at, was_live, is_live, old, new, np.int64(NONE))
+    move_in_list(a32, T, N, v, row, at, was_live, is_live, before)
+
+
+@bare
+def move_in_tree(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    trees: Trees,
+    v: Int,
+    row: Int,
+    at: Int,
+    was_live: Int,
+    is_live: Int,
+    old: Words,
+    new: Words,
+    depth: Int,
+) -> tuple[Int, Int]:
+    """The tree follows, from the path to the change before this one (`counted_tree.insert_from`): the row that one
+    which comes has before it, and the length of the path."""
+    C, labels, work = trees.C, trees.labels, trees.work
+    c, root_at, before = N[v, N_TREE], 2 * at + N[v, N_ROOT], np.int64(NONE)
+    if was_live and not is_live:
+        depth = delete_from(a64, a32, T, C, c, labels, work, root_at, row, depth)
+    _write(a64, T, N, v, row, new)
+    if is_live and not was_live:
+        before, depth = insert_from(a64, a32, T, C, c, labels, work, root_at, row, depth)
+    elif is_live and _differ(old, new, C[c, C_WIDTH]):
+        depth = change_from(a64, a32, T, C, c, labels, work, root_at, row, old, new, depth)
+    return before, depth
+
+
+@bare
+def move_in_list(
+    a32: Halves, T: Words, N: Words, v: Int, row: Int, at: Int, was_live: Int, is_live: Int, before: Int
+) -> None:
+    """The list of the group at `at` follows; a row that comes is linked behind another.
 
     In a tree that feeds relations the list stays as it is; rows that come keep which row they will be linked behind.
     """
-    C, labels, work, _ = trees
-    c, t = N[v, N_TREE], N[v, N_TABLE]
-    root_at, head_at = 2 * at + N[v, N_ROOT], 2 * at + N[v, N_HEAD]
-    if was_live and not is_live:
-        delete(a64, a32, T, C, c, labels, work, root_at, row)
-        if N[v, N_OUTPUT] and N[v, N_OLD] < 0:
-            unlink(a32, T, t, row, head_at, N[v, N_NEXT], N[v, N_PREV])
-    _write(a64, T, N, v, row, new)
-    if is_live and not was_live:
-        before = insert(a64, a32, T, C, c, labels, work, root_at, row)
-        if N[v, N_OLD] >= 0:
-            # Lists stay as they were for now; a row that is in none has room for its place.
+    t, head_at = N[v, N_TABLE], 2 * at + N[v, N_HEAD]
+    if N[v, N_OLD] >= 0:
+        if is_live and not was_live:
+            # A row that is in no list has room for its place.
             a32[2 * record(T, t, row) + N[v, N_PREV]] = before
-        elif N[v, N_OUTPUT]:
+    elif N[v, N_OUTPUT]:
+        if was_live and not is_live:
+            unlink(a32, T, t, row, head_at, N[v, N_NEXT], N[v, N_PREV])
+        elif is_live and not was_live:
             link_behind(a32, T, N, v, row, before, head_at)
-    elif is_live and _differ(old, new, C[c, C_WIDTH]):
-        change(a64, a32, T, C, c, labels, work, root_at, row, old, new)

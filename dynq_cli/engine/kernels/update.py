@@ -48,6 +48,7 @@ from dynq_cli.engine.kernels.fields import (
     OK,
     OVERFLOW,
     T_ARITY,
+    T_MARK,
     T_MULT,
     T_QHEAD,
     T_REFS,
@@ -57,16 +58,21 @@ from dynq_cli.engine.kernels.fields import (
     Trees,
     Words,
 )
-from dynq_cli.engine.kernels.groups import join_group, leave_group, link, unlink
+from dynq_cli.engine.kernels.groups import join_group, link, unlink
 from dynq_cli.engine.kernels.lookahead import ask_for_groups, ask_for_neighbours
+from dynq_cli.engine.kernels.notes import note, take_notes
 from dynq_cli.engine.kernels.ordered import fits, has_room, move_in_order
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
-from dynq_cli.engine.kernels.ranges import STATE, STOP, begin_reading, note, take_notes, tell_some
-from dynq_cli.engine.kernels.table import dequeue, enqueue, find_or_insert, record, remove
+from dynq_cli.engine.kernels.ranges import begin_reading
+from dynq_cli.engine.kernels.readers import STATE, STOP, tell_some
+from dynq_cli.engine.kernels.sweep import are_many, mark_readers, tell_marked
+from dynq_cli.engine.kernels.table import dequeue, enqueue, find_or_insert, record
 from dynq_cli.engine.kernels.wide import multiply, replace
 
 # Words to work in: payloads of AHEAD rows, then two numbers for each of them.
 WORK = 6 * AHEAD
+# Rows in between one that is in turn and the one that is asked for.
+_GUESS = 8
 
 
 @bare
@@ -204,67 +210,6 @@ def update_leaf(
         if (before[0] != after[0] or before[2] != after[2]) and not _move(a64, a32, T, N, trees, v, row, before, after):
             return OVERFLOW
     return OK
-
-
-@bare(inline="always")
-def _ask_for_own_groups(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    v: Int,
-    touched: Halves,
-    old: Words,
-    new: Words,
-    start: Int,
-    stop: Int,
-) -> None:
-    """The groups of base rows that a batch took away, where these are the rows of leaf v."""
-    t, group = N[v, N_TABLE], N[v, N_GROUP]
-    for i in range(start, stop):
-        if old[i] != 0 and new[i] == 0:
-            at = 2 * record(T, t, np.int64(touched[i]))
-            if N[v, N_LEAF_ROW] < 0 or a32[at + N[v, N_LEAF_ROW]] >= 0:
-                there = record(T, group, np.int64(a32[at + N[v, N_GID]]))
-                prefetch(a64, there)
-                prefetch(a64, there + (T[group, T_REFS] >> 1))
-
-
-@bare
-def release_leaf(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    lists: Words,
-    v: Int,
-    t: Int,
-    touched: Halves,
-    old: Words,
-    new: Words,
-    n: Int,
-    trees: Trees,
-) -> None:
-    """Base rows that a batch took away leave the tree; runs after `propagate`."""
-    own = N[v, N_TABLE]
-    for i in range(n):
-        if i % AHEAD == 0 and own == t:
-            _ask_for_own_groups(a64, a32, T, N, v, touched, old, new, i, min(i + AHEAD, n))
-        if old[i] == 0 or new[i] != 0:
-            continue
-        row = np.int64(touched[i])
-        if N[v, N_LEAF_ROW] >= 0:
-            row = np.int64(a32[2 * record(T, t, row) + N[v, N_LEAF_ROW]])
-            if row < 0:
-                continue
-        at = 2 * record(T, own, row)
-        g = np.int64(a32[at + N[v, N_GID]])
-        if own != t:
-            a32[at + T[own, T_REFS]] -= 1
-            if a32[at + T[own, T_REFS]] > 0:
-                continue
-            remove(a64, T, own, row)
-        leave_group(a64, a32, T, N, lists, trees, v, g)
 
 
 @bare
@@ -416,8 +361,16 @@ def _tell_readers(
     state = after[4 * AHEAD : 4 * AHEAD + STATE]
     state[STOP] = 0
     many_notes = take_notes(a64, a32, T, N, trees, c)
+    told, row = np.int64(0), np.int64(-1)
     while True:
-        many = tell_some(a64, a32, T, N, trees, c, many_notes, state, rows)
+        if row >= 0:
+            many, row = tell_marked(a64, a32, T, N, trees, c, row, rows)
+        else:
+            many = tell_some(a64, a32, T, N, trees, c, many_notes, state, rows)
+            told += many
+            if are_many(T, N, trees, c, told):
+                mark_readers(a64, a32, T, N, trees, c, many_notes, state)
+                row = np.int64(0)
         if many == 0:
             break
         if _recompute_rows(a64, a32, T, N, lists, n, rows, many, before, after, places, trees) == OVERFLOW:
@@ -476,9 +429,11 @@ def propagate(
             many = 0
             while many < AHEAD and T[t, T_QHEAD] >= 0:
                 rows[many] = dequeue(a32, T, t)
-                following = record(T, t, max(T[t, T_QHEAD], np.int64(0)))
+                # New rows were queued in the order of their ids.
+                following = record(T, t, max(T[t, T_QHEAD], np.int64(0)) + _GUESS)
                 prefetch(a64, following)
                 prefetch(a64, following + N[n, N_VALUE])
+                prefetch(a64, following + (T[t, T_MARK] >> 1))
                 many += 1
             done = _recompute_rows(a64, a32, T, N, lists, n, rows, many, before, after, places, trees)
             if done != OK:
