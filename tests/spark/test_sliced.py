@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from itertools import pairwise
+from contextlib import suppress
+from itertools import pairwise, product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -20,7 +21,7 @@ from dynq_cli.spark.session import settings
 from dynq_cli.spark.snapshot import Extracted, SnapshotJob, extract_snapshot
 from dynq_cli.spec.load import parse_spec
 from dynq_cli.spec.model import Relation
-from tests.spark.snapshots import COLUMNS, Row, as_table, random_history, spec_text
+from tests.spark.snapshots import COLUMNS, POOLS, Row, as_bag, as_table, random_history, spec_text
 
 Found = list[tuple[Extracted, list[bytes]]]
 Ways = Callable[..., Found]
@@ -68,7 +69,7 @@ def counts(done: Extracted) -> tuple[int, int, int]:
     return done.inserts, done.updates, done.deletes
 
 
-@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("seed", range(2))
 def test_the_files_are_the_same_in_slices_and_by_a_shuffle(tmp_path: Path, both_ways: Ways, seed: int) -> None:
     history = random_history(Random(seed), 3, keyed=True)
     places = [save(tmp_path / f"day{i}", rows, parts=1 + i, row_group_size=5) for i, rows in enumerate([*history, []])]
@@ -77,6 +78,20 @@ def test_the_files_are_the_same_in_slices_and_by_a_shuffle(tmp_path: Path, both_
         (sliced, files), (shuffled, others) = both_ways(before, after, **ignored)
         assert counts(sliced) == counts(shuffled)
         assert files == others
+
+
+def test_a_row_changed_if_one_column_did(tmp_path: Path, both_ways: Ways) -> None:
+    """Every value of every type to every other one, and to NULL; NaN stays NaN, and 0.0 does as -0.0."""
+    none = [None] * len(POOLS)
+    old, new = [], []
+    for i, pool in enumerate(POOLS.values()):
+        for x, y in product([None, *pool], repeat=2):
+            for rows, value in ((old, x), (new, y)):
+                rows.append((len(rows), "a", *none[:i], value, *none[i + 1 :]))
+    changed = as_bag(new) - as_bag(old)
+    (sliced, files), (shuffled, others) = both_ways(save(tmp_path / "old", old), save(tmp_path / "new", new))
+    assert counts(sliced) == counts(shuffled) == (0, changed.total(), 0)
+    assert files == others
 
 
 def test_any_columns_are_a_key_but_floats(tmp_path: Path, both_ways: Ways) -> None:
@@ -135,16 +150,24 @@ def test_what_spark_would_read_in_another_way_is_not_plain(tmp_path: Path) -> No
     assert plain_table([f"file://{tmp_path}/part-0.parquet"], RELATION.columns, RELATION.key) is None
 
 
+def flip_unnoticed(part: Path) -> None:
+    """Flip a bit of a file so that Arrow reads other values, and sees nothing wrong with them."""
+    content, rows = part.read_bytes(), repr(pq.read_table(part).to_pylist())
+    for place in range(4, len(content)):
+        part.write_bytes(content[:place] + bytes([content[place] ^ 1]) + content[place + 1 :])
+        with suppress(OSError, pa.ArrowException):
+            if repr(pq.read_table(part).to_pylist()) != rows:
+                return
+
+
 def test_a_file_that_is_not_what_hadoop_wrote_is_refused(spark: SparkSession, tmp_path: Path) -> None:
     rows = random_history(Random(2), 2, keyed=True)[1]
     before, after = save(tmp_path / "before", rows), tmp_path / "after"
     with settings(spark):
-        spark.read.parquet(before).coalesce(1).write.parquet(str(after))
+        spark.read.parquet(before).coalesce(1).write.option("compression", "none").parquet(str(after))
     (part,) = after.glob("part-*.parquet")
     assert is_sound(str(part))
-    content = bytearray(part.read_bytes())
-    content[len(content) // 3] ^= 1
-    part.write_bytes(content)
+    flip_unnoticed(part)
     assert not is_sound(str(part))
     with pytest.raises(DynqError):
         extract_snapshot(
