@@ -39,10 +39,11 @@ class BadRowError(Exception):
 
 @dataclass(frozen=True)
 class PlainTable:
-    """Files with rows of the columns, and how many."""
+    """Files with rows of the columns, how many rows and bytes."""
 
     files: tuple[str, ...]
     rows: int
+    size: int
     columns: tuple[Column, ...]
     key: tuple[str, ...]
 
@@ -78,7 +79,7 @@ def compared_type(kind: Type) -> pa.DataType:
 
 def plain_table(uris: Sequence[str], columns: Sequence[Column], key: Sequence[str]) -> PlainTable | None:
     """The table that files are, as Spark names them; None if they are not plain. Reads the end of each file."""
-    files, rows = [], 0
+    files, rows, size = [], 0, 0
     for uri in uris:
         place = urlsplit(uri)
         if place.scheme != "file" or place.netloc:
@@ -89,10 +90,11 @@ def plain_table(uris: Sequence[str], columns: Sequence[Column], key: Sequence[st
                 if not _is_plain(file, columns):
                     return None
                 rows += file.metadata.num_rows
+            size += os.path.getsize(path)
         except (OSError, pa.ArrowException):
             return None
         files.append(path)
-    return PlainTable(tuple(files), rows, tuple(columns), tuple(key))
+    return PlainTable(tuple(files), rows, size, tuple(columns), tuple(key))
 
 
 def _is_plain(file: pq.ParquetFile, columns: Sequence[Column]) -> bool:

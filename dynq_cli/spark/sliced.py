@@ -28,6 +28,7 @@ from dynq_cli.spark.types import to_spark
 
 MOST_SLICES = 3  # more would read more often than there is to be gained
 MOST_BYTES = 1 << 28  # of both snapshots
+BYTES_PER_SLICE = 1 << 22  # and at least one slice: a worker that has to be started takes a second
 _HERE = re.compile(r"local(\[.*)?")
 _REBASE, _AS_IT_IS = "spark.sql.parquet.datetimeRebaseModeInRead", "CORRECTED"
 _TIMES = ("date", "timestamp")
@@ -39,7 +40,8 @@ class Sliced:
     def __init__(self, spark: SparkSession, before: PlainTable, after: PlainTable, table: Table) -> None:
         self._tables = before, after
         self._observed = Observation()
-        many = min(MOST_SLICES, spark.sparkContext.defaultParallelism)
+        worthwhile = 1 + (before.size + after.size) // BYTES_PER_SLICE
+        many = min(MOST_SLICES, spark.sparkContext.defaultParallelism, worthwhile)
         width = len(table.names)
         hidden = tuple(i for i in range(width) if table.by_key and i not in table.key)
         slices = Slices(before, after, table.key, table.compared, hidden, many)

@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dynq_cli.engine.lossless import arrow_type
+from dynq_cli.spark import sliced
 from dynq_cli.spark.at_once import AtOnce, Side, VoidError
 from dynq_cli.spark.difference import DELETE, INSERT, UPDATE, Table
 from dynq_cli.spark.session import settings
@@ -79,7 +80,10 @@ WHOLE: Row = (77, "x", None, None, None, None, "a")
 
 
 @pytest.mark.parametrize("how", WAYS)
-def test_a_key_that_stands_twice_makes_it_void(spark: SparkSession, tmp_path: Path, how: str) -> None:
+def test_a_key_that_stands_twice_makes_it_void(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
+) -> None:
+    monkeypatch.setattr(sliced, "BYTES_PER_SLICE", 1)
     none, once, alike, twice = (
         save(tmp_path / name, ROWS + [WHOLE] * copies)
         for name, copies in (("none", 0), ("once", 1), ("alike", 1), ("twice", 2))

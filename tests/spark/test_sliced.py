@@ -16,6 +16,7 @@ from pyspark.sql import SparkSession
 
 from dynq_cli.errors import DynqError
 from dynq_cli.spark import slice_task
+from dynq_cli.spark import sliced as slicing
 from dynq_cli.spark.plain_parquet import is_sound, plain_table
 from dynq_cli.spark.session import settings
 from dynq_cli.spark.snapshot import Extracted, SnapshotJob, extract_snapshot
@@ -40,6 +41,7 @@ OTHER_KEY = ("c_binary_10", "c_decimal_8", "c_timestamp_13", "c_time_12")
 @pytest.fixture
 def both_ways(spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ways:
     """Extract by slices, and then as if nothing were plain; what was found, and the files."""
+    monkeypatch.setattr(slicing, "BYTES_PER_SLICE", 1)
 
     def run(
         before: str, after: str, relation: Relation = RELATION, **given: Any
