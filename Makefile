@@ -32,8 +32,9 @@ lint: $(STAMP) ## ruff and mypy --strict
 	  { echo "some files are not formatted: run $(BIN)/ruff format $(SOURCES)"; exit 1; }
 	@$(BIN)/mypy
 
-# Kernels are compiled beside the linters, where no test waits for them. Spark's tests have a process of their own: a
-# fork of one that has made large states asks for too much memory.
+# Kernels are compiled beside the linters, where no test waits for them. Spark's tests have processes of their own: a
+# fork of one that has made large states asks for too much memory. Two, since each waits for its Java half of the time,
+# and tests one by one, since some take as long as ten others.
 test: $(STAMP) ## lint, then all tests on all cores; ends with where the time went
 	@tests/spark/install_postgres
 	@$(BIN)/python benchmarks/environments.py tpcds
@@ -42,7 +43,7 @@ test: $(STAMP) ## lint, then all tests on all cores; ends with where the time we
 	$(MAKE) --no-print-directory lint; wait; linted=$$(date +%s%N); \
 	status=0; \
 	$(BIN)/pytest --ignore=tests/spark --numprocesses=auto --dist=loadgroup --durations=15 $(PYTEST_ARGS) || status=$$?; \
-	$(BIN)/pytest tests/spark --durations=5 $(PYTEST_ARGS) || status=$$?; tested=$$(date +%s%N); \
+	$(BIN)/pytest tests/spark --numprocesses=2 --dist=load --maxschedchunk=1 --durations=5 $(PYTEST_ARGS) || status=$$?; tested=$$(date +%s%N); \
 	printf 'time: lint %d ms, tests %d ms\n' \
 	  $$(( (linted - begin) / 1000000 )) $$(( (tested - linted) / 1000000 )); \
 	exit $$status

@@ -9,11 +9,6 @@ row that did not change is at most counted. The counts tell at the end whether t
 
 If there is any of it, what was written is void, and `difference` does it again with care.
 
-Rows of one key meet in a shuffle. On few cores there is a cheaper way: each of them reads both snapshots whole and
-keeps the keys of its own slice. To decode the rows of Parquet takes a quarter to a third of the time in which they are
-written for a shuffle and read from it. On two cores tasks take a third less processor time so; for more cores that is
-reckoned, not measured: from four on nothing should be gained.
-
 Expressions are texts of SQL: each is one message to Java, and a thousand messages take as long as half a million rows.
 """
 
@@ -21,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce
+from functools import cached_property
 
 from pyspark.sql import DataFrame, Observation
 from pyspark.sql import functions as f
@@ -32,8 +27,6 @@ from dynq_cli.spark.sources import Snapshot
 from dynq_cli.spec.model import Column
 
 BYTES_PER_FILE = 1 << 29  # of the snapshots; what changes is less
-MOST_SLICES = 3
-_MOST_SLICED = 1 << 28  # bytes of both snapshots: more is sorted in smaller parts, after a shuffle
 _IMAGES, _NEITHER, _AGAIN = "images", "neither", "again"
 
 
@@ -49,49 +42,34 @@ class Side:
     columns: Sequence[Column]
     key: Sequence[str]
 
-    def slices(self, many: int) -> list[DataFrame]:
-        """Typed rows of which the bad ones have no key; all rows of a key are in one slice, whichever side it is."""
-        found = self._as_they_are()
+    def rows(self) -> DataFrame:
+        """Typed rows of which the bad ones have no key."""
+        found = self.as_they_are()
         if found is None:
-            return [typed(self.snapshot.frame, self.columns, self.key, self.snapshot.texts).drop(BAD)]
+            return typed(self.snapshot.frame, self.columns, self.key, self.snapshot.texts).drop(BAD)
         is_good, values = found
         named = [f"{made} AS {value(i)}" for i, made in enumerate(values)]
-        names = [column.name for column in self.columns]
-        first = names.index(self.key[0])
+        first = [column.name for column in self.columns].index(self.key[0])
         # No more than that has to go: nothing of a bad row is ever kept.
         named[first] = f"if({is_good}, {values[first]}, NULL) AS {value(first)}"
-        if many == 1:
-            return [self.snapshot.frame.selectExpr(*named)]
-        slice_of = f"pmod(hash({', '.join(values[names.index(name)] for name in self.key)}), {many})"
-        # A number would be a part of the code that Spark makes; what is in an array is not, so slices have one code.
-        mine = (", ".join(str(i == j).lower() for j in range(many)) for i in range(many))
-        return [self.snapshot.frame.filter(f"get(array({which}), {slice_of})").selectExpr(*named) for which in mine]
+        return self.snapshot.frame.selectExpr(*named)
 
-    def can_be_sliced(self) -> bool:
-        return self.snapshot.in_columns and self._as_they_are() is not None
-
-    def _as_they_are(self) -> tuple[str, list[str]] | None:
+    def as_they_are(self) -> tuple[str, list[str]] | None:
         return as_they_are(self.snapshot.frame, self.columns, self.key, self.snapshot.texts)
 
 
 class AtOnce:
     """The changes of a table with a key, and what they amount to once they are written."""
 
-    def __init__(self, before: Side, after: Side, table: Table, cores: int) -> None:
-        # The number of files goes by the size of the snapshots, and so is always the same.
-        size = before.snapshot.size + after.snapshot.size
-        is_sliced = cores <= MOST_SLICES and size <= _MOST_SLICED and before.can_be_sliced() and after.can_be_sliced()
-        many = cores if is_sliced else 1
+    def __init__(self, before: Side, after: Side, table: Table) -> None:
         self._table = table
         self._keys = [value(i) for i in table.key]
-        self._went, self._came = [Observation() for _ in range(many)], [Observation() for _ in range(many)]
-        self._met, self._sorted = Observation(), Observation()
-        lefts = self._counted(before.slices(many), "a", self._went)
-        rights = self._counted(after.slices(many), "b", self._came)
-        pairs = (self._joined(*pair, is_sliced=is_sliced) for pair in zip(lefts, rights, strict=True))
-        joined = reduce(DataFrame.unionAll, pairs)
+        self._went, self._came, self._met, self._sorted = (Observation() for _ in range(4))
+        joined = self._joined(self._counted(before, "a", self._went), self._counted(after, "b", self._came))
         met = joined.observe(self._met, f.expr("count(*) AS rows"), f.expr(f"count_if({_NEITHER}) AS {_NEITHER}"))
         images = met.filter(f"{_IMAGES} IS NOT NULL").selectExpr(f"inline({_IMAGES})")
+        # The number of files goes by the size of the snapshots, and so is always the same.
+        size = before.snapshot.size + after.snapshot.size
         self.changes = self._in_order(images, max(1, -(-size // BYTES_PER_FILE)))
 
     def check(self) -> None:
@@ -101,31 +79,23 @@ class AtOnce:
     @cached_property
     def counts(self) -> Mapping[str, int]:
         """How many rows came, went and changed; asked for when `changes` is written. VoidError if that is void."""
-        went, came = (self._total(counters) for counters in (self._went, self._came))
-        met, found = seen(self._met), seen(self._sorted)
+        went, came, met, found = (seen(counter) for counter in (self._went, self._came, self._met, self._sorted))
         if went is None or came is None or met is None or found is None:
             raise VoidError
         both = met["rows"] - found[INSERT] - found[DELETE]
-        if (both + found[DELETE], both + found[INSERT]) != (went, came) or met[_NEITHER] or found[_AGAIN]:
+        if (
+            (both + found[DELETE], both + found[INSERT]) != (went["rows"], came["rows"])
+            or met[_NEITHER]
+            or found[_AGAIN]
+        ):
             raise VoidError
         return {INSERT: found[INSERT], DELETE: found[DELETE], UPDATE: found[PREIMAGE]}
 
-    def _counted(self, slices: Sequence[DataFrame], side: str, counters: Sequence[Observation]) -> list[DataFrame]:
-        many = f"count({side}{self._keys[0]}) AS rows"
-        return [
-            prefixed(rows, side).observe(counter, f.expr(many)) for rows, counter in zip(slices, counters, strict=True)
-        ]
+    def _counted(self, rows: Side, side: str, counter: Observation) -> DataFrame:
+        return prefixed(rows.rows(), side).observe(counter, f.expr(f"count({side}{self._keys[0]}) AS rows"))
 
-    @staticmethod
-    def _total(counters: Sequence[Observation]) -> int | None:
-        rows = [counted["rows"] if (counted := seen(counter)) else None for counter in counters]
-        return None if None in rows else sum(many for many in rows if many)
-
-    def _joined(self, left: DataFrame, right: DataFrame, *, is_sliced: bool) -> DataFrame:
+    def _joined(self, left: DataFrame, right: DataFrame) -> DataFrame:
         """A row per key, with the images of what happened to it, or nothing."""
-        if is_sliced:
-            # What is in one part needs no shuffle to meet.
-            left, right = left.coalesce(1), right.coalesce(1)
         same_key = " AND ".join(f"a{key} = b{key}" for key in self._keys)
         a, b = (f"{side}{self._keys[0]} IS NOT NULL" for side in "ab")
         same = " AND ".join(f"a{value(i)} <=> b{value(i)}" for i in self._table.compared) or "true"

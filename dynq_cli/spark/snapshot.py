@@ -16,7 +16,7 @@ from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 
-from dynq_cli.errors import RejectedError, UsageError
+from dynq_cli.errors import DynqError, RejectedError, UsageError
 from dynq_cli.spark.at_once import AtOnce, Side, VoidError
 from dynq_cli.spark.columns import BAD, all_columns, misfits, typed
 from dynq_cli.spark.database import java_in_utc
@@ -24,6 +24,7 @@ from dynq_cli.spark.difference import DELETE, INSERT, UPDATE, Difference, Table,
 from dynq_cli.spark.rejects import as_lines, rejection
 from dynq_cli.spark.said import explained
 from dynq_cli.spark.session import settings
+from dynq_cli.spark.sliced import Sliced, plain_tables
 from dynq_cli.spark.sources import Snapshot, open_snapshot
 from dynq_cli.spark.write import Batch, Target
 from dynq_cli.spec.model import Relation
@@ -74,8 +75,8 @@ def extract_snapshot(spark: SparkSession, job: SnapshotJob) -> Extracted:
     """Extract the difference of two snapshots.
 
     UsageError for what is not there or does not go together; RejectedError for bad columns and bad rows. Nothing is
-    written then. One pass over both snapshots and a shuffle by the key, or by the whole row; or a pass per core and no
-    shuffle (`at_once`).
+    written then. One pass over both snapshots and a shuffle by the key, or by the whole row; or some passes and no
+    shuffle (`sliced`).
     """
     with settings(spark), java_in_utc(spark):
         return _Extraction(spark, job).run()
@@ -114,8 +115,11 @@ class _Extraction:
             raise UsageError(f"--reject-to {self._job.reject_to}: it is there already; name another directory")
         with explained(f"extracting {self._job.relation.name}"):
             if self._before is not None and self._may_be_at_once(self._before):
+                sides = [Side(snapshot, self._columns, self._key) for snapshot in (self._before, self._after)]
                 with suppress(VoidError):
-                    return self._at_once(self._before)
+                    return self._sliced(*sides)
+                with suppress(VoidError):
+                    return self._at_once(*sides)
             before = None if self._before is None else self._typed(self._before)
             found = difference(before, self._typed(self._after), self._table())
             try:
@@ -132,10 +136,22 @@ class _Extraction:
         has_exact_key = self._key and not any(c.type.is_float for c in self._columns if c.name in self._key)
         return bool(in_files and has_exact_key) and self._batch.start != self._batch.stop
 
-    def _at_once(self, before: Snapshot) -> Extracted:
+    def _sliced(self, before: Side, after: Side) -> Extracted:
+        """Do it in one go, rows never leaving the tasks that read them. VoidError as in `_at_once`."""
+        tables = plain_tables(self._spark, before, after)
+        if tables is None:
+            raise VoidError
+        try:
+            return self._written(Sliced(self._spark, *tables, self._table()))
+        except DynqError as error:
+            # What keeps other ways from working, too, is told by them.
+            raise VoidError from error
+
+    def _at_once(self, before: Side, after: Side) -> Extracted:
         """Do it in one go. VoidError if that cannot be; nothing is written then."""
-        old, new = (Side(snapshot, self._columns, self._key) for snapshot in (before, self._after))
-        found = AtOnce(old, new, self._table(), self._spark.sparkContext.defaultParallelism)
+        return self._written(AtOnce(before, after, self._table()))
+
+    def _written(self, found: Sliced | AtOnce) -> Extracted:
         self._target.write_in_order({self._job.relation.name: found.changes}, self._batch, found.check)
         return self._extracted(found.counts, 0)
 

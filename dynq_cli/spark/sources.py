@@ -24,10 +24,10 @@ from dynq_cli.spark.files import FileFacts, Files
 from dynq_cli.spark.said import explained
 from dynq_cli.spec.model import Relation
 
-TABLE, JDBC, CSV, JSON = "table", "jdbc", "csv", "json"
+TABLE, JDBC, CSV, JSON, PARQUET = "table", "jdbc", "csv", "json", "parquet"
 _BY_SUFFIX = {
-    ".parquet": "parquet",
-    ".pq": "parquet",
+    ".parquet": PARQUET,
+    ".pq": PARQUET,
     ".orc": "orc",
     ".csv": CSV,
     ".json": JSON,
@@ -35,7 +35,6 @@ _BY_SUFFIX = {
     ".ndjson": JSON,
     ".avro": "avro",
 }
-_IN_COLUMNS = ("parquet", "orc")
 _COMPRESSED = (".gz", ".bz2", ".zst", ".zstd", ".lz4", ".snappy", ".deflate")
 _TABLES_OF_FILES = {"_delta_log": "delta", ".hoodie": "hudi"}
 # Unquoted empty is NULL and `""` is the empty text: what Spark takes for NULL is a text that nobody writes.
@@ -52,8 +51,8 @@ _DIGEST = 32
 class Snapshot:
     """A table at one moment. `texts` are the columns whose values are texts that the spec's types are read from.
 
-    `size` is that of its files in bytes, or nothing if it is in no files. Of files `in_columns` it takes little to read
-    a column.
+    `size` is that of its files in bytes, or nothing if it is in no files. `parquet` are its files, if they are that and
+    no options say how to read them.
     """
 
     place: str
@@ -61,7 +60,7 @@ class Snapshot:
     texts: frozenset[str]
     name: str
     size: int
-    in_columns: bool = False
+    parquet: tuple[str, ...] = ()
 
 
 def open_snapshot(
@@ -99,7 +98,8 @@ def open_snapshot(
         partitions = _partitions(uris) if form not in (TABLE, JDBC) else frozenset()
         files = Files(spark).facts(uris)
         size = sum(file.length for file in files)
-        return Snapshot(place, frame, texts | partitions, name or _name(place, files), size, form in _IN_COLUMNS)
+        parquet = tuple(uris) if form == PARQUET and not options else ()
+        return Snapshot(place, frame, texts | partitions, name or _name(place, files), size, parquet)
 
 
 def _format_of(spark: SparkSession, place: str) -> str:

@@ -1,4 +1,4 @@
-"""One Spark session for all tests of extraction, and one PostgreSQL: starting them takes longer than most tests."""
+"""One Spark session for all tests of a process, and one PostgreSQL: starting them takes longer than most tests."""
 
 from __future__ import annotations
 
@@ -21,6 +21,11 @@ CONF = {
     # runs long enough here for more to pay off.
     "spark.driver.extraJavaOptions": "-Duser.timezone=Europe/Berlin -XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
 } | ({"spark.jars": str(driver())} if driver() else {})
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """What starts a Java of its own takes longest, and leaves a core free meanwhile: it goes first, beside the rest."""
+    items.sort(key=lambda item: item.get_closest_marker("own_java") is None)
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,4 @@
-"""The quick way to a difference: the same files however rows meet, and void as soon as a row is out of the ordinary."""
+"""The quick ways to a difference: void as soon as a row is out of the ordinary."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dynq_cli.engine.lossless import arrow_type
-from dynq_cli.spark import at_once
+from dynq_cli.spark import sliced
 from dynq_cli.spark.at_once import AtOnce, Side, VoidError
 from dynq_cli.spark.difference import DELETE, INSERT, UPDATE, Table
 from dynq_cli.spark.session import settings
-from dynq_cli.spark.snapshot import SnapshotJob, extract_snapshot
+from dynq_cli.spark.sliced import Sliced, plain_tables
 from dynq_cli.spark.sources import open_snapshot
 from dynq_cli.spec.load import parse_spec
 
@@ -33,7 +33,7 @@ RELATION = parse_spec(SPEC, "spec.yaml").relation("R")
 assert RELATION is not None
 SCHEMA = pa.schema([(column.name, arrow_type(column.type)) for column in RELATION.columns])
 TABLE = Table(tuple(SCHEMA.names), (1, 0), (2, 3, 4, 5, 6))
-SHUFFLED, SLICED = 0, 3  # the most slices that there may be
+SHUFFLED, SLICED = WAYS = "shuffled", "sliced"
 Row = tuple[Any, ...]
 
 
@@ -55,33 +55,18 @@ def save(folder: Path, rows: list[Row], columns: dict[str, pa.Array] | None = No
     return str(folder)
 
 
-def test_the_files_are_the_same_however_rows_of_a_key_meet(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("dynq_cli.spark.snapshot.difference", None)
-    rng = Random(7)
-    keys = [(k, part) for k in range(-150, 150) for part in ("", "x")]
-    old = {key: random_row(rng, *key) for key in keys if rng.random() < 0.8}
-    new = {key: row if rng.random() < 0.7 else random_row(rng, *key) for key, row in old.items() if rng.random() < 0.9}
-    new |= {key: random_row(rng, *key) for key in keys if key not in old}
-    before = save(tmp_path / "before", list(old.values()))
-    after = save(tmp_path / "after", rng.sample(list(new.values()), len(new)))
-    updates = sum(old[key] != new[key] for key in old.keys() & new.keys())
-    found = []
-    for most in (SHUFFLED, SLICED):
-        monkeypatch.setattr(at_once, "MOST_SLICES", most)
-        out = tmp_path / f"out{most}"
-        done = extract_snapshot(spark, SnapshotJob(before=before, after=after, out=str(out), relation=RELATION))
-        counts = (len(new.keys() - old.keys()), len(old.keys() - new.keys()), updates)
-        assert (done.inserts, done.deletes, done.updates) == counts
-        found.append([part.read_bytes() for part in sorted((out / "R").glob("part-*"))])
-    assert found[0] == found[1]
+def way(spark: SparkSession, before: Side, after: Side, how: str) -> AtOnce | Sliced:
+    if how == SHUFFLED:
+        return AtOnce(before, after, TABLE)
+    tables = plain_tables(spark, before, after)
+    assert tables is not None
+    return Sliced(spark, *tables, TABLE)
 
 
-def is_void(spark: SparkSession, before: str, after: str, cores: int = 2) -> bool:
+def is_void(spark: SparkSession, before: str, after: str, how: str) -> bool:
     with settings(spark):
         sides = [Side(open_snapshot(spark, place), RELATION.columns, RELATION.key) for place in (before, after)]
-        found = AtOnce(sides[0], sides[1], TABLE, cores)
+        found = way(spark, sides[0], sides[1], how)
         found.changes.write.format("noop").mode("overwrite").save()
         try:
             assert found.counts == {INSERT: 0, DELETE: 0, UPDATE: 0}
@@ -94,23 +79,25 @@ ROWS = [random_row(Random(8), k, "x") for k in range(20)]
 WHOLE: Row = (77, "x", None, None, None, None, "a")
 
 
-@pytest.mark.parametrize("most", [SHUFFLED, SLICED])
+@pytest.mark.parametrize("how", WAYS)
 def test_a_key_that_stands_twice_makes_it_void(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, most: int
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
-    monkeypatch.setattr(at_once, "MOST_SLICES", most)
+    monkeypatch.setattr(sliced, "BYTES_PER_SLICE", 1)
     none, once, alike, twice = (
         save(tmp_path / name, ROWS + [WHOLE] * copies)
         for name, copies in (("none", 0), ("once", 1), ("alike", 1), ("twice", 2))
     )
-    assert not is_void(spark, once, alike)
-    assert is_void(spark, twice, twice)
-    assert is_void(spark, once, twice)
-    assert is_void(spark, twice, once)
-    assert is_void(spark, none, twice)
+    assert not is_void(spark, once, alike, how)
+    assert is_void(spark, twice, twice, how)
+    assert is_void(spark, once, twice, how)
+    assert is_void(spark, twice, once, how)
+    assert is_void(spark, none, twice, how)
+    assert is_void(spark, twice, none, how)
 
 
-def test_a_bad_row_makes_it_void(spark: SparkSession, tmp_path: Path) -> None:
+@pytest.mark.parametrize("how", WAYS)
+def test_a_bad_row_makes_it_void(spark: SparkSession, tmp_path: Path, how: str) -> None:
     binary = pa.array([b"\xff"], pa.binary())
     no_text = {name: pa.array([WHOLE[i]], SCHEMA.field(name).type) for i, name in enumerate(SCHEMA.names)}
     no_text["name"] = pa.Array.from_buffers(pa.string(), 1, binary.buffers())
@@ -122,4 +109,4 @@ def test_a_bad_row_makes_it_void(spark: SparkSession, tmp_path: Path) -> None:
         ("bytes that are no text", [], no_text),
     ):
         place = save(tmp_path / what, ROWS + bad, columns)
-        assert is_void(spark, place, place), what
+        assert is_void(spark, place, place, how), what

@@ -143,6 +143,7 @@ def test_a_wrong_password_is_refused_and_not_shown(shop: Postgres, capsys: pytes
     assert list(Path("inbox").iterdir()) == []
 
 
+@pytest.mark.own_java
 def test_a_killed_job_is_run_again(shop: Postgres, capsys: pytest.CaptureFixture[str]) -> None:
     shop.run("INSERT INTO orders (id, customer, total) SELECT i, 1, 1 FROM generate_series(10000, 200000) i")
     out = str(Path("inbox/1").absolute())

@@ -37,6 +37,7 @@ def save(folder: Path, rows: int, shift: int) -> None:
     pq.write_table(pa.table({"k": k, "n": k % 7 + shift, "name": names}), folder / "part-0.parquet")
 
 
+@pytest.mark.own_java
 def test_killed_jobs_leave_nothing_to_apply_and_are_simply_run_again(
     spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

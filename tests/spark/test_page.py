@@ -178,6 +178,7 @@ def outside(command: list[str], **env: str) -> str:
     return done.stdout
 
 
+@pytest.mark.own_java
 def test_spark_submit(shop: Path) -> None:
     Path("run.py").write_text(program("from dynq_cli.spark.program import run"), "utf-8")
     (((command, _),)) = shown("spark-submit")
@@ -189,6 +190,7 @@ def test_spark_submit(shop: Path) -> None:
     assert Path("lake/changes/orders-02/_SUCCESS").exists()
 
 
+@pytest.mark.own_java
 def test_the_script_for_every_night(shop: Path) -> None:
     """On the first day; the days after it are those of the first section."""
     Path("bin").mkdir()

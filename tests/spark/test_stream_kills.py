@@ -21,6 +21,8 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from random import Random
 
+import pytest
+
 from dynq_cli.storage.manifest import read_manifest
 from tests.conftest import ROOT
 from tests.spark.snapshots import agrees_with_duckdb, new_state
@@ -104,6 +106,7 @@ def check(folders: dict[Path, int], step: Path) -> None:
         folders[folder] = found
 
 
+@pytest.mark.own_java
 def test_kills_at_random_moments_neither_lose_nor_repeat_a_change(tmp_path: Path) -> None:
     rng = Random(KILLS)
     folders = {tmp_path / str(job): 0 for job in range(JOBS)}
@@ -130,6 +133,7 @@ def test_kills_at_random_moments_neither_lose_nor_repeat_a_change(tmp_path: Path
         assert agrees_with_duckdb(folder / "state")
 
 
+@pytest.mark.own_java
 def test_kills_at_every_step_of_a_batch_neither_lose_nor_repeat_a_change(tmp_path: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-m", "tests.spark.stream_steps", str(tmp_path)],
