@@ -21,6 +21,7 @@ from dynq_cli.plan.lower.compared import aligned
 from dynq_cli.plan.lower.equalities import subtracted
 from dynq_cli.plan.lower.forms import atom_over, columns_of, part_of, with_one
 from dynq_cli.plan.lower.groups import groups_of
+from dynq_cli.plan.lower.merged import filtered_within
 from dynq_cli.plan.lower.outputs import exact
 from dynq_cli.plan.lower.ranges import has_ranges, in_one_tree, partly
 from dynq_cli.plan.lower.subqueries import without_subqueries
@@ -89,6 +90,7 @@ class Lowering:
         plan = plan_query(replace(query, name=made), self.spec)
         assert isinstance(plan, Plan) and plan.strategy == "view-tree", plan
         assert has_ranges(plan.query, plan.tree), plan
+        assert not any(c.variables <= a.variables for c in plan.query.comparisons for a in plan.query.atoms), plan
         # Nobody looks at the rows of an inner tree but as they come and go.
         self.steps.append(Tree(made, plan if is_read else replace(plan, tree=plan.tree.condensed())))
         return made
@@ -244,7 +246,8 @@ class Lowering:
         return self.tree(self.settled(replace(query, semantics="set"), same_head=True))
 
     def _plain(self, query: ConjunctiveQuery, same_head: bool) -> ConjunctiveQuery:
-        return without_subqueries(self, without_views(self, core(query), same_head=same_head))
+        # What replaces a subquery has all that it looks at, and with that both sides of comparisons around it.
+        return filtered_within(without_subqueries(self, without_views(self, core(query), same_head=same_head)))
 
     def _apart(self, query: ConjunctiveQuery) -> ConjunctiveQuery:
         """Atoms joined until one equi-join is left, acyclic, and comparisons that its rows can be filtered by."""

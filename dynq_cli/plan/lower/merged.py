@@ -2,6 +2,7 @@
 
     conjunction([q, …], heads)    the rows that all of the queries have
     equated(q, x, y)              the rows of q that have x = y
+    filtered_within(q)            q, no comparison of which lies within an atom
 
 Where an atom binds two variables that are equal now, it keeps one and is filtered; so is an atom that has both sides of
 a comparison now, or one side twice.
@@ -75,22 +76,28 @@ def _one_body(
             alias = unique(atom.alias, {a.alias for a in atoms})
             atoms.append(replace(_renamed(atom, names), alias=alias))
         comparisons += [replace(c, left=names[c.left], right=names[c.right]) for c in query.comparisons]
-    left = []
-    for c in dict.fromkeys(comparisons):
-        within = [i for i, a in enumerate(atoms) if c.variables <= a.variables]
-        for i in within:
-            atoms[i] = _compared(atoms[i], c)
-        if not within:
-            left.append(c)
-    return ConjunctiveQuery(
+    made = ConjunctiveQuery(
         name=name,
         atoms=tuple(atoms),
-        comparisons=tuple(left),
+        comparisons=tuple(dict.fromkeys(comparisons)),
         variables=tuple(variables.values()),
         head=head,
         columns=tuple(OutputColumn(v, variables[v].type, variables[v].nullable, "variable", v) for v in head),
         semantics="set",
     )
+    return filtered_within(made)
+
+
+def filtered_within(query: ConjunctiveQuery) -> ConjunctiveQuery:
+    """The query with a filter in place of each comparison that has both sides in one atom that joins."""
+    atoms, left = list(query.atoms), []
+    for c in query.comparisons:
+        within = [i for i, a in enumerate(atoms) if a.mode == "join" and c.variables <= a.variables]
+        for i in within:
+            atoms[i] = _compared(atoms[i], c)
+        if not within:
+            left.append(c)
+    return replace(query, atoms=tuple(atoms), comparisons=tuple(left))
 
 
 def _renamed(atom: Atom, names: Mapping[str, str]) -> Atom:

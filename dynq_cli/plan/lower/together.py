@@ -103,6 +103,9 @@ def _unequal(lowering: Lowering, query: ConjunctiveQuery) -> Together | None:
         return None
     plain = lowering.plain(query)
     where = differing(plain)
+    if not where:
+        # All of them are within subqueries.
+        return None
     if not frozenset().union(*(c.variables for c in where)) <= frozenset(plain.head):
         return None
     terms: list[Term] = []

@@ -16,7 +16,7 @@ from decimal import Decimal
 
 from sqlglot import exp
 
-from dynq_cli.query.draft import Draft
+from dynq_cli.query.draft import Draft, Term
 from dynq_cli.query.normal_form import AtomMode
 from dynq_cli.query.normalise import normalise
 from dynq_cli.query.sql.allow import COMPARISONS
@@ -241,15 +241,16 @@ def _attach(body: Body, links: list[Link], aware: bool, table: int) -> None:
 
 
 def _null_aware(body: Body, link: Link, table: int, apart: bool) -> None:
-    """The equality of a NOT IN. `apart`: there are other equalities, which must not make one
-    variable of its outer side and theirs, since it alone may be NULL; so it gets a term of its own."""
-    column, outer = body.term(link.right), body.term(link.left) if not apart else None
-    if outer is None:
-        plain = scalar(body.context, link.left)
-        own = replace(plain, sql=f"({plain.sql})")
-        outer = body.draft.term(body.atoms[tables_of(link.left)[0]], own, name_of(link.left))
+    """The equality of a NOT IN. `apart`: there are other equalities, which must not make one variable of either of its
+    sides and theirs, since it alone may be NULL; so both get a term of their own."""
+    outer, column = ((_own_term if apart else Body.term)(body, side) for side in (link.left, link.right))
     body.draft.equal(outer, column, link.at)
     body.draft.atoms[body.atoms[table]].null_aware = column
+
+
+def _own_term(body: Body, side: exp.Expr) -> Term:
+    plain = scalar(body.context, side)
+    return body.draft.term(body.atoms[tables_of(side)[0]], replace(plain, sql=f"({plain.sql})"), name_of(side))
 
 
 def _over_view(body: Body, scope: Scope, found: _Subquery, ctes: Ctes) -> None:
