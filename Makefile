@@ -48,7 +48,7 @@ test: $(STAMP) ## lint, then all tests on all cores; ends with where the time we
 	  $$(( (linted - begin) / 1000000 )) $$(( (tested - linted) / 1000000 )); \
 	exit $$status
 
-HISTORIES := $(addprefix tests/engine/test_,$(addsuffix .py,random_queries aggregates order positions difference ranges together)) tests/storage/test_versions.py
+HISTORIES := $(addprefix tests/engine/test_,$(addsuffix .py,random_queries aggregates correlated order positions difference ranges together)) tests/storage/test_versions.py
 
 tpc: $(STAMP) ## the papers' TPC-H and TPC-DS queries at scale 0.1 against DuckDB after each of 24 commits
 	@$(BIN)/python benchmarks/environments.py tpcds

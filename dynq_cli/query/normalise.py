@@ -180,7 +180,7 @@ class _Normaliser:
             if scalar is not None:
                 if not keep:
                     del atom.bound[known]
-                atom.bound[made] = sql.shift(scalar, offset)
+                atom.bound[made] = sql.shifted_value(scalar, offset)
 
     def _needed(self, compared: list[DraftComparison], equalities: list[Equality]) -> set[Term]:
         """Variables that something other than joins refers to."""
@@ -232,7 +232,7 @@ class _Normaliser:
     def _link(self, inner: Term, outer: Term, offset: Decimal) -> None:
         """Bind outer = inner + offset in the anti atom."""
         atom = self.atoms[inner.atom]
-        shifted = sql.shift(inner.scalar, offset)
+        shifted = sql.shifted_value(inner.scalar, offset)
         constant = self.classes.constant.get(outer)
         known = atom.bound.get(outer)
         if constant is not None:

@@ -124,6 +124,14 @@ def shift(scalar: Scalar, offset: Decimal) -> Scalar:
     return Scalar(f"TRY(CAST({sql} AS {wide.sql}))", wide, True, scalar.columns)
 
 
+def shifted_value(scalar: Scalar, offset: Decimal) -> Scalar:
+    """`shift` for a value to join by. The smallest int64 stands for NULL and is in no column, so it is out of range."""
+    made = shift(scalar, offset)
+    if not offset or made.type.name != "int64":
+        return made
+    return Scalar(f"NULLIF({made.sql}, CAST('{-(2**63)}' AS BIGINT))", made.type, True, made.columns)
+
+
 def decimal_of(value: Decimal) -> Type:
     """The narrowest decimal that holds a number."""
     _, digits, exponent = value.as_tuple()

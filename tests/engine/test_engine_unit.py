@@ -371,3 +371,14 @@ def test_deletes_that_add_up_past_63_bits_bring_no_row(times: int) -> None:
         live.apply({"R": gone})
     assert live.count("q") == (0, 0)
     live._check()
+
+
+def test_values_next_to_the_smallest_int64_are_joined_by_their_offset() -> None:
+    """The smallest one stands for NULL, is in no column, and so joins with nothing."""
+    relations = "R: {columns: {x: int64}}\n  S: {columns: {y: int64}}"
+    live = live_of(relations, q="SELECT x, y FROM R, S WHERE x = y + 1", p="SELECT x FROM R, S WHERE x = y - 3")
+    first, last = -(2**63) + 1, 2**63 - 1
+    live.apply({"R": pa.table({"x": [first, first + 1, last]}), "S": pa.table({"y": [first, last - 1, last, -1]})})
+    assert sorted(row["x"] for batch in live.enum("q") for row in batch.to_pylist()) == [first + 1, last]
+    assert live.count("p") == (0, 0)
+    live._check()

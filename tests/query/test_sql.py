@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from dynq_cli.query.problems import QueryProblems
 from dynq_cli.spec.model import Semantics
 from tests.query.sql_forms import atom, columns, compiled, filters, monomials, query
 
@@ -309,3 +310,9 @@ def test_distinct_over_hidden_groups_is_a_projection_of_a_view() -> None:
     found = query("SELECT DISTINCT COUNT(*) AS n FROM r GROUP BY a")
     assert found.semantics == "set"
     assert [v.name for v in found.views] == ["q.groups"]
+
+
+@pytest.mark.parametrize("call", ["MIN(a, 2)", "MAX(a, 3)"])
+def test_the_smallest_several_are_refused_and_not_taken_for_the_smallest(call: str) -> None:
+    with pytest.raises(QueryProblems, match="takes one argument here"):
+        query(f"SELECT {call} AS x FROM r")

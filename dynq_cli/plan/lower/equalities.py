@@ -91,7 +91,7 @@ def with_equalities(query: ConjunctiveQuery, several: Sequence[Comparison]) -> E
     for c in several:
         left, right = said.get(c.left, c.left), said.get(c.right, c.right)
         if c.offset or not same_codes(query.variable(left).type, query.variable(right).type):
-            there = sql.shift(where_bound(query, right)[1].scalar, c.offset)
+            there = sql.shifted_value(where_bound(query, right)[1].scalar, c.offset)
             kind = widen(query.variable(left).type, there.type)
             if kind is None:
                 return None

@@ -103,7 +103,7 @@ class Groups:
         argument = call.this
         if isinstance(argument, exp.Distinct):
             return self._distinct(call, function, argument, condition, name)
-        if function != "count" and (call.expressions or argument is None):
+        if function != "count" and (argument is None or any(call.args[key] for key in call.args if key != "this")):
             raise context.refuse(call, f"{function.upper()} takes one argument here", f"write {function.upper()}(x)")
         if any(isinstance(n, exp.AggFunc) for n in argument.walk()) if argument is not None else False:
             raise context.refuse(argument, "an aggregate of an aggregate", "aggregate a derived table with GROUP BY")
