@@ -33,7 +33,7 @@ lint: $(STAMP) ## ruff and mypy --strict
 	@$(BIN)/mypy
 
 # Kernels are compiled beside the linters, where no test waits for them. Spark's tests have processes of their own: a
-# fork of one that has made large states asks for too much memory. Two, since each waits for its Java half of the time,
+# fork of one that has made large states asks for too much memory. Two, since one alone does not keep two cores busy,
 # and tests one by one, since some take as long as ten others.
 test: $(STAMP) ## lint, then all tests on all cores; ends with where the time went
 	@tests/spark/install_postgres

@@ -140,10 +140,10 @@ def test_a_job_that_goes_on_takes_what_arrives_later(run: Run, tmp_path: Path) -
 def test_the_command_applies_what_is_there(
     spark: SparkSession, run: Run, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arrive(tmp_path, "a.jsonl", 1, 1)
+    arrive(tmp_path, "a.jsonl", 1)
     stream = ["extract", "stream", str(tmp_path / "in"), "--state", str(tmp_path / "state")]
     assert main(stream) == 0
-    assert capsys.readouterr().err == f"dynq: version 1: 2 rows came, 0 went\ndynq: {tmp_path}/in: 1 batch applied\n"
+    assert capsys.readouterr().err == f"dynq: version 1: 1 row came, 0 went\ndynq: {tmp_path}/in: 1 batch applied\n"
     assert main(stream) == 0
     assert capsys.readouterr().err == f"dynq: {tmp_path}/in: nothing new\n"
     assert (tmp_path / "state.streams" / "in").is_dir()

@@ -95,7 +95,8 @@ def stream(
 
 def _tell(outcome: Outcome) -> None:
     if outcome.version is not None:
-        output.note(f"version {outcome.version}: {outcome.inserts:,} rows came, {outcome.deletes:,} went")
+        rows = "row" if outcome.inserts == 1 else "rows"
+        output.note(f"version {outcome.version}: {outcome.inserts:,} {rows} came, {outcome.deletes:,} went")
     for warning in outcome.warnings:
         output.warn(warning)
 
