@@ -211,7 +211,11 @@ CASES = [
         ("item.csv: row 2, column id", "there already"),
     ),
     Bad("key twice in the file", {"item.csv": "id,name,price\n5,x,1\n5,y,1\n"}, ("item.csv: row 2, column id",)),
-    Bad("copies of a row with a key", {"item.csv": "_count,id,name,price\n2,5,x,1\n"}, ("item.csv: row 1",)),
+    Bad(
+        "copies of a row with a key",
+        {"item.csv": "_count,id,name,price\n1,8,x,1\n2,9,x,1\n"},
+        ("item.csv: row 2, column id: has 2 copies, and item has a key: one copy of each row (9)",),
+    ),
     Bad("no copies", {"edge.csv": "_count,src,dst\n1,1,2\n0,1,2\n"}, ("edge.csv: row 2, column _count",)),
     Bad(
         "negative copies",
