@@ -43,7 +43,7 @@ class RowError(Exception):
 
 
 def encode_rows(columns: Columns, kinds: Bytes, counts: Codes, base: BaseLayout, values: Dictionaries) -> Changes:
-    """Rows as changes whose `ops` are still kinds. Raises RowError; ScalarError of an expression. O(bytes)."""
+    """Rows as changes whose `ops` are still kinds. Raises RowError; ScalarError if DuckDB fails. O(bytes)."""
     many = len(kinds)
     declared = {c.name: c for c in base.relation.columns}
     gone = _GONE[kinds]
