@@ -6,8 +6,11 @@ from dataclasses import field
 from functools import cached_property
 from typing import NamedTuple
 
+import numpy as np
+
 from dynq_cli.engine.by_codes import ByCodes, by_codes
 from dynq_cli.engine.codes import needs_labels
+from dynq_cli.engine.kernels.fields import Flags
 from dynq_cli.engine.like import Pattern, pattern_of
 from dynq_cli.plan.plan import Plan
 from dynq_cli.query.normal_form import Atom, Binding, Part, Scalar
@@ -42,7 +45,8 @@ class Leaf:
 class BaseLayout:
     """`order` are the relation's columns as the base table has them: the key first.
 
-    `stored` has the computed columns that base rows keep, each with the word of the record it is in.
+    `stored` has the computed columns that base rows keep, each with the word of the record it is in. `needed_by` has
+    the filters of the atoms that a value is computed for, -1 for one without.
     """
 
     relation: Relation
@@ -52,6 +56,7 @@ class BaseLayout:
     computed: list[Computed] = field(default_factory=list)
     filters: list[tuple[Scalar, ...]] = field(default_factory=list)
     stored: dict[int, int] = field(default_factory=dict)
+    needed_by: dict[Computed, set[int]] = field(default_factory=dict)
 
     @cached_property
     def _quoted(self) -> dict[str, int]:
@@ -102,8 +107,9 @@ class BaseLayout:
         """Whether computed values or filters may need a column; asked when all leaves are known."""
         return quote(column) in self._texts
 
-    def computed_number(self, value: Computed) -> int:
-        """The column in which a batch has a computed value."""
+    def computed_number(self, value: Computed, atom: Atom) -> int:
+        """The column in which a batch has a value that is computed for an atom."""
+        self.needed_by.setdefault(value, set()).add(self.filter_number(atom))
         if value not in self.computed:
             self.computed.append(value)
         return self.computed.index(value)
@@ -115,6 +121,13 @@ class BaseLayout:
         if atom.filters not in self.filters:
             self.filters.append(atom.filters)
         return self.filters.index(atom.filters)
+
+    def needs(self, value: Computed, passes: Flags) -> Flags:
+        """Which rows need a computed value, by whether filters let them pass."""
+        needed: Flags = np.zeros(len(passes), np.bool_)
+        for number in self.needed_by[value]:
+            needed |= passes[:, number] if number >= 0 else True
+        return needed
 
     def column_of(self, binding: Binding) -> int | None:
         """The column of the base table that a variable is bound to; None if it is an expression."""

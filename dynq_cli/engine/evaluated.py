@@ -3,8 +3,9 @@
 Plain conditions do without DuckDB, whose every answer takes as long as a thousand rows in the engine: what codes tell
 (`by_codes`), and what texts are like (`like`).
 
-Conditions of a filter are asked for one by one, so that each can be remembered. Where one of them has no value for a
-row that another keeps out, the filter is asked for as a whole.
+Conditions of a filter are asked for one by one, so that each can be remembered, and values for all rows. Only where one
+of them has no value for a row, what matters is asked again: a row that one condition of a filter keeps out needs no
+other, and values are needed of rows that a filter lets pass.
 """
 
 from __future__ import annotations
@@ -15,19 +16,28 @@ import numpy as np
 import pyarrow as pa
 
 from dynq_cli.engine.base_layout import Asked, BaseLayout, Computed
-from dynq_cli.engine.codes import Codes, encode
+from dynq_cli.engine.codes import NULL, Codes, encode
 from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.kernels.fields import Flags
-from dynq_cli.engine.lossless import arrow_type
+from dynq_cli.engine.lossless import CodeError, arrow_type
 from dynq_cli.engine.pairs import split
 from dynq_cli.query.normal_form import Scalar
 from dynq_cli.query.scalar import ScalarError, conditions_hold, evaluate
 
 
+class NoValueError(ScalarError):
+    """An expression has no value for a row that needs it: `row` counts from 0."""
+
+    def __init__(self, row: int, scalar: Scalar, reason: str) -> None:
+        super().__init__(f"{scalar.sql} has no value: {reason}")
+        self.row = row
+        self.scalar = scalar
+
+
 def computed_of(
     rows: Callable[[], pa.Table], codes: Codes, base: BaseLayout, dictionaries: Dictionaries
 ) -> tuple[Codes, Flags]:
-    """What the leaves of a relation compute from its rows, and whether their filters hold. Raises ScalarError.
+    """What the leaves of a relation compute from its rows, and whether their filters hold. Raises NoValueError.
 
     `rows` gives the columns that expressions look at; it is asked only if something is not known of the codes.
     """
@@ -42,8 +52,8 @@ def computed_of(
         given: dict[Asked, Codes] = {s: base.patterns[s].holds(_text(table, s)) for s in unknown if s in base.patterns}
         try:
             given |= _answers(table, [each for each in unknown if each not in given], dictionaries)
-        except ScalarError:
-            return _as_a_whole(table, base, dictionaries)
+        except (ScalarError, CodeError):
+            return _where_needed(table, base, dictionaries)
         for each, answer in given.items():
             if each in base.alone:
                 place, kind = base.alone[each]
@@ -79,16 +89,65 @@ def _answers(rows: pa.Table, asked: Sequence[Asked], dictionaries: Dictionaries)
     return found
 
 
-def _as_a_whole(rows: pa.Table, base: BaseLayout, dictionaries: Dictionaries) -> tuple[Codes, Flags]:
-    """All in one question, each filter's conditions joined."""
-    conditions = [" AND ".join(f"({s.sql})" for s in several) for several in base.filters]
-    scalars = list(dict.fromkeys(c.scalar for c in base.computed))
-    values = evaluate(rows, [*(s.sql for s in scalars), *conditions])
-    of = dict(zip(scalars, values, strict=False))
-    passes = np.ones((len(rows), max(1, len(conditions))), np.bool_)
-    for i, column in enumerate(values[len(scalars) :]):
-        passes[:, i] = _held(column)
-    return _stacked([_computed(of[c.scalar], c, dictionaries) for c in base.computed], len(rows)), passes
+def _where_needed(rows: pa.Table, base: BaseLayout, dictionaries: Dictionaries) -> tuple[Codes, Flags]:
+    """As `computed_of`, with values only of rows that need them, and NULL for others, which nobody reads."""
+    passes = np.ones((len(rows), max(1, len(base.filters))), np.bool_)
+    for i, conditions in enumerate(base.filters):
+        passes[:, i] = _passing(rows, conditions)
+    columns = []
+    for value in base.computed:
+        needed = np.flatnonzero(base.needs(value, passes))
+        codes = np.full(len(rows), NULL, np.int64)
+        codes[needed] = _values(rows, needed, value, dictionaries)
+        columns.append(codes)
+    return _stacked(columns, len(rows)), passes
+
+
+def _passing(rows: pa.Table, conditions: Sequence[Scalar]) -> Flags:
+    """Whether all conditions are true, where some may have no value for rows that others keep out."""
+    tried = [c.combine_chunks() for c in evaluate(rows, [f"TRY(COALESCE({s.sql}, FALSE))" for s in conditions])]
+    held = [c.fill_null(True).to_numpy(zero_copy_only=False) for c in tried]
+    failed = [c.is_null().to_numpy(zero_copy_only=False) for c in tried]
+    passes: Flags = np.logical_and.reduce(held)
+    wrong = passes & np.logical_or.reduce(failed)
+    if wrong.any():
+        row = int(wrong.argmax())
+        scalar = next(s for s, without in zip(conditions, failed, strict=True) if without[row])
+        raise NoValueError(row, scalar, _objection(rows.slice(row, 1), scalar))
+    return passes
+
+
+def _values(rows: pa.Table, needed: Codes, value: Computed, dictionaries: Dictionaries) -> Codes:
+    """The codes of a value, of some rows."""
+    some = rows.take(needed)
+    try:
+        return _computed(evaluate(some, [value.scalar.sql])[0], value, dictionaries)
+    except CodeError as error:
+        raise NoValueError(int(needed[error.row]), value.scalar, error.reason) from None
+    except ScalarError:
+        row, reason = _first_without(some, value.scalar)
+        raise NoValueError(int(needed[row]), value.scalar, reason) from None
+
+
+def _first_without(rows: pa.Table, scalar: Scalar) -> tuple[int, str]:
+    """The first of the rows for which an expression has no value, and why; there is one. O(rows), by halves."""
+    start, many = 0, len(rows)
+    while many > 1:
+        half = many // 2
+        if _objection(rows.slice(start, half), scalar):
+            many = half
+        else:
+            start, many = start + half, many - half
+    return start, _objection(rows.slice(start, 1), scalar)
+
+
+def _objection(rows: pa.Table, scalar: Scalar) -> str:
+    """What DuckDB says against an expression over rows; empty if it has a value for each."""
+    try:
+        evaluate(rows, [scalar.sql])
+    except ScalarError as error:
+        return str(error)
+    return ""
 
 
 def _held(values: pa.ChunkedArray) -> Flags:

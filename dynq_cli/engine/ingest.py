@@ -17,7 +17,7 @@ from dynq_cli.engine.base_layout import BaseLayout
 from dynq_cli.engine.changes import Changes
 from dynq_cli.engine.codes import NULL, Codes, decode, encode
 from dynq_cli.engine.dictionary import Dictionaries
-from dynq_cli.engine.evaluated import computed_of
+from dynq_cli.engine.evaluated import NoValueError, computed_of
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.fields import Bytes
 from dynq_cli.engine.lossless import CodeError, arrow_type
@@ -43,7 +43,7 @@ class RowError(Exception):
 
 
 def encode_rows(columns: Columns, kinds: Bytes, counts: Codes, base: BaseLayout, values: Dictionaries) -> Changes:
-    """Rows as changes whose `ops` are still kinds. Raises RowError; ScalarError of an expression. O(bytes)."""
+    """Rows as changes whose `ops` are still kinds. Raises RowError; ScalarError if DuckDB fails. O(bytes)."""
     many = len(kinds)
     declared = {c.name: c for c in base.relation.columns}
     gone = _GONE[kinds]
@@ -136,7 +136,10 @@ def _with_computed(made: Changes, columns: Columns, base: BaseLayout, dictionari
     def rows() -> pa.Table:
         return _looked_at(made, columns, base, dictionaries)
 
-    return Changes(made.codes, made.ops, made.counts, *computed_of(rows, made.codes, base, dictionaries))
+    try:
+        return Changes(made.codes, made.ops, made.counts, *computed_of(rows, made.codes, base, dictionaries))
+    except NoValueError as error:
+        raise RowError(error.row, ", ".join(error.scalar.columns), str(error)) from None
 
 
 def _looked_at(made: Changes, columns: Columns, base: BaseLayout, dictionaries: Dictionaries) -> pa.Table:

@@ -276,9 +276,9 @@ class _Builder:
                 self._keep_in_order(plan, child, order, _WIDTH)
         return number
 
-    def _stored(self, base: BaseLayout, value: Computed) -> int:
-        """The word in which base rows keep a computed value."""
-        number = base.computed_number(value)
+    def _stored(self, base: BaseLayout, value: Computed, atom: Atom) -> int:
+        """The word in which base rows keep a value that is computed for an atom."""
+        number = base.computed_number(value, atom)
         if number not in base.stored:
             base.stored[number] = self.fields[base.table].wide()
         return base.stored[number]
@@ -288,7 +288,7 @@ class _Builder:
         base = self.bases[atom.source]
         for b in atom.bindings:
             if base.column_of(b) is None:
-                self._stored(base, Computed(b.scalar, b.part))
+                self._stored(base, Computed(b.scalar, b.part), atom)
         number = base.filter_number(atom)
         if number >= 0 and (base.table, number) not in self.flags:
             owner = self.flags[base.table, number] = [-1]
@@ -300,7 +300,7 @@ class _Builder:
         places = {}
         for b in atom.bindings:
             column = base.column_of(b)
-            places[b.variable] = self._stored(base, Computed(b.scalar, b.part)) if column is None else column
+            places[b.variable] = self._stored(base, Computed(b.scalar, b.part), atom) if column is None else column
         number = base.filter_number(atom)
         flag = self.flags[base.table, number][0] if number >= 0 else -1
         return PassageLayout(plan, atom.source, base.table, number, flag, places)
@@ -315,7 +315,7 @@ class _Builder:
         for v, column in columns.items():
             value = Computed(bound[v].scalar, bound[v].part)
             if column is None:
-                column = self._stored(base, value) if shared else -base.computed_number(value) - 1
+                column = self._stored(base, value, atom) if shared else -base.computed_number(value, atom) - 1
             sources.append(column)
         row[f.N_FILTER] = base.filter_number(atom)
         row[f.N_SOURCE] = self._list(sources)

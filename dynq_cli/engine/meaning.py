@@ -34,7 +34,7 @@ class Meaning:
     def computed(self, derived: Derived, base: BaseLayout, codes: Codes) -> tuple[Codes, Flags]:
         """What leaves bind to expressions, and whether their filters hold, for rows in the base table's columns.
 
-        ScalarError, CodeError if an expression has no value.
+        NoValueError if an expression has none.
         """
         return computed_of(lambda: self._rows(derived, base, codes), codes, base, self._dictionaries())
 

@@ -31,4 +31,8 @@ def why(error: BatchError, changes: Changes, base: BaseLayout, dictionaries: Dic
     shown = ", ".join(said)
     if len(shown) > _SHOWN:
         shown = shown[: _SHOWN - 1] + "…"
-    return ", ".join(base.relation.key), f"{_REASONS[error.reason]} ({shown})"
+    reason = _REASONS[error.reason]
+    many = int(changes.counts[error.change])
+    if error.reason == f.DUPLICATE_KEY and many > 1:
+        reason = f"has {many:,} copies, and {base.relation.name} has a key: one copy of each row"
+    return ", ".join(base.relation.key), f"{reason} ({shown})"

@@ -31,7 +31,7 @@ class Relay:
         self.take(np.empty((0, len(names)), np.int64), np.empty(0, np.int64))
 
     def take(self, rows: Codes, copies: Codes) -> None:
-        """The rows of a commit, in place of those of the last. ScalarError, CodeError if an expression has no value."""
+        """The rows of a commit, in place of those of the last. NoValueError if an expression has none."""
         self._codes, self._copies = np.ascontiguousarray(rows[:, self._order]), copies
         if len(copies) and (self._base.computed or self._base.filters):
             self._computed, self._passes = self._meaning.computed(self._derived, self._base, self._codes)

@@ -78,7 +78,7 @@ def type_of_expression(sql: str, columns: Sequence[Column]) -> Type:
     try:
         described = shared().types(f"SELECT ({sql}) AS value FROM (SELECT {inside}) LIMIT 0")[0]
     except DuckError as error:
-        raise ScalarError(re.sub(r"^[A-Za-z ]*Error:\s*", "", str(error)).strip()) from error
+        raise _refused(error) from error
     found = from_duckdb(described)
     if found is None:
         raise ScalarError(f"an expression of type {described} has no counterpart among dynq's types")
@@ -160,7 +160,7 @@ def evaluate(table: pa.Table, expressions: Sequence[str]) -> list[pa.ChunkedArra
     try:
         return list(shared().values(table, tuple(expressions)).columns)
     except DuckError as error:
-        raise ScalarError(str(error)) from error
+        raise _refused(error) from error
 
 
 def conditions_hold(table: pa.Table, conditions: Sequence[str]) -> list[NDArray[np.bool_]]:
@@ -168,4 +168,9 @@ def conditions_hold(table: pa.Table, conditions: Sequence[str]) -> list[NDArray[
     try:
         return shared().flags(table, tuple(conditions))
     except DuckError as error:
-        raise ScalarError(str(error)) from error
+        raise _refused(error) from error
+
+
+def _refused(error: DuckError) -> ScalarError:
+    """Without the name that DuckDB gives to kinds of errors."""
+    return ScalarError(re.sub(r"^[A-Za-z ]*Error:\s*", "", str(error)).strip())

@@ -103,12 +103,13 @@ def compare(duck: Duck, live: Live, name: str, progress: Callable[[int], None]) 
     kinds = _common_types(duck, asked, columns)
     cast = ", ".join(f"CAST({k} AS {kind}) AS {k}" for k, kind in zip(keys, kinds, strict=True))
     typed = ", ".join(f"{k} {c.type.sql}" for k, c in zip(keys, columns, strict=True))
-    duck.run(f"CREATE TABLE {_KEPT} ({typed}, copies BIGINT)")
+    # Those of a query that failed may be there.
+    duck.run(f"CREATE OR REPLACE TABLE {_KEPT} ({typed}, copies BIGINT)")
     for batch in live.enum(name):
         _insert(duck, _KEPT, _with_copies(batch, len(keys)))
         progress(batch.num_rows)
     duck.run(
-        f"CREATE TABLE {_COMPARED} AS "
+        f"CREATE OR REPLACE TABLE {_COMPARED} AS "
         f"SELECT {listed}, sum(kept) AS kept, sum(recomputed) AS recomputed FROM ("
         f"SELECT {cast}, copies AS kept, 0 AS recomputed FROM {_KEPT} UNION ALL SELECT {cast}, 0, 1 FROM {asked}"
         f") GROUP BY {listed}"

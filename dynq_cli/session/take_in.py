@@ -8,8 +8,9 @@ the state at the version before it; versions before that one are kept.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from os import PathLike
 from typing import Any
 
@@ -112,23 +113,36 @@ def make(
 
 
 def _load(live: Live, loads: Sequence[tuple[str, str]], progress: Callable[[int], None]) -> list[AppliedLog]:
-    names = [r.name for r in live.spec.relations]
     logs = []
+    for relation, group in _to_load([r.name for r in live.spec.relations], loads):
+        commits = Commits(live, live.attempt, hold=True)
+        for file in group.files:
+            identity = identity_of(file, group.extractions)
+            reading = _Reading(file, identity, read_log(file, live.spec, relation=relation))
+            for piece_of, piece in reading.pieces(commits, progress):
+                commits.add(piece_of, reading.took(piece))
+            logs.append(reading.applied())
+        commits.finish()
+    return logs
+
+
+def _to_load(names: Sequence[str], loads: Sequence[tuple[str, str]]) -> list[tuple[str, Group]]:
+    """The files of each relation. UsageError if there is no such relation, or a file comes twice."""
+    found = []
+    seen: set[tuple[str, str]] = set()
     for relation, path in loads:
         if relation not in names:
             raise UsageError(
                 f"--load {relation}={path}: no relation {relation} in the spec; there is {', '.join(names)}"
             )
         for group in find_groups([path], names, relation=relation, atomic=True):
-            commits = Commits(live, live.attempt, hold=True)
             for file in group.files:
-                identity = identity_of(file, group.extractions)
-                reading = _Reading(file, identity, read_log(file, live.spec, relation=relation))
-                for piece_of, piece in reading.pieces(commits, progress):
-                    commits.add(piece_of, piece)
-                logs.append(reading.applied())
-            commits.finish()
-    return logs
+                place = relation, os.path.realpath(file.path)
+                if place in seen:
+                    raise UsageError(f"--load {relation}={path}: {file.path} is loaded already; name it once")
+                seen.add(place)
+            found.append((relation, group))
+    return found
 
 
 @dataclass
@@ -145,15 +159,30 @@ class _Reading:
     def pieces(self, commits: Commits, progress: Callable[[int], None]) -> Iterator[tuple[str, Piece]]:
         for rows in self.log.rows():
             yield rows.relation, commits.encode(self.file, rows)
-            gone = int(rows.counts[np.isin(rows.kinds, _GONE)].sum())
             self.rows += len(rows)
-            self.deletes += gone
-            self.inserts += int(rows.counts.sum()) - gone
             progress(len(rows))
+
+    def took(self, piece: Piece) -> Piece:
+        """Count the changes of rows that are to be taken."""
+        changes = piece.changes
+        gone = int(changes.counts[np.isin(changes.ops, _GONE)].sum())
+        self.deletes += gone
+        self.inserts += int(changes.counts.sum()) - gone
+        return piece
 
     def applied(self) -> AppliedLog:
         i = self.identity
         return AppliedLog(i.relation, i.name, i.content, i.length, self.log.form, self.rows, self.inserts, self.deletes)
+
+
+def _without_skipped(logs: Sequence[AppliedLog], skipped: int) -> list[AppliedLog]:
+    """The logs of a version, so many of their deletes not counted; of several, in their order, whosever these were."""
+    counted = []
+    for log in logs:
+        less = min(skipped, log.deletes)
+        skipped -= less
+        counted.append(replace(log, deletes=log.deletes - less) if less else log)
+    return counted
 
 
 @dataclass
@@ -194,7 +223,8 @@ class _Taking:
             self.writer.start_over()
             skipped = self.writer.opened.engine.skipped
             readings = self._take(files, hold=True)
-        logs = [reading.applied() for reading in readings]
+        skipped = self.writer.opened.engine.skipped - skipped
+        logs = _without_skipped([reading.applied() for reading in readings], skipped)
         version = self.writer.commit(Origin(logs, self.versions, batches))
         return Outcome(
             path=self.group.path,
@@ -203,7 +233,7 @@ class _Taking:
             rows=sum(log.rows for log in logs),
             inserts=sum(log.inserts for log in logs),
             deletes=sum(log.deletes for log in logs),
-            skipped_deletes=self.writer.opened.engine.skipped - skipped,
+            skipped_deletes=skipped,
             replayed=self.replayed,
             warnings=tuple(self.warnings),
         )
@@ -269,7 +299,7 @@ class _Taking:
             reading = _Reading(file, identity, log)
             readings.append(reading)
             for relation, piece in reading.pieces(commits, self.progress):
-                commits.add(relation, self._not_replayed(relation, piece) if log.continues else piece)
+                commits.add(relation, reading.took(self._not_replayed(relation, piece) if log.continues else piece))
         commits.finish()
         return readings
 

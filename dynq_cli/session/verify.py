@@ -5,6 +5,8 @@
         verdict.too_many     some rows that are kept too often, with their copies on both sides
         verdict.too_few      some that are kept too rarely
 
+A query that DuckDB cannot compute says nothing about the others: whoever hears of it may go on with them.
+
 Neither plans nor view trees take part in recomputing (`recompute`). All data passes through in blocks, and DuckDB moves
 to disk what does not fit into memory.
 """
@@ -28,6 +30,10 @@ if TYPE_CHECKING:
     from dynq_cli.storage.manifest import Counts
 
 
+def _raised(query: str, reason: str) -> None:
+    raise DynqError(f"cannot recompute query {query}: {reason}")
+
+
 @dataclass(frozen=True)
 class Verdict(Compared):
     """What became of one query: `kept` is what the engine enumerates, `recomputed` what DuckDB finds,
@@ -47,10 +53,12 @@ def verify(
     state: str | os.PathLike[str] = ".dynq",
     query: str | None = None,
     progress: Callable[[int], None] = lambda rows: None,
+    failed: Callable[[str, str], None] = _raised,
 ) -> Iterator[Verdict]:
     """Recompute one query of the version in force, or all of them, each when its verdict is asked for.
 
-    `progress` hears of rows that were handed to DuckDB.
+    `progress` hears of rows that were handed to DuckDB, `failed` of a query that it cannot compute, and why; then
+    the others follow, unless it raises, as it does by default.
     O(base tables) to load, and then what DuckDB takes to compute the results. Nothing is changed.
     """
     from dynq_cli.storage.manifest import read_manifest
@@ -62,7 +70,7 @@ def verify(
     if query is not None and query not in manifest.counts:
         raise UsageError(f"no query {query} in the spec; there is {', '.join(manifest.counts)}")
     opened = open_latest(directory, read_plans(directory, manifest))
-    return verify_live(opened.live, opened.manifest.counts, [query] if query else None, progress)
+    return verify_live(opened.live, opened.manifest.counts, [query] if query else None, progress, failed)
 
 
 def verify_live(
@@ -70,6 +78,7 @@ def verify_live(
     recorded: Mapping[str, Counts] | None = None,
     queries: list[str] | None = None,
     progress: Callable[[int], None] = lambda rows: None,
+    failed: Callable[[str, str], None] = _raised,
 ) -> Iterator[Verdict]:
     """The same for an engine in memory; `recorded` are counts that were written down."""
     with _told("make room for DuckDB"):
@@ -78,8 +87,11 @@ def verify_live(
         with _told("load the base tables into DuckDB"):
             load_base_tables(duck, live, progress)
         for name in queries or [q.name for q in live.spec.queries]:
-            with _told(f"recompute query {name}"):
+            try:
                 found = compare(duck, live, name, progress)
+            except (DuckError, OSError) as error:
+                failed(name, str(error))
+                continue
             counted = Counted(*live.count(name))
             written = Counted(recorded[name].rows, recorded[name].distinct) if recorded else counted
             yield Verdict(**vars(found), query=name, counted=counted, recorded=written)

@@ -20,11 +20,13 @@ from dynq_cli.storage.manifest import Manifest, read_manifest, write_manifest
 
 @dataclass(frozen=True)
 class Pruned:
-    """The names of what was removed, the bytes that this freed, and the oldest version that is kept."""
+    """The names of what was removed, the bytes that this freed, the oldest version that is kept, and those before it
+    that were kept until now."""
 
     removed: tuple[str, ...]
     length: int
     kept_since: int
+    given_up: range = range(0)
 
 
 def prune(directory: Path) -> Pruned:
@@ -45,7 +47,8 @@ def prune(directory: Path) -> Pruned:
             removed[entry.name] = entry.stat().st_size
             os.unlink(entry.path)
         sync_directory(directory)
-    return Pruned(tuple(removed), sum(removed.values()), kept_since(manifest))
+    oldest = kept_since(manifest)
+    return Pruned(tuple(removed), sum(removed.values()), oldest, range(kept_since(held), oldest))
 
 
 def spare_files(directory: Path, *needed_by: Manifest) -> Iterator[os.DirEntry[str]]:

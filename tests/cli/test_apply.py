@@ -140,8 +140,26 @@ def test_missing_deletes_are_skipped_and_counted_where_that_is_asked_for(capsys:
     Path("R.3.csv").write_text("_change_type,x,y\ndelete,9,90\ninsert,4,10\n")
     applied(capsys, "R.3.csv", "--on-missing-delete=fail", code=3)
     assert main(["apply", "R.3.csv", "--on-missing-delete=skip"]) == 0
-    assert "1 delete of rows that are not there skipped" in capsys.readouterr().err
+    said = "R.3.csv: version 1, 1 insert, 0 deletes, 1 delete of rows that are not there skipped (canonical)"
+    assert said in capsys.readouterr().err
+    assert _noted(capsys) == (1, 0)
     assert main(["apply", "R.1.csv", "--on-missing-delete=maybe"]) == 2
+
+
+def test_missing_deletes_of_several_files_are_not_counted_as_deletes(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("S.2.csv").write_text("_change_type,_count,y\ndelete,5,20\n")
+    Path("R.3.csv").write_text("_change_type,x,y\ndelete,1,\ndelete,8,\n")
+    applied(capsys, "R.1.csv", "S.1.csv")
+    (log,) = applied(capsys, "--atomic", "R.3.csv", "S.2.csv", "--on-missing-delete=skip")["applied"]
+    assert (log["rows"], log["inserts"], log["deletes"], log["skipped_deletes"]) == (3, 0, 3, 4)
+    assert _noted(capsys) == (0, 3)
+
+
+def _noted(capsys: pytest.CaptureFixture[str]) -> tuple[int, int]:
+    """Inserts and deletes of the last version, as the state knows them."""
+    assert main(["status", "--json"]) == 0
+    logs = json.loads(capsys.readouterr().out)["recent"][0]["logs"]
+    return sum(log["inserts"] for log in logs), sum(log["deletes"] for log in logs)
 
 
 def test_relation_and_format_can_be_said(capsys: pytest.CaptureFixture[str]) -> None:
@@ -159,7 +177,9 @@ def test_earlier_commits_are_refused_or_skipped_and_counted(capsys: pytest.Captu
     Path("S.4.csv").write_text("y,_change_type,_commit_version\n1,insert,4\n2,insert,6\n")
     applied(capsys, "S.3.csv")
     applied(capsys, "S.4.csv", code=3)
-    assert applied(capsys, "S.4.csv", "--allow-replay")["applied"][0]["replayed"] == 1
+    (log,) = applied(capsys, "S.4.csv", "--allow-replay")["applied"]
+    assert (log["replayed"], log["rows"], log["inserts"], log["deletes"]) == (1, 2, 1, 0)
+    assert _noted(capsys) == (1, 0)
 
 
 def test_a_directory_is_applied_by_name(capsys: pytest.CaptureFixture[str]) -> None:

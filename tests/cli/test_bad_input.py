@@ -41,6 +41,7 @@ relations:
 queries:
   hops: {rule: "hops(a, b, c) :- edge(a, b), edge(b, c)"}
   items: {rule: "items(i, n) :- item(i, n, _)"}
+  codes: {sql: "SELECT id, name::SMALLINT AS code FROM item WHERE name SIMILAR TO '[0-9]+'"}
 """
 BATCH = {b"dynq.batch": json.dumps({"source": "db", "from": 10, "to": 20}).encode()}
 Content = str | bytes | Callable[[Path], None]
@@ -210,7 +211,11 @@ CASES = [
         ("item.csv: row 2, column id", "there already"),
     ),
     Bad("key twice in the file", {"item.csv": "id,name,price\n5,x,1\n5,y,1\n"}, ("item.csv: row 2, column id",)),
-    Bad("copies of a row with a key", {"item.csv": "_count,id,name,price\n2,5,x,1\n"}, ("item.csv: row 1",)),
+    Bad(
+        "copies of a row with a key",
+        {"item.csv": "_count,id,name,price\n1,8,x,1\n2,9,x,1\n"},
+        ("item.csv: row 2, column id: has 2 copies, and item has a key: one copy of each row (9)",),
+    ),
     Bad("no copies", {"edge.csv": "_count,src,dst\n1,1,2\n0,1,2\n"}, ("edge.csv: row 2, column _count",)),
     Bad(
         "negative copies",
@@ -240,6 +245,11 @@ CASES = [
     ),
     Bad("relation NULL", {"mixed.csv": "_relation,src,dst\nedge,1,2\n,1,2\n"}, ("mixed.csv: row 2, column _relation",)),
     Bad("no relation", {"export.csv": "src,dst\n1,2\n"}, ("export.csv", "--relation")),
+    Bad(
+        "expression without a value",
+        {"item.csv": "id,name,price\n5,six,\n6,7,\n7,99999,\n8,88888,\n"},
+        ('item.csv: row 3, column name: CAST("name" AS SMALLINT) has no value', "'99999'"),
+    ),
     Bad(
         "upsert of a relation without a key",
         {"edge.csv": "src,dst\n1,2\n"},

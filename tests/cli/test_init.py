@@ -84,6 +84,28 @@ def test_a_wrong_load_is_a_usage_error_and_leaves_no_state(
     assert names() == before
 
 
+@pytest.mark.parametrize("again", ["s.csv", "./s.csv", "link.csv", "folder"])
+def test_a_file_that_is_loaded_twice_is_a_usage_error_and_leaves_no_state(
+    again: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    Path("link.csv").symlink_to("s.csv")
+    Path("folder").mkdir()
+    Path("s.csv").rename("folder/s.csv")
+    Path("s.csv").symlink_to("folder/s.csv")
+    before = names()
+    assert main(["init", "spec.yaml", "--load", "S=s.csv", "--load", f"S={again}"]) == 2
+    told = capsys.readouterr().err
+    assert f"--load S={again}: " in told and "is loaded already" in told
+    assert names() == before
+
+
+def test_a_copy_of_a_file_and_a_file_for_two_relations_are_loaded(capsys: pytest.CaptureFixture[str]) -> None:
+    Path("copy.csv").write_text(Path("s.csv").read_text())
+    assert main(["init", "spec.yaml", "--load", "S=s.csv", "--load", "S=copy.csv", "--load", "S=r.csv"]) == 0
+    assert "loaded 9 rows into S" in capsys.readouterr().err
+    assert main(["init", "spec.yaml", "-s", "other", "--load", "S=r.csv", "--load", "R=r.csv"]) == 0
+
+
 @pytest.mark.parametrize(
     ("rows", "said"),
     [("x,y\n1,10\n1,20\n", "column x"), ("x,y\n1,ten\n", "column y"), ("x,y\n,1\n", "column x"), ("x\n1\n", "y")],

@@ -49,6 +49,21 @@ def test_a_second_time_there_is_nothing_to_remove(capsys: pytest.CaptureFixture[
     assert "nothing to remove" in capsys.readouterr().err
 
 
+def test_versions_that_are_no_longer_kept_are_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with dynq_cli.open(".dynq") as view:
+        for x in range(3):
+            view.apply({"R": pa.table({"x": [x]})})
+    assert main(["prune"]) == 0
+    said = capsys.readouterr().err
+    assert "dynq: removed " in said and "; versions 0 to 2 are no longer kept, versions since 3 are kept\n" in said
+    with dynq_cli.open(".dynq") as view:
+        view.apply({"R": pa.table({"x": [7]})})
+    assert main(["prune"]) == 0
+    assert capsys.readouterr().err == (
+        "dynq: there is no file to remove from .dynq; version 3 is no longer kept, versions since 4 are kept\n"
+    )
+
+
 def test_files_of_others_stay() -> None:
     Path(".dynq/notes.txt").write_text("mine")
     assert main(["prune"]) == 0

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import shutil
 import subprocess
 from collections.abc import Callable
+from decimal import Decimal
 from pathlib import Path
 
 import pyarrow as pa
@@ -94,6 +96,45 @@ def test_a_result_that_differs_is_shown_by_its_rows_and_exits_12(dynq: Dynq, sta
         "dynq: what .dynq keeps of by_city is not what its base tables give; do not trust it\n"
     )
     assert "hint: make a new state" in run.stderr
+
+
+@pytest.fixture
+def unknown(tmp_path: Path, state: Path) -> Path:
+    """A state with a sum in the middle that is small, and too large for DuckDB on the way."""
+    shutil.rmtree(state)
+    spec = SPEC.replace("queries:\n", '  large: {columns: {w: "decimal(38,0)"}}\nqueries:\n')
+    spec = spec.replace("  towns:", '  total: {sql: "SELECT SUM(w) AS total FROM large"}\n  towns:')
+    (tmp_path / "spec.yaml").write_text(spec, "utf-8")
+    with create(tmp_path / "spec.yaml", state) as made:
+        people = pa.table({"name": ["Ada"], "city": ["Rome"], "born": pa.array([10_000], pa.int32()).cast(pa.date32())})
+        made.apply({"people": people, "cities": pa.table({"city": ["Rome"], "size": [3]})})
+        # In an order in which every sum is small; the third row has the id of the one that went.
+        a, b, small = 9 * 10**37, -9 * 10**37, 1
+        for word, number in (("insert", a), ("insert", small), ("insert", b), ("delete", small), ("insert", a + 1)):
+            numbers = pa.array([Decimal(number)]).cast(pa.decimal128(38, 0))
+            made.apply({"large": pa.table({"w": numbers, "_change_type": [word]})})
+    return state
+
+
+def test_a_query_that_cannot_be_recomputed_is_named_and_the_others_are_compared(dynq: Dynq, unknown: Path) -> None:
+    run = dynq("verify")
+    assert run.returncode == 1
+    first, second, third = run.stdout.splitlines()
+    assert (first, third) == ("by_city: 1 row agrees", "towns: 1 row agrees")
+    assert second.startswith("total: not recomputed: Out of Range Error: Overflow")
+    assert run.stderr == "dynq: DuckDB cannot recompute total; the others agree\n"
+    found = json.loads(dynq("verify", "--json").stdout)
+    assert (found["agrees"], found["queries"]["total"]["agrees"]) == (False, None)
+    assert "Overflow" in found["queries"]["total"]["error"] and found["queries"]["towns"]["agrees"] is True
+
+
+def test_a_result_that_differs_counts_more_than_one_that_cannot_be_recomputed(dynq: Dynq, unknown: Path) -> None:
+    tamper(unknown)
+    run = dynq("verify")
+    assert run.returncode == 12
+    assert "by_city: differs" in run.stdout and "total: not recomputed" in run.stdout
+    alone = dynq("verify", "-q", "total")
+    assert (alone.returncode, alone.stderr) == (1, "dynq: DuckDB cannot recompute total\n")
 
 
 def test_json_of_a_result_that_differs_has_the_rows(dynq: Dynq, state: Path) -> None:

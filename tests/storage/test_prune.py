@@ -42,13 +42,14 @@ def test_what_is_not_in_force_goes_and_the_rest_stays(folder: Path) -> None:
         "wal-0003",
     ]
     done = prune(folder)
-    assert done == Pruned(tuple(gone), sum(len(before[name]) for name in gone), kept_since=3)
+    assert done == Pruned(tuple(gone), sum(len(before[name]) for name in gone), kept_since=3, given_up=range(3))
     # The manifest that keeps fewer logs was written by way of CURRENT.tmp.
     changed = {"CURRENT", "CURRENT.tmp"}
     kept = {name: content for name, content in before.items() if name not in {*gone, *changed}}
     assert {name: content for name, content in files_of(folder).items() if name != "CURRENT"} == kept
     assert small_rows(open(folder)) == small_rows(small_live(4))
     assert open(folder).apply(small_batch(5)) == 5
+    assert prune(folder) == Pruned((), 0, kept_since=4, given_up=range(3, 4))
     assert prune(folder) == Pruned((), 0, kept_since=4)
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from dynq_cli.cli import options, output
+
+if TYPE_CHECKING:
+    from dynq_cli.storage.prune import Pruned
 
 
 def prune(
@@ -33,8 +36,15 @@ def prune(
         )
         return
     number = len(pruned.removed)
-    if not number:
-        output.note(f"there is nothing to remove from {state}; versions since {pruned.kept_since} are kept")
-        return
     removed = f"removed {number:,} file{'' if number == 1 else 's'} from {state}, {pruned.length:,} bytes"
-    output.note(f"{removed}; versions since {pruned.kept_since} are kept")
+    if not number:
+        removed = f"there is {'no file' if pruned.given_up else 'nothing'} to remove from {state}"
+    output.note(f"{removed}; {_given_up(pruned)}versions since {pruned.kept_since} are kept")
+
+
+def _given_up(pruned: Pruned) -> str:
+    if not pruned.given_up:
+        return ""
+    first, last = pruned.given_up[0], pruned.given_up[-1]
+    named = f"version {first:,} is" if first == last else f"versions {first:,} to {last:,} are"
+    return f"{named} no longer kept, "

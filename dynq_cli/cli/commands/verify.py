@@ -9,7 +9,7 @@ import typer
 
 from dynq_cli.cli import options, output
 from dynq_cli.cli.progress import Progress
-from dynq_cli.errors import DamagedError
+from dynq_cli.errors import DamagedError, DynqError
 
 if TYPE_CHECKING:
     from dynq_cli.session.recompute import Counted, Differing
@@ -24,14 +24,24 @@ def verify(
     """Recompute the results with DuckDB from the base tables, and compare counts and rows.
 
     A line per query says whether they agree. Where they do not, some rows of which too many or too few are kept
-    follow, and the exit code is 12.
+    follow, and the exit code is 12. A query that DuckDB cannot compute is named, and the others are compared; if all of
+    them agree, the exit code is 1.
     """
     from dynq_cli.session.verify import verify as recompute
 
     wrong = []
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
+    failed = []
+
+    def cannot(name: str, reason: str) -> None:
+        failed.append(name)
+        found[name] = {"agrees": None, "error": reason}
+        if not as_json:
+            bar.hide()
+            output.result(f"{name}: not recomputed: {reason}")
+
     with Progress("verifying") as bar:
-        for verdict in recompute(state, query, bar.add):
+        for verdict in recompute(state, query, bar.add, cannot):
             if not verdict.agrees:
                 wrong.append(verdict.query)
             found[verdict.query] = _as_json(verdict)
@@ -39,12 +49,15 @@ def verify(
                 bar.hide()
                 output.result(_as_text(verdict))
     if as_json:
-        output.result(json.dumps({"agrees": not wrong, "queries": found}, ensure_ascii=False))
+        output.result(json.dumps({"agrees": not wrong and not failed, "queries": found}, ensure_ascii=False))
     if wrong:
         raise DamagedError(
             f"what {state} keeps of {', '.join(wrong)} is not what its base tables give; do not trust it\n"
             "  hint: make a new state from the data with `dynq init SPEC --load REL=PATH`, and please report this"
         )
+    if failed:
+        others = "; the others agree" if len(found) > len(failed) else ""
+        raise DynqError(f"DuckDB cannot recompute {', '.join(failed)}{others}")
 
 
 def _as_text(verdict: Verdict) -> str:

@@ -11,13 +11,12 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dynq_cli.query.normal_form import Query
-from dynq_cli.query.problems import refuse
 from dynq_cli.query.sql import subqueries
 from dynq_cli.query.sql.build import Body
 from dynq_cli.query.sql.context import Context, Ctes
 from dynq_cli.query.sql.duckdb_opinion import is_syntax, objection, refused
 from dynq_cli.query.sql.outside import refuse_outside
-from dynq_cli.query.sql.parse import parse
+from dynq_cli.query.sql.parse import parse, too_deep
 from dynq_cli.query.sql.scope import Scope
 from dynq_cli.query.sql.union import compile_any
 from dynq_cli.spec.model import QuerySpec, Spec
@@ -42,7 +41,7 @@ def compile_sql(text: str, spec: Spec, query: QuerySpec) -> Query:
         context = Context(spec, places, passes=_Passes())
         compiled = compile_any(context, tree, query.name, {}, query.semantics)
     except RecursionError:
-        raise refuse(0, "the SQL is nested too deeply", "split the query, or write long lists with IN") from None
+        raise too_deep() from None
     context.stop_on_problems()
     if said:
         raise refused(said, places, spec)

@@ -119,6 +119,8 @@ class _Walk:
         known = len(self.found)
         if isinstance(node, exp.Order) and isinstance(node.parent, exp.Query | exp.Subquery):
             return False
+        if isinstance(node, exp.IgnoreNulls) and isinstance(node.this, exp.AnyValue):
+            return False  # which sqlglot puts around it, whether it is written or not
         if type(node) in _NODES:
             message, hint = _NODES[type(node)]
             self.say(self._place(node), message, hint)

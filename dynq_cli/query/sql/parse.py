@@ -85,6 +85,8 @@ def parse(text: str) -> tuple[exp.Query, Places]:
         raise QueryProblems(_syntax(places, error)) from None
     except SqlglotError:
         raise _unreadable(text) from None
+    except RecursionError:
+        raise too_deep() from None
     except Exception:
         # On some malformed texts the parser fails with errors of Python's own, of any kind.
         raise refuse(0, "the SQL cannot be read", "write one SELECT in DuckDB's dialect") from None
@@ -106,6 +108,11 @@ def parse(text: str) -> tuple[exp.Query, Places]:
         raise refuse(start, message, "write a SELECT over the relations of the spec")
     _place_truth_values(tree, places)
     return tree, places
+
+
+def too_deep() -> QueryProblems:
+    """What is nested deeper than can be followed."""
+    return refuse(0, "the SQL is nested too deeply", "split the query, or write long lists with IN")
 
 
 def _place_truth_values(tree: exp.Expr, places: Places) -> None:

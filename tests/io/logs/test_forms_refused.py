@@ -112,13 +112,13 @@ CSV: dict[str, tuple[str, str, str]] = {
     "an unknown RowKind": (
         "clicks",
         "row_kind,page,user_id\n+I,/,1\n*U,/,1\n",
-        "row 2, column row_kind: `*U` is none of +i, -u, +u, -d",
+        "row 2, column row_kind: `*U` is none of +I, -U, +U, -D, INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE",
     ),
     "a column op that is data": ("clicks", "op,page,user_id\noil,/,1\n", "row 1, column op: `oil` is none of"),
     "an unknown operation of DMS": (
         "customers",
         "Op,id,name\nI,1,Ada\nX,2,Bob\n",
-        "row 2, column Op: `X` is none of i, u, d",
+        "row 2, column Op: `X` is none of I, U, D",
     ),
     "an update of DMS without a key": (
         "clicks",

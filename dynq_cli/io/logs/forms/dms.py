@@ -14,7 +14,7 @@ from dynq_cli.io.logs.forms.marks import copies, words
 from dynq_cli.io.logs.model import DELETE, INSERT, UPSERT
 from dynq_cli.spec.model import Relation
 
-_OPERATIONS = {"i": INSERT, "u": UPSERT, "d": DELETE}
+_OPERATIONS = {"I": INSERT, "U": UPSERT, "D": DELETE}
 _HINT = "give the file's format with --format: if the column is only data, `--format snapshot`"
 
 

@@ -12,14 +12,14 @@ from dynq_cli.spec.model import Relation
 _NAMED = ("row_kind", "_row_kind", "rowkind")
 _PERHAPS = "op"
 _KINDS = {
-    "+i": INSERT,
-    "-u": PREIMAGE,
-    "+u": POSTIMAGE,
-    "-d": DELETE,
-    "insert": INSERT,
-    "update_before": PREIMAGE,
-    "update_after": POSTIMAGE,
-    "delete": DELETE,
+    "+I": INSERT,
+    "-U": PREIMAGE,
+    "+U": POSTIMAGE,
+    "-D": DELETE,
+    "INSERT": INSERT,
+    "UPDATE_BEFORE": PREIMAGE,
+    "UPDATE_AFTER": POSTIMAGE,
+    "DELETE": DELETE,
 }
 _HINT = "give the file's format with --format: if the column is only data, `--format snapshot`"
 

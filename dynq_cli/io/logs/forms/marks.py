@@ -28,10 +28,12 @@ def words(
 ) -> NDArray[np.int8]:
     """What the word of each row means, in any case; NULL means `absent`, or is refused.
 
+    `meanings` has the words as the form writes them: so they are listed where one is none of them.
     O(rows), with Python only for the distinct words.
     """
     coded = _coded(rows, name)
-    means = [meanings.get(str(word).lower(), _UNKNOWN) for word in coded.dictionary.to_pylist()]
+    lower = {word.lower(): kind for word, kind in meanings.items()}
+    means = [lower.get(str(word).lower(), _UNKNOWN) for word in coded.dictionary.to_pylist()]
     indices = coded.indices.cast(pa.int64()).fill_null(len(means)).to_numpy(zero_copy_only=False)
     kinds: NDArray[np.int8] = np.array([*means, _UNKNOWN if absent is None else absent], np.int8)[indices]
     wrong = kinds == _UNKNOWN
