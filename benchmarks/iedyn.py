@@ -71,8 +71,8 @@ def _says(runs: int) -> str:
         f"with all cores, or gives up after {LIMIT} s. Peaks are those of whole processes. Joined values are uniform\n"
         "in 1 … 200, as in the paper, which does not say from how many the compared ones were drawn; here they are as\n"
         "many as the stream has rows. So drawn, one in 200 of 36 million pairs is joined and every second of these in\n"
-        "order: Q2 has 90,000 rows, whatever else is drawn. Q9 shows columns of the join of Q6 and Q12, with as many\n"
-        "rows. The paper's figures for these two are of data that it does not describe. Q10 to Q12 are not\n"
-        "free-connex: dynq keeps their count alone, since their rows\n"
+        "order: Q2 has 90,000 rows, whatever else is drawn. Q4, Q7 and Q10 are of one join, so are Q5, Q8 and Q11,\n"
+        "and Q6, Q9 and Q12, and have as many rows each; where the paper has different sizes for them, its data were\n"
+        "different, too. Q10 to Q12 are not free-connex: dynq keeps their count alone, since their rows\n"
         f"would have to be stored. Median of {runs}, DuckDB once."
     )
