@@ -9,6 +9,7 @@ the system: asking for them made it look for free ones at every fault, a quarter
 from __future__ import annotations
 
 import mmap
+import sys
 
 import numpy as np
 
@@ -21,7 +22,9 @@ PAGE = mmap.PAGESIZE // WORD
 PIECE = (8 << 20) // mmap.PAGESIZE
 # Below this giving pages back, to be zeroed when they are taken again, is not worth a call.
 LARGE = (256 << 10) // WORD
-_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0)
+# Address space that is only kept free would count as memory without it, and a process with two engines could not fork.
+# Older Pythons have no name for it; the number holds on Linux for the machines that wheels of numba are made for.
+_NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
 
 
 class Memory:

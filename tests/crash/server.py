@@ -31,8 +31,6 @@ def serve() -> None:
     answers = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     _warm_up()
-    # Engines that are garbage reserve address space, of which a fork may ask for more than there is memory.
-    gc.collect()
     gc.freeze()  # a collection in a child would copy every page that it looks at
     for line in sys.stdin:
         answers.write(json.dumps(_answer(json.loads(line))) + "\n")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import mmap
+import os
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,6 +12,9 @@ import pytest
 from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.memory import LARGE, PAGE, WORD, Memory
+
+_OVERCOMMIT = Path("/proc/sys/vm/overcommit_memory")
+_COUNTS_ALL = not _OVERCOMMIT.exists() or _OVERCOMMIT.read_text().strip() == "2"
 
 
 def test_growing_in_place_moves_nothing() -> None:
@@ -38,6 +43,17 @@ def test_memory_over_an_array_is_copied_when_it_grows_and_the_array_stays() -> N
     memory.grow(200)
     memory.words[1] = 9
     assert given[:3].tolist() == [7, 1, 2] and memory.words[:3].tolist() == [7, 9, 2]
+
+
+@pytest.mark.skipif(_COUNTS_ALL, reason="this system counts all address space as memory, whatever it is asked for")
+def test_address_space_does_not_count_as_memory_when_a_process_forks() -> None:
+    """It does if the mapping is an ordinary one: what the child could write to is then more than there is."""
+    several = [Memory(1000) for _ in range(4)]
+    assert sum(len(memory.words) for memory in several) * WORD > os.sysconf("SC_PHYS_PAGES") * mmap.PAGESIZE
+    child = os.fork()
+    if child == 0:
+        os._exit(0)
+    assert os.waitpid(child, 0) == (child, 0)
 
 
 @pytest.mark.parametrize("words", [1, PAGE, LARGE - 1, LARGE, LARGE + 3 * PAGE + 5])
