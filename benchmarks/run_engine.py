@@ -22,6 +22,7 @@ import as_command  # noqa: F401  before Arrow
 import numpy as np
 import pyarrow as pa
 from logs import Commit, Log, base_rows, logs_in, mixed, slices
+from state_size import state_bytes
 
 from dynq_cli.engine.live import Live
 from dynq_cli.plan.choose import plan_query
@@ -71,12 +72,6 @@ def enumerated(live: Live) -> tuple[int, float]:
         if rows >= ENUM_CAP:
             break
     return rows, time.perf_counter() - start
-
-
-def state_bytes(live: Live) -> int:
-    """Bytes of state: what a snapshot has to hold, room to grow and holes included."""
-    dictionaries = sum(array.nbytes for array in live.dictionaries.arrays().values())
-    return int(live.engine.arena.top) * 8 + dictionaries
 
 
 def applied_singly(live: Live, log: Log, table: pa.Table) -> float:

@@ -22,6 +22,7 @@ import duckdb
 import pyarrow as pa
 import tpch
 from compare import compared
+from state_size import state_bytes
 from stream import Commit, Stream, stream
 
 from dynq_cli.engine.live import Live
@@ -82,7 +83,7 @@ def run(spec: Spec, given: Stream, *, check: bool) -> dict[str, Any]:
         "changes_per_cpu_s": given.changes / worked,
         "rows": rows,
         "enum_seconds": enumerated,
-        "state_mb": live.engine.arena.top * 8 / 1e6,
+        "state_mb": state_bytes(live) / 1e6,
         "peak_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3,
     }
 

@@ -18,8 +18,9 @@ from dynq_cli.engine.memory import LARGE, Memory
 ALIGN = 8  # words: records start on cache lines
 LEAST_ROWS = 8
 LEAST_WORDS = 1 << 16
-# Room that no row has used costs addresses, not memory.
-GROWTH = 2
+# Room that no row has used costs addresses, not memory: tables grow to many times their size where that takes only a
+# small part of the addresses, and seldom have to move.
+GROWTH, PLENTY, SMALL_PART = 2, 16, 512
 
 
 class Arena:
@@ -38,13 +39,13 @@ class Arena:
         self.a32 = self.a64.view(np.int32)
 
     def reserve(self, table: int, rows: int) -> None:
-        """Room for that many rows more. O(table) when it grows, to twice its size; amortised O(1) a row.
+        """Room for that many rows more. O(table) when it grows, at least to twice its size; amortised O(1) a row.
 
         A table with a mask of -1 has records only, and gets no slots: nothing is found in it.
         """
         needed = int(self.T[table, f.T_LIVE]) + rows
         if needed > self.T[table, f.T_CAPACITY]:
-            self.grow_records(table, max(needed, GROWTH * int(self.T[table, f.T_CAPACITY]), LEAST_ROWS))
+            self.grow_records(table, max(needed, self.larger(table), LEAST_ROWS))
         if self.T[table, f.T_MASK] >= 0 and 3 * needed > 2 * int(self.T[table, f.T_MASK] + 1):
             self._grow_slots(table, 1 << (3 * needed // 2).bit_length())
 
@@ -73,6 +74,12 @@ class Arena:
             self._memory.move(before, place, int(row[f.T_USED]) * stride)
             self._free(before, old * stride)
         row[f.T_ROWS], row[f.T_CAPACITY] = place, capacity
+
+    def larger(self, table: int) -> int:
+        """How many rows a table that is full should have room for."""
+        rows = int(self.T[table, f.T_CAPACITY])
+        is_small = PLENTY * SMALL_PART * rows * int(self.T[table, f.T_STRIDE]) <= len(self.a64)
+        return rows * (PLENTY if is_small else GROWTH)
 
     def _grow_slots(self, table: int, slots: int) -> None:
         row = self.T[table]

@@ -17,7 +17,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dynq_cli.engine.arena import GROWTH, Arena
+from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.kernels import counted_blocks as b
 from dynq_cli.engine.kernels import counted_search as search
 from dynq_cli.engine.kernels import counted_tree as changes
@@ -93,9 +93,8 @@ def reserve(arena: Arena, first_pool: int, operations: int, rows: int) -> None:
         row = arena.T[first_pool + size]
         taken = operations * rows.bit_length() if size >= b.INNER else operations
         needed = min(int(row[f.T_LIVE]) + taken, most[size])
-        capacity = int(row[f.T_CAPACITY])
-        if needed > capacity:
-            arena.grow_records(first_pool + size, max(needed, GROWTH * capacity))
+        if needed > row[f.T_CAPACITY]:
+            arena.grow_records(first_pool + size, max(needed, arena.larger(first_pool + size)))
 
 
 def _most_inner(sizes: Sequence[int], leaves: int) -> list[int]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from dynq_cli.engine.arena import GROWTH, Arena
+from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.counted_tree import CountedTree, reserve
 from dynq_cli.engine.kernels import counted_blocks as b
 from dynq_cli.engine.kernels import fields as f
@@ -67,7 +67,7 @@ class CountedTrees:
             row = self._arena.T[pool]
             needed = int(row[f.T_LIVE]) + AHEAD * (LEVELS if size >= b.INNER else 1)
             if needed > row[f.T_CAPACITY]:
-                self._arena.grow_records(pool, max(needed, GROWTH * int(row[f.T_CAPACITY])))
+                self._arena.grow_records(pool, max(needed, self._arena.larger(pool)))
 
     def tree(self, number: int) -> CountedTree:
         """One of them, to look at."""

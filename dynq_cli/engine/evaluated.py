@@ -69,7 +69,8 @@ def computed_of(
 def _text(rows: pa.Table, condition: Scalar) -> pa.Array:
     """The column that a condition is about."""
     (name,) = condition.columns
-    return rows[name].combine_chunks()
+    column = rows[name]
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _answers(rows: pa.Table, asked: Sequence[Asked], dictionaries: Dictionaries) -> dict[Asked, Codes]:

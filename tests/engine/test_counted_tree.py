@@ -10,7 +10,6 @@ import numpy as np
 import pytest
 from sortedcontainers import SortedKeyList
 
-from dynq_cli.engine import counted_tree
 from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.counted_tree import CountedTree, OrderKey, Sizes, description, pools, reserve, to_lanes
 from dynq_cli.engine.kernels import fields as f
@@ -202,7 +201,7 @@ class Groups:
 @pytest.fixture(autouse=True)
 def _no_spare_room(monkeypatch: pytest.MonkeyPatch) -> None:
     """What `reserve` says is enough has to be enough."""
-    monkeypatch.setattr(counted_tree, "GROWTH", 1)
+    monkeypatch.setattr(Arena, "larger", lambda *_: 0)
 
 
 def play(groups: Groups, seed: int, steps: int, most: int) -> None:

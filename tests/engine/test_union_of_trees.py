@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 
 from dynq_cli.engine import combined
+from dynq_cli.engine.image import parts_of
 from dynq_cli.engine.live import Live
 from dynq_cli.engine.ranked import Ranked
 from dynq_cli.plan.program import Derived, Program, Together
@@ -116,7 +117,7 @@ def test_what_is_kept_is_linear_in_the_base_rows_whatever_the_size_of_the_result
         for name, other in (("R", "x"), ("S", "y"), ("T", "x")):
             live.apply({name: pa.table({"k": [i % 2 for i in range(n)], other: list(range(n))})})
         assert live.count("q")[0] >= n * n / 2 - n
-        words.append(live.engine.arena.top)
+        words.append(parts_of(live)["memory"].shape[0])
     assert words[1] < 2.5 * words[0]
     assert words[1] < 400 * 2000, "a table of the result would have two million rows"
 

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dynq_cli.engine.kernels.cache import bare
 from dynq_cli.engine.kernels.codes import NULL, UNKNOWN
+from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
 
 Bytes = npt.NDArray[np.uint8]
