@@ -20,7 +20,7 @@ LEAST_ROWS = 8
 LEAST_WORDS = 1 << 16
 # Room that no row has used costs addresses, not memory: tables grow to many times their size where that takes only a
 # small part of the addresses, and seldom have to move.
-GROWTH, PLENTY, SMALL_PART = 2, 16, 512
+GROWTH, PLENTY, SMALL_PART = 2, 16, 128
 
 
 class Arena:

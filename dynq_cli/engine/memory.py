@@ -16,7 +16,8 @@ import numpy as np
 from dynq_cli.engine.kernels.fields import Words
 
 WORD = 8
-LARGEST = 1 << 40
+# Of 128 TB that a process has; many engines may be waiting to be collected.
+LARGEST = 1 << 37
 # What is given back, in words, and how many of them are copied at a time.
 PAGE = mmap.PAGESIZE // WORD
 PIECE = (8 << 20) // mmap.PAGESIZE

@@ -24,7 +24,7 @@ from tests.engine.test_positions import compare as compare_positions
 
 QUERIES = 4
 FUZZ = float(os.environ.get("DYNQ_FUZZ", "1"))
-SEEDS = range(int(90 * FUZZ))
+SEEDS = range(int(190 * FUZZ))
 
 
 def check(case: Case) -> None:
@@ -62,7 +62,7 @@ def test_many_rows_in_a_group_are_those_of_a_recomputation(seed: int, monkeypatc
     check_differences(case, Random(seed), every_batch=True)
 
 
-@pytest.mark.parametrize("seed", range(2000, 2000 + int(30 * FUZZ)))
+@pytest.mark.parametrize("seed", range(2000, 2000 + int(45 * FUZZ)))
 def test_groups_over_ranges_are_those_of_a_recomputation(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if seed % 2:
         monkeypatch.setattr(layout, "BLOCKS", SMALL)
@@ -71,7 +71,7 @@ def test_groups_over_ranges_are_those_of_a_recomputation(seed: int, monkeypatch:
         check(wide_case(seed, form="groups"))
 
 
-@pytest.mark.parametrize("seed", range(3000, 3000 + int(20 * FUZZ)))
+@pytest.mark.parametrize("seed", range(3000, 3000 + int(45 * FUZZ)))
 def test_orders_and_their_places_are_those_of_the_sorted_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if seed % 2:
         monkeypatch.setattr(layout, "BLOCKS", SMALL)

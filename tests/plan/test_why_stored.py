@@ -48,10 +48,18 @@ def test_a_larger_head_is_not_advised_where_a_filter_needs_the_table_anyway() ->
 def test_the_pair_that_is_named_is_the_one_that_is_joined() -> None:
     ring = said("q(a, c, e) :- R(a, b, k), S(c, d, l), T(e, f), a < c, c < e, e < a + 10")
     assert ring["notes"][0].startswith("R(a, b, k) and T(e, f) are joined into a view of their own where e < a + 10")
-    far = said("q(a, e) :- R(a, b, k), S(c, d, k), T(e, f), a < f, d < e")
-    assert far["notes"][0].startswith("R(a, b, k) and T(e, f) are joined into a relation of their own, q/2 where a < f")
-    assert far["steps"][0] == "tree q/1 :- R(a, b, k), T(e, f), in ranges by a < f"
-    assert far["notes"][1:] == ["the result asked for is kept as a table"]
+    far = said("q(a, b, c, d, e, f) :- R(a, b, k), S(c, d, l), T(e, f), a < c, d < e, f < b")
+    assert far["notes"][0].startswith(
+        "R(a, b, k) and S(c, d, l) are joined into a relation of their own, q/2 where a < c"
+    )
+    assert far["steps"][0] == "tree q/1 :- R(a, b, k), S(c, d, l), in ranges by a < c"
+
+
+def test_what_an_equality_joins_goes_before_what_is_compared_on_one_side_only() -> None:
+    told = said("q(a, e) :- R(a, b, k), S(c, d, k), T(e, f), a < f, d < e")
+    assert told["notes"][0].startswith("R(a, b, k) and S(c, d, k) are joined into a view of their own")
+    assert told["steps"][2] == "tree q/3 :- T(e, f), q/2(a, d), in ranges by a < f"
+    assert told["steps"][3] == "relation q/4(a, e), the rows of q/3 where d < e"
 
 
 @pytest.mark.parametrize("seed", range(40))

@@ -1,8 +1,9 @@
 """Which atoms to join first, and how: comparisons between atoms, and cycles.
 
-Atoms that a comparison links are joined along the shortest way between them, those first whose join is expected to be
-smallest (`materialise`), so that later joins start from few rows. A comparison is applied as soon as both its sides
-are there. What needs all atoms at once is left: the rows of the last tree are filtered on their way out.
+Atoms that a comparison links are joined along the shortest way between them, or others that break up a ring of
+comparisons, those first whose join is expected to be smallest (`materialise`), so that later joins start from few rows.
+A comparison is applied as soon as both its sides are there. What needs all atoms at once is left: the rows of the last
+tree are filtered on their way out.
 """
 
 from __future__ import annotations
@@ -36,11 +37,9 @@ def next_groups(query: ConjunctiveQuery, spec: Spec) -> tuple[Group, ...]:
     graph = hypergraph_of(query)
     if query.comparisons:
         weights, bounds = weights_of(query, spec), _bounds(graph)
-        ranked = [
-            (round(group_exponent(graph, bounds, weights, group), 6), len(group), group)
-            for c in query.comparisons
-            for group in _ways(graph, c)
-        ]
+        ways = [group for c in query.comparisons for group in _ways(graph, c)]
+        ways += [] if is_acyclic(graph) else _breaking(query, spec)
+        ranked = [(round(group_exponent(graph, bounds, weights, group), 6), len(group), group) for group in ways]
         *_, best = min(ranked)
         if len(best) < len(query.atoms):
             return (best,)
@@ -56,9 +55,14 @@ def next_groups(query: ConjunctiveQuery, spec: Spec) -> tuple[Group, ...]:
 
 def ring_group(query: ConjunctiveQuery, spec: Spec) -> Group:
     """The atoms to be joined next of a query for which no tree can have all comparisons on its edges."""
+    return _breaking(query, spec)[0]
+
+
+def _breaking(query: ConjunctiveQuery, spec: Spec) -> list[Group]:
+    """The groups of a query with a ring that a tree can have the joins of."""
     rank = {v.name: i for i, v in enumerate(query.variables)}
     merged = merge(hypergraph_of(query), weights_of(query, spec), rank)
-    return next(g for g in merged.groups if len(g) > 1)
+    return [g for g in merged.groups if len(g) > 1]
 
 
 def joined(lowering: Lowering, query: ConjunctiveQuery, group: Group) -> ConjunctiveQuery:
