@@ -54,7 +54,7 @@ tpc: $(STAMP) ## the papers' TPC-H and TPC-DS queries at scale 0.1 against DuckD
 	@$(BIN)/python benchmarks/environments.py tpcds
 	@DYNQ_TPC=0.1 $(BIN)/pytest -q tests/engine/test_tpc.py $(PYTEST_ARGS)
 
-fuzz: $(STAMP) ## 17,000 random histories with 47,000 queries, 10,000 of them with aggregates, 26,000 with comparisons, 5,500 unions, against DuckDB: hours
+fuzz: $(STAMP) ## 20,000 random histories with 59,000 queries, 11,000 of them with aggregates, 38,000 with comparisons, 5,500 unions, against DuckDB: hours
 	@DYNQ_FUZZ=20 $(BIN)/pytest -q --numprocesses=auto $(HISTORIES) $(PYTEST_ARGS)
 
 crash: $(STAMP) ## 2,000 kills at random moments, and every way in which every call can fail: a quarter of an hour
