@@ -31,14 +31,14 @@ from dynq_cli.engine.side import Side
 from dynq_cli.engine.tree_layout import TreeLayout
 
 BLOCK = 16384
+# Entries of a stage: as many rows are gone out from, or lists followed, at a time.
+WIDE = 128
 
 
 class Delta:
     """The changes of one tree, commit after commit, in some of its variables."""
 
-    def __init__(
-        self, arena: Arena, ordered: CountedTrees, tree: TreeLayout, variables: Sequence[str], block: int = BLOCK
-    ) -> None:
+    def __init__(self, arena: Arena, ordered: CountedTrees, tree: TreeLayout, variables: Sequence[str]) -> None:
         self._arena = arena
         self._tree = tree
         self._levels = np.array(tree.levels, np.int64)
@@ -47,11 +47,11 @@ class Delta:
         self._side = Side(arena, tree, ordered)
         places = [tree.places[v] for v in variables]
         self._columns = np.array([(p.level, p.position) for p in places], np.int64).reshape(-1, 2)
-        self._rows = np.empty((len(tree.levels) + 2, block), np.int64)
-        self._codes, self._copies = np.empty((len(places), block), np.int64), np.empty(block, np.int64)
+        self._rows = np.empty((len(tree.levels) + 2, BLOCK), np.int64)
+        self._codes, self._copies = np.empty((len(places), BLOCK), np.int64), np.empty(BLOCK, np.int64)
         has_ranges = bool((arena.N[self._levels, f.N_READERS] >= 0).any())
         self._routes = None if has_ranges else _routes(arena, self._side)
-        self._factors = np.empty(len(tree.levels), np.int64)
+        self._stages = np.empty((outward.STAGES, len(tree.levels), WIDE), np.int64)
 
     def blocks(self, before: int, after: int) -> Iterator[tuple[Words, Words]]:
         """Codes, a row of them per variable, and how many copies of each came (> 0) or went.
@@ -63,7 +63,7 @@ class Delta:
             yield from self._nullary(before, after)
             return
         a, s = self._arena, self._side
-        if a.N[self._levels, f.N_FIRST].max() < 0 and a.N[self._levels, f.N_TELL].max() < 0:
+        if not a.N[self._levels, f.N_LISTED].any() and a.N[self._levels, f.N_TELL].max() < 0:
             return
         s.fit()
         if self._routes is not None:
@@ -88,7 +88,7 @@ class Delta:
 
     def _outward(self, routes: Words, had_rows: bool, has_rows: bool) -> Iterator[tuple[Words, Words]]:
         a, s = self._arena, self._side
-        state = np.zeros(outward.STATE, np.int64)
+        state, counts = np.zeros(outward.STATE, np.int64), np.zeros((len(self._levels), outward.COUNTS), np.int64)
         while state[outward.PHASE] != outward.DONE:
             filled = outward.fill(
                 a.a64,
@@ -98,9 +98,9 @@ class Delta:
                 s.L,
                 s.root,
                 routes,
-                s.links,
-                s.current,
-                self._factors,
+                s.changed,
+                self._stages,
+                counts,
                 self._columns,
                 self._codes,
                 self._copies,
@@ -129,6 +129,7 @@ class Delta:
             s.root,
             s.roots,
             s.marks,
+            s.changed,
             s.links,
             s.heads,
             s.groups,
@@ -151,15 +152,26 @@ class Delta:
 
 
 def _routes(arena: Arena, side: Side) -> Words:
-    """For each level, in which order the others are set from there: the kind of a step, its level, the level before."""
-    nodes, above = side.L[:, d.L_NODE], side.L[:, d.L_ABOVE]
-    steps: list[tuple[int, int, int]] = []
+    """For each level, in which order the others are set from there; see `outward`."""
+    nodes, above, frontier = side.L[:, d.L_NODE], side.L[:, d.L_ABOVE], side.L[:, d.L_FRONTIER]
+    below = [{level} for level in range(len(nodes))]
+    for level in range(len(nodes) - 1, -1, -1):
+        if above[level] >= 0:
+            below[above[level]] |= below[level]
+    steps: list[tuple[int, ...]] = []
     for level in range(len(nodes)):
-        here, known = level, {level}
+        here, stages = level, {-1: -1, level: 0}
         while above[here] >= 0:
             kind = outward.OWN if arena.N[nodes[here], f.N_GUARD] else outward.READERS
-            steps.append((kind, int(above[here]), here))
+            steps.append((kind, int(above[here]), here, stages[here], outward.ON_SIDE))
             here = int(above[here])
-            known.add(here)
-        steps += [(outward.DOWN, other, int(above[other])) for other in range(len(nodes)) if other not in known]
+            stages[here] = len(stages) - 1
+        for other in range(len(nodes)):
+            if other not in stages:
+                # What is dead in either state has no combination below it in the smaller one.
+                is_before = all(each < level for each in below[other] if frontier[each])
+                asked = outward.ON_SIDE if frontier[other] else outward.NOTHING
+                up = int(above[other])
+                steps.append((outward.DOWN, other, up, stages[up], outward.ON_BOTH if is_before else asked))
+                stages[other] = len(stages) - 1
     return np.array(steps, np.int64).reshape(-1, outward.ROUTE)

@@ -251,6 +251,7 @@ class _Builder:
     def _node(self, name: str, plan: Plan, node: Node, columns: int) -> int:
         children = [self._node(name, plan, child, columns) for child in node.children]
         row = [-1] * f.N_FIELDS
+        row[f.N_LISTED] = 0
         self.nodes.append(row)
         self.variables.append(node.variables)
         number = len(self.nodes) - 1

@@ -75,6 +75,7 @@ class Side:
         rows, groups = (int(n) for n in ends[:, -1])
         # Zeros that nobody touches cost addresses, not memory.
         self.marks, self.groups = np.zeros(rows, np.int8), np.zeros(groups, np.int8)
+        self.changed = np.empty(rows, np.int32)
         self.links, self.heads = np.zeros((rows, d.LINKS), np.int32), np.zeros((groups, 4), np.int32)
 
     @property

@@ -8,6 +8,7 @@ from decimal import Decimal
 import pyarrow as pa
 import pytest
 
+from dynq_cli.engine import delta
 from dynq_cli.engine.live import Live
 from dynq_cli.plan.lower import program_of
 from dynq_cli.query.sql import compile_sql
@@ -24,6 +25,18 @@ SEEDS = sorted({*range(int(40 * float(os.environ.get("DYNQ_FUZZ", "1")))), 94})
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_groups_are_those_of_a_recomputation_after_every_batch(seed: int) -> None:
+    case = random_aggregates(seed, QUERIES)
+    if failure(case):
+        pytest.fail(described(minimise(case)), pytrace=False)
+
+
+@pytest.mark.parametrize(("block", "wide"), [(1, 1), (3, 2), (5, 8)])
+@pytest.mark.parametrize("seed", SEEDS[:4])
+def test_groups_do_not_depend_on_how_much_is_read_at_a_time(
+    seed: int, block: int, wide: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delta, "BLOCK", block)
+    monkeypatch.setattr(delta, "WIDE", wide)
     case = random_aggregates(seed, QUERIES)
     if failure(case):
         pytest.fail(described(minimise(case)), pytrace=False)

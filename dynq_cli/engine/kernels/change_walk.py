@@ -11,12 +11,11 @@ The marks are those of `dirty`, and stand in arrays that stay from commit to com
 
 import numpy as np
 
-from dynq_cli.engine.kernels.changed import forget, in_turn, relink, take_changed
+from dynq_cli.engine.kernels.changed import forget, in_turn, many_changed, relink, take_changed
 from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.dirty import (
     L_ASKED,
     L_BELOW,
-    L_CHANGED,
     L_FRONTIER,
     L_GROUPS,
     L_MANY,
@@ -33,7 +32,6 @@ from dynq_cli.engine.kernels.dirty import (
     list_clean,
     mark,
     queued,
-    value_now,
     value_on,
 )
 from dynq_cli.engine.kernels.dirty_ranges import climb
@@ -41,7 +39,6 @@ from dynq_cli.engine.kernels.dirty_walk import expand, walk
 from dynq_cli.engine.kernels.fields import (
     BEFORE,
     LEAST,
-    N_OLD,
     N_READERS,
     N_SIDE,
     N_TABLE,
@@ -55,7 +52,6 @@ from dynq_cli.engine.kernels.fields import (
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.kernels.stages import LARGEST
 from dynq_cli.engine.kernels.table import record
-from dynq_cli.engine.kernels.wide import is_less
 
 # Of the state of `fill`: 0 and 1 are the old side, not begun and begun, 2 and 3 the new one; how many rows have to be
 # listed; whether the walk has started.
@@ -72,6 +68,7 @@ def _start(
     L: Words,
     level: Int,
     marks: Bytes,
+    changed: Halves,
     links: Halves,
     heads: Halves,
     rows: Words,
@@ -80,16 +77,11 @@ def _start(
 
     Most of them may be in no combination at all: where few rows of another relation pass a filter.
     """
-    v = L[level, L_NODE]
-    t, is_old = N[v, N_TABLE], N[v, N_SIDE] == BEFORE
-    for first in range(0, L[level, L_CHANGED], AHEAD):
-        many = take_changed(a64, a32, T, N, L, level, links, first, rows)
+    is_old = N[L[level, L_NODE], N_SIDE] == BEFORE
+    for first in range(0, many_changed(L, level, is_old), AHEAD):
+        many = take_changed(a64, a32, T, N, L, level, changed, is_old, first, rows[:AHEAD])
         for k in range(many):
-            at = record(T, t, rows[k])
-            was_lo, was_hi = a64[at + N[v, N_OLD]], a64[at + N[v, N_OLD] + 1]
-            lo, hi = value_now(a64, a32, T, N, v, at)
-            is_more = is_less(lo, hi, was_lo, was_hi) if is_old else is_less(was_lo, was_hi, lo, hi)
-            if is_more and is_reached(a64, a32, T, N, L, level, rows[k]):
+            if is_reached(a64, a32, T, N, L, level, rows[k]):
                 mark(a32, T, N, L, level, rows[k], marks, links, heads)
 
 
@@ -105,6 +97,7 @@ def _begin(
     root: Int,
     roots: Int,
     marks: Bytes,
+    changed: Halves,
     links: Halves,
     heads: Halves,
     groups: Bytes,
@@ -117,18 +110,18 @@ def _begin(
     `has_rows` says whether the result has any on this side; without, there is nothing to mark. `rows` is to work in.
     """
     if is_old:
-        in_turn(a32, T, N, L, links)
+        in_turn(a64, a32, T, N, L, changed)
     for level in range(len(L)):
         v = L[level, L_NODE]
         if not is_old:
-            relink(a64, a32, T, N, L, level, links, rows)
+            relink(a64, a32, T, N, L, level, changed, rows)
         N[v, N_SIDE] = BEFORE if is_old else NOW
     if not has_rows:
         return np.int64(-1)
     is_any = False
     for level in range(len(L)):
         if L[level, L_FRONTIER]:
-            _start(a64, a32, T, N, L, level, marks, links, heads, rows)
+            _start(a64, a32, T, N, L, level, marks, changed, links, heads, rows)
             is_any = is_any or L[level, L_QUEUE] > 0
     if not is_any:
         return np.int64(-1)
@@ -263,10 +256,10 @@ def _clean(
 
 
 @bare
-def _end(a32: Halves, T: Words, N: Words, L: Words, links: Halves) -> None:
+def _end(a32: Halves, T: Words, N: Words, L: Words, changed: Halves) -> None:
     """The commit is over for this tree: no row of it has changed."""
     for level in range(len(L)):
-        forget(a32, T, N, L, level, links)
+        forget(a32, T, N, L, level, changed)
 
 
 @bare
@@ -283,6 +276,7 @@ def fill(
     root: Int,
     roots: Int,
     marks: Bytes,
+    changed: Halves,
     links: Halves,
     heads: Halves,
     groups: Bytes,
@@ -323,6 +317,7 @@ def fill(
                 root,
                 roots,
                 marks,
+                changed,
                 links,
                 heads,
                 groups,
@@ -373,5 +368,5 @@ def fill(
         if not more:
             _clean(a32, T, N, L, below, root, roots, marks, links, heads, groups)
             state[PHASE] += 1
-    _end(a32, T, N, L, links)
+    _end(a32, T, N, L, changed)
     return filled

@@ -4,42 +4,43 @@ Such a tree runs in one arena from its old to its new state, and what came and w
 
 - while it is updated, `remember` keeps what the multiplicity of a row was before its first change, and lists the row;
   lists of live rows stay as they were, and so do the ends of ranges (`remember_range`);
-- `in_turn` puts the rows of that list into an array, from which they can be asked for ahead;
+- `in_turn` puts the rows of that list into an array, those that became fewer and those that became more apart, so
+  that they can be asked for ahead and each side of the commit looks at its own alone;
 - `relink` puts lists and ranges into the new state;
 - `forget` ends it: between commits no row is listed.
 
-A row is in the list of its node exactly if its field CHANGED is not 0. Each names the fourth row after it, and the
-node has the first four: to go through the list, four rows are waited for at a time instead of one after the other.
+A row is in the list of its node exactly if its field CHANGED is not 0. The list is RING lists in turn, and the node has
+the first row of each: to go through it, as many rows are waited for at a time instead of one after the other.
 Nothing is allocated and nothing overflows.
 """
 
 import numpy as np
 
 from dynq_cli.engine.kernels.direct import bare
-from dynq_cli.engine.kernels.dirty import CHANGED, L_CHANGED, L_NODE, L_ROWS, value_now
+from dynq_cli.engine.kernels.dirty import L_FEWER, L_MORE, L_NODE, L_ROWS, value_now
 from dynq_cli.engine.kernels.fields import (
     N_BEGIN,
     N_CHANGED,
     N_DEGREE,
     N_END,
-    N_FIRST,
-    N_FOURTH,
     N_GID,
     N_GROUP,
     N_HEAD,
+    N_LISTED,
     N_NEXT,
     N_OLD,
     N_PARENT,
     N_PREV,
     N_READERS,
-    N_SECOND,
+    N_RING,
     N_TABLE,
     N_TBEGIN,
     N_TELL,
     N_TEND,
-    N_THIRD,
     N_TOLD,
     N_VALUE,
+    RING,
+    T_CAPACITY,
     T_MULT,
     Halves,
     Int,
@@ -50,6 +51,7 @@ from dynq_cli.engine.kernels.lookahead import ask_for_neighbours
 from dynq_cli.engine.kernels.ordered import link_behind
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
 from dynq_cli.engine.kernels.table import record
+from dynq_cli.engine.kernels.wide import is_less
 
 
 @bare(inline="always")
@@ -64,9 +66,10 @@ def remember(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int, old:
 @bare(inline="always")
 def _list(a32: Halves, N: Words, v: Int, row: Int, at: Int) -> None:
     """A row of node v, whose record is at `at`, is the first of those that changed."""
-    a32[2 * at + N[v, N_CHANGED]] = N[v, N_FOURTH] + 2
-    N[v, N_FOURTH], N[v, N_THIRD], N[v, N_SECOND] = N[v, N_THIRD], N[v, N_SECOND], N[v, N_FIRST]
-    N[v, N_FIRST] = row
+    place = N_RING + (N[v, N_LISTED] & RING - 1)
+    a32[2 * at + N[v, N_CHANGED]] = N[v, place] + 2
+    N[v, place] = row
+    N[v, N_LISTED] += 1
 
 
 @bare
@@ -97,29 +100,74 @@ def _move_ranges(a32: Halves, T: Words, N: Words, c: Int) -> None:
 
 
 @bare
-def in_turn(a32: Halves, T: Words, N: Words, L: Words, links: Halves) -> None:
-    """The rows that changed, of every level in the order of its list, into `links`."""
+def in_turn(a64: Words, a32: Halves, T: Words, N: Words, L: Words, changed: Halves) -> None:
+    """The rows that changed, of every level in the order of its list, into `changed`: those that became fewer from the
+    beginning of the level's part on, those that became more from its end on, backwards; ~row for one that died or came
+    to life. Those that are what they were are not listed any more."""
     for level in range(len(L)):
-        v, many = L[level, L_NODE], np.int64(0)
-        t, row, second, third, fourth = N[v, N_TABLE], N[v, N_FIRST], N[v, N_SECOND], N[v, N_THIRD], N[v, N_FOURTH]
-        while row >= 0:
-            links[L[level, L_ROWS] + many, CHANGED] = row
-            many += 1
-            fifth = np.int64(a32[2 * record(T, t, row) + N[v, N_CHANGED]]) - 2
-            row, second, third, fourth = second, third, fourth, fifth
-        L[level, L_CHANGED] = many
+        v, fewer, more = L[level, L_NODE], np.int64(0), np.int64(0)
+        t, old, link_ = N[v, N_TABLE], N[v, N_OLD], N[v, N_CHANGED]
+        value = N[v, N_VALUE] if N[v, N_DEGREE] > 0 else T[t, T_MULT]
+        for back in range(N[v, N_LISTED]):
+            place = N_RING + (N[v, N_LISTED] - 1 - back & RING - 1)
+            row = N[v, place]
+            at = record(T, t, row)
+            following = np.int64(a32[2 * at + link_]) - 2
+            N[v, place] = following
+            if following >= 0:
+                there = record(T, t, following)
+                prefetch(a64, there + (link_ >> 1))
+                prefetch(a64, there + old)
+                prefetch(a64, there + value)
+            was_lo, was_hi = a64[at + old], a64[at + old + 1]
+            lo, hi = value_now(a64, a32, T, N, v, at)
+            entry = row if (lo != 0 or hi != 0) == (was_lo != 0 or was_hi != 0) else ~row
+            if is_less(lo, hi, was_lo, was_hi):
+                changed[L[level, L_ROWS] + fewer] = entry
+                fewer += 1
+            elif lo != was_lo or hi != was_hi:
+                changed[L[level, L_ROWS] + T[t, T_CAPACITY] - 1 - more] = entry
+                more += 1
+            else:
+                a32[2 * at + link_] = 0
+        N[v, N_LISTED] = 0
+        L[level, L_FEWER], L[level, L_MORE] = fewer, more
 
 
 @bare(inline="always")
+def _entry(T: Words, N: Words, L: Words, level: Int, changed: Halves, is_old: Int, k: Int) -> Int:
+    """Number k of the rows of a level that became fewer, if `is_old`, or more; ~row if it died or came to life."""
+    if is_old:
+        return np.int64(changed[L[level, L_ROWS] + k])
+    return np.int64(changed[L[level, L_ROWS] + T[N[L[level, L_NODE], N_TABLE], T_CAPACITY] - 1 - k])
+
+
+@bare(inline="always")
+def many_changed(L: Words, level: Int, is_old: Int) -> Int:
+    """How many rows of a level have more copies on a side than on the other."""
+    return L[level, L_FEWER] if is_old else L[level, L_MORE]
+
+
+@bare
 def take_changed(
-    a64: Words, a32: Halves, T: Words, N: Words, L: Words, level: Int, links: Halves, first: Int, rows: Words
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    L: Words,
+    level: Int,
+    changed: Halves,
+    is_old: Int,
+    first: Int,
+    rows: Words,
 ) -> Int:
-    """Up to AHEAD of the rows of a level that changed, from number `first` on, into `rows`, and all that says how they
-    did asked for, and their groups: how many."""
+    """Rows of a level that have more copies on a side than on the other, from number `first` on, as many as `rows` has
+    room for, and all that says how they changed asked for, and their groups: how many."""
     v = L[level, L_NODE]
-    t, group, many = N[v, N_TABLE], N[v, N_GROUP], min(np.int64(AHEAD), L[level, L_CHANGED] - first)
+    t, group, many = N[v, N_TABLE], N[v, N_GROUP], min(np.int64(len(rows)), many_changed(L, level, is_old) - first)
     for k in range(many):
-        rows[k] = links[L[level, L_ROWS] + first + k, CHANGED]
+        entry = _entry(T, N, L, level, changed, is_old, first + k)
+        rows[k] = max(entry, ~entry)
         at = record(T, t, rows[k])
         prefetch(a64, at + (N[v, N_GID] >> 1))
         prefetch(a64, at + N[v, N_OLD])
@@ -132,49 +180,63 @@ def take_changed(
 
 
 @bare
-def relink(a64: Words, a32: Halves, T: Words, N: Words, L: Words, level: Int, links: Halves, rows: Words) -> None:
-    """Rows of a level that died leave the lists of live rows, and those that came to life join them; `rows` are two
-    times AHEAD words to work in.
+def relink(a64: Words, a32: Halves, T: Words, N: Words, L: Words, level: Int, changed: Halves, work: Words) -> None:
+    """Rows of a level that died leave the lists of live rows, and those that came to life join them; `work` is two
+    times AHEAD words.
 
     Of a compared node the row that one is to be linked behind came before it, or was there.
     """
     v = L[level, L_NODE]
-    t, group, is_compared = N[v, N_TABLE], N[v, N_GROUP], N[v, N_READERS] >= 0
-    lives = rows[AHEAD:]
-    for first in range(0, L[level, L_CHANGED], AHEAD):
-        many = take_changed(a64, a32, T, N, L, level, links, first, rows)
-        for k in range(many):
-            at = record(T, t, rows[k])
-            was = a64[at + N[v, N_OLD]] != 0 or a64[at + N[v, N_OLD] + 1] != 0
-            lo, hi = value_now(a64, a32, T, N, v, at)
-            now = lo != 0 or hi != 0
-            lives[k] = np.int64(now) - np.int64(was)
-            there = record(T, group, np.int64(a32[2 * at + N[v, N_GID]]))
-            ask_for_neighbours(a64, a32, T, N, v, rows[k], there, was, now)
-        for k in range(many):
-            if lives[k] == 0:
-                continue
-            at = record(T, t, rows[k])
-            head_at = 2 * record(T, group, np.int64(a32[2 * at + N[v, N_GID]])) + N[v, N_HEAD]
-            if lives[k] > 0 and is_compared:
-                before = np.int64(a32[2 * at + N[v, N_PREV]])
-                link_behind(a32, T, N, v, rows[k], before, head_at)
-            elif lives[k] > 0:
-                link(a32, T, t, rows[k], head_at, N[v, N_NEXT], N[v, N_PREV])
-            else:
-                unlink(a32, T, t, rows[k], head_at, N[v, N_NEXT], N[v, N_PREV])
-    if is_compared:
+    for is_old in (True, False):
+        first, many = np.int64(0), many_changed(L, level, is_old)
+        while first < many:
+            taken = 0
+            while taken < AHEAD and first < many:
+                entry = _entry(T, N, L, level, changed, is_old, first)
+                first += 1
+                if entry < 0:
+                    work[taken] = ~entry
+                    taken += 1
+            _move_rows(a64, a32, T, N, v, work, taken, is_old)
+    if N[v, N_READERS] >= 0:
         _move_ranges(a32, T, N, v)
 
 
 @bare
-def forget(a32: Halves, T: Words, N: Words, L: Words, level: Int, links: Halves) -> None:
-    """No row of a level has changed."""
-    v, first, many = L[level, L_NODE], L[level, L_ROWS], L[level, L_CHANGED]
-    t = N[v, N_TABLE]
+def _move_rows(a64: Words, a32: Halves, T: Words, N: Words, v: Int, work: Words, many: Int, is_old: Int) -> None:
+    """The first `many` rows in `work` leave the lists of their groups, or join them."""
+    t, group, head, places = N[v, N_TABLE], N[v, N_GROUP], N[v, N_HEAD], work[AHEAD:]
     for k in range(many):
-        if k + AHEAD < many:
-            prefetch(a32, 2 * record(T, t, np.int64(links[first + k + AHEAD, CHANGED])) + N[v, N_CHANGED])
-        a32[2 * record(T, t, np.int64(links[first + k, CHANGED])) + N[v, N_CHANGED]] = 0
-    N[v, N_FIRST], N[v, N_SECOND], N[v, N_THIRD], N[v, N_FOURTH] = -1, -1, -1, -1
-    L[level, L_CHANGED] = 0
+        at = record(T, t, work[k])
+        prefetch(a64, at + (N[v, N_GID] >> 1))
+        prefetch(a64, at + (N[v, N_PREV] >> 1))
+    for k in range(many):
+        places[k] = record(T, group, np.int64(a32[2 * record(T, t, work[k]) + N[v, N_GID]]))
+        prefetch(a64, places[k] + (head >> 1))
+    for k in range(many):
+        ask_for_neighbours(a64, a32, T, N, v, work[k], places[k], is_old, not is_old)
+    for k in range(many):
+        head_at = 2 * places[k] + head
+        if is_old:
+            unlink(a32, T, t, work[k], head_at, N[v, N_NEXT], N[v, N_PREV])
+        elif N[v, N_READERS] >= 0:
+            before = np.int64(a32[2 * record(T, t, work[k]) + N[v, N_PREV]])
+            link_behind(a32, T, N, v, work[k], before, head_at)
+        else:
+            link(a32, T, t, work[k], head_at, N[v, N_NEXT], N[v, N_PREV])
+
+
+@bare
+def forget(a32: Halves, T: Words, N: Words, L: Words, level: Int, changed: Halves) -> None:
+    """No row of a level has changed."""
+    v = L[level, L_NODE]
+    t = N[v, N_TABLE]
+    for is_old in (True, False):
+        many = many_changed(L, level, is_old)
+        for k in range(many):
+            if k + AHEAD < many:
+                ahead = _entry(T, N, L, level, changed, is_old, k + AHEAD)
+                prefetch(a32, 2 * record(T, t, max(ahead, ~ahead)) + N[v, N_CHANGED])
+            entry = _entry(T, N, L, level, changed, is_old, np.int64(k))
+            a32[2 * record(T, t, max(entry, ~entry)) + N[v, N_CHANGED]] = 0
+    L[level, L_FEWER], L[level, L_MORE] = 0, 0

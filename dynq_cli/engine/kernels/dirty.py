@@ -14,8 +14,7 @@ Within a commit (see `changed`) both sides are in one arena: the lists are those
 
 All marks lie in side arrays of zeros, by row or by group of each level, so that untouched rows cost nothing: links
 are a row + 1, or 0. The marked rows of a level stand in an array, too, in the order in which they were marked: entry k
-of `links` has number k of the queue in its second column, and in its third number k of the rows that changed. Work is
-that of the marks and of the rows that come out.
+of `links` has number k of the queue in its second column. Work is that of the marks and of the rows that come out.
 """
 
 import numpy as np
@@ -61,9 +60,23 @@ IS_DIRTY, NO_CLEAN = 1, 2
 WITHOUT, WITH, ASKED = 1, 2, 4
 ANY, CLEAN, DIRTY = 0, 1, 2
 # Per level: where its marks by row and by group start, the level above, whether it is of the frontier, its first
-# child in `below`, how many of its rows are dirty below, the first group that was asked for, how many rows changed.
-(L_NODE, L_ROWS, L_GROUPS, L_ABOVE, L_FRONTIER, L_BELOW, L_MANY, L_QUEUE, L_ASKED, L_CHANGED, L_FIELDS) = range(11)
-NEXT, QUEUED, CHANGED, LINKS = range(4)
+# child in `below`, how many of its rows are dirty below, the first group that was asked for, how many rows became
+# fewer and how many more.
+(
+    L_NODE,
+    L_ROWS,
+    L_GROUPS,
+    L_ABOVE,
+    L_FRONTIER,
+    L_BELOW,
+    L_MANY,
+    L_QUEUE,
+    L_ASKED,
+    L_FEWER,
+    L_MORE,
+    L_FIELDS,
+) = range(12)
+NEXT, QUEUED, LINKS = range(3)
 
 
 @bare

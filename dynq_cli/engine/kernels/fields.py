@@ -78,11 +78,8 @@ Int = Any
     N_TREE,  # the counted tree that keeps the live rows of each group in order: a row of `Trees.C`, or -1
     N_ROOT,  # narrow, per group: the code of its tree
     N_OLD,  # wide, per row of an output node of a tree that feeds relations: two lanes, what its multiplicity was
-    N_CHANGED,  # narrow, per such row: 0, or the fourth row after it that changed + 2, where 1 is none
-    N_FIRST,  # first of the rows that changed, or -1: with those of ranges the only fields of a node that are data
-    N_SECOND,  # the three after it
-    N_THIRD,
-    N_FOURTH,
+    N_CHANGED,  # narrow, per such row: 0, or the next row of its list of those that changed + 2, where 1 is none
+    N_LISTED,  # how many rows changed: with the lists and those of ranges the only fields of a node that are data
     N_SIDE,  # which multiplicity `dirty.value_of` gives for a row that changed
     N_LISTS,  # the table whose records say where lists begin: the group table, or that of the parent for ranges
     N_OWN,  # whether these records are the parent's rows: of guards, and of ranges
@@ -93,15 +90,17 @@ Int = Any
     N_RROOT,  # narrow, per group: the code of that tree
     N_NOTE,  # wide, per row of a compared node: what its tree counts, as of the last commit; of a leaf one lane
     N_NOTED,  # narrow, per such row: 0, or the next row with a note + 2, where 1 is the last
-    N_NOTES,  # first of the rows with a note, or -1: data, as N_FIRST is
+    N_NOTES,  # first of the rows with a note, or -1: data, as N_LISTED is
     N_FRESH,  # first of the parent's rows that are about to read, or -1: data; the next one stands in N_END
     N_PENDING,  # how many rows are in these two lists: data
     N_TOLD,  # narrow, per reader of a tree that feeds relations: the next one whose range has changed, or -1
     N_TBEGIN,  # narrow, per such reader: where its range begins and ends after the commit
     N_TEND,
     N_TELL,  # first of these readers, or -1: data
-    N_FIELDS,
-) = range(53)
+    N_RING,  # RING lists of the rows that changed, taken in turn, the first row of each or -1: data
+) = range(50)
+RING = 16
+N_FIELDS = N_RING + RING
 
 # As it is now, as it was before the commit, or the smaller of both.
 NOW, BEFORE, LEAST = range(-1, 2)

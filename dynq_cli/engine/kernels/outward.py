@@ -14,21 +14,18 @@ of the rows that changed and of what comes out.
 
 A *route* says, for the level that is gone out from, in which order the others are set and from which level each is:
 OWN is the row above that a guard's row belongs to, READERS are the rows above that read a group, DOWN the list below.
+
+Rows are gone out from by the hundred. Stage 0 are some of those that changed; an entry of stage s is an entry of stage
+s - 1, its *origin*, with a row of the level that step s sets. All lists of a stage are followed at the same time, a row
+of each in turn, so that what the next row of each needs is asked for long before it is looked at. A stage that is full
+is gone on from before its lists are followed further: an entry's origins stay as long as it does.
 """
 
 import numpy as np
 
-from dynq_cli.engine.kernels.changed import forget, in_turn, relink, take_changed
+from dynq_cli.engine.kernels.changed import forget, in_turn, many_changed, relink, take_changed
 from dynq_cli.engine.kernels.direct import bare
-from dynq_cli.engine.kernels.dirty import (
-    L_CHANGED,
-    L_FRONTIER,
-    L_NODE,
-    first_of,
-    group_below,
-    group_of,
-    value_on,
-)
+from dynq_cli.engine.kernels.dirty import L_FRONTIER, L_NODE, first_of, group_below, group_of, value_on
 from dynq_cli.engine.kernels.fields import (
     BEFORE,
     LEAST,
@@ -36,7 +33,6 @@ from dynq_cli.engine.kernels.fields import (
     N_GROUP,
     N_LISTS,
     N_NEXT,
-    N_OWN,
     N_TABLE,
     N_VHEAD,
     N_VNEXT,
@@ -46,16 +42,23 @@ from dynq_cli.engine.kernels.fields import (
     Int,
     Words,
 )
-from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
+from dynq_cli.engine.kernels.prefetch import prefetch
 from dynq_cli.engine.kernels.stages import LARGEST
 from dynq_cli.engine.kernels.table import record
 
 OWN, READERS, DOWN = range(3)
-KIND, LEVEL, FROM, ROUTE = range(4)
+# What is asked of a row of a step: nothing, since lists have live rows alone; to be live on the side; on both.
+NOTHING, ON_SIDE, ON_BOTH = range(3)
+# Of a step: its kind, the level that it sets, the one that this is found from or -1, the stage of that, what is asked.
+KIND, LEVEL, FROM, AT, ASKED, ROUTE = range(6)
+# Of an entry of a stage: its row, its origin, its copies so far. Of a list that is being followed: its next row, and
+# the entry of the stage before that it belongs to.
+ROW, ORIGIN, SHARE, WALKER, ENTRY, STAGES = range(6)
+# How many of both there are.
+FILLED, WALKING, COUNTS = range(3)
 # Of the state of `fill`: 0 and 1 are the old side, not begun and begun, 2 and 3 the new one; the level that is gone
-# out from; how many of its rows that changed were looked at, how many of the last of these are gone out from, and
-# which of them is; whether more combinations of that one may follow.
-PHASE, AT_LEVEL, LOOKED_AT, MANY, NUMBER, IS_OPEN, STATE = range(7)
+# out from, and how many of its rows were taken.
+PHASE, AT_LEVEL, TAKEN, STATE = range(4)
 DONE = 4
 # Copies that are more than 63 bits hold.
 _TOO_MANY = np.int64(-1)
@@ -70,161 +73,6 @@ def _ask_for(a32: Halves, T: Words, t: Int, row: Int) -> None:
 
 
 @bare(inline="always")
-def _is_live(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int, side: Int) -> Int:
-    lo, hi = value_on(a64, a32, T, N, v, row, side)
-    return lo != 0 or hi != 0
-
-
-@bare(inline="always")
-def _more(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int, side: Int) -> Int:
-    """How many copies a row of node v has on a side beyond the smaller state; -1 if they pass 63 bits."""
-    lo, hi = value_on(a64, a32, T, N, v, row, side)
-    least, high = value_on(a64, a32, T, N, v, row, LEAST)
-    if lo == least and hi == high:
-        return np.int64(0)
-    return _TOO_MANY if hi != 0 or lo < 0 else lo - least
-
-
-@bare
-def _ask_along(
-    a64: Words, a32: Halves, T: Words, N: Words, L: Words, routes: Words, start: Int, many: Int, work: Words, side: Int
-) -> None:
-    """Ask for what the first combination of each of `many` rows needs, step by step for all of them; of a row without
-    a live one above it nothing is asked for from there on."""
-    for step in range(start, start + len(L) - 1):
-        kind, level, below = routes[step, KIND], routes[step, LEVEL], routes[step, FROM]
-        here = level * AHEAD
-        if below < 0:
-            # The list below the root is the same for all of them.
-            work[here : here + many] = -1
-            continue
-        v, from_, there = L[level, L_NODE], L[below, L_NODE], below * AHEAD
-        t = N[v, N_TABLE]
-        for k in range(many):
-            row = work[there + k]
-            if row < 0:
-                work[here + k] = -1
-            elif kind == OWN:
-                work[here + k] = group_of(a32, T, N, from_, row)
-                _ask_for(a32, T, t, work[here + k])
-            elif kind == READERS:
-                work[here + k] = group_of(a32, T, N, from_, row)
-                prefetch(a32, 2 * record(T, N[from_, N_GROUP], work[here + k]) + N[from_, N_VHEAD])
-            else:
-                work[here + k] = group_below(a32, T, N, v, N[from_, N_TABLE], row)
-                if not N[v, N_OWN]:
-                    prefetch(a32, 2 * record(T, N[v, N_LISTS], work[here + k]) + N[v, N_BEGIN])
-        if kind != OWN:
-            for k in range(many):
-                g = work[here + k]
-                if g >= 0:
-                    if kind == READERS:
-                        work[here + k] = a32[2 * record(T, N[from_, N_GROUP], g) + N[from_, N_VHEAD]]
-                    else:
-                        work[here + k] = first_of(a32, T, N, v, g)
-                    if work[here + k] >= 0:
-                        _ask_for(a32, T, t, work[here + k])
-        if kind == OWN:
-            for k in range(many):
-                if work[here + k] >= 0 and not _is_live(a64, a32, T, N, v, work[here + k], side):
-                    work[here + k] = -1
-
-
-@bare
-def _take_more(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    L: Words,
-    level: Int,
-    links: Halves,
-    first: Int,
-    work: Words,
-    side: Int,
-) -> Int:
-    """Of up to AHEAD rows of a level that changed, from number `first` on, those with more copies on this side: how
-    many."""
-    here = work[level * AHEAD : (level + 1) * AHEAD]
-    changed, many = take_changed(a64, a32, T, N, L, level, links, first, here), 0
-    for k in range(changed):
-        row = here[k]
-        if _more(a64, a32, T, N, L[level, L_NODE], row, side) != 0:
-            here[many] = row
-            many += 1
-    return np.int64(many)
-
-
-@bare(inline="always")
-def _acceptable(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    L: Words,
-    kind: Int,
-    level: Int,
-    below: Int,
-    row: Int,
-    side: Int,
-    on: Int,
-) -> tuple[Int, Int]:
-    """The first row from `row` on that a level can be set to, or -1, and what it contributes to the copies.
-
-    `on` is the state that a level of the frontier stands on.
-    """
-    v = L[level, L_NODE]
-    t = N[v, N_TABLE]
-    while row >= 0:
-        if kind == DOWN:
-            following = np.int64(a32[2 * record(T, t, row) + N[v, N_NEXT]])
-            if following >= 0:
-                prefetch(a64, record(T, t, following))
-            if not L[level, L_FRONTIER]:
-                return row, np.int64(1)
-            lo, hi = value_on(a64, a32, T, N, v, row, on)
-            if hi != 0 or lo < 0:
-                return row, _TOO_MANY
-            if lo != 0:
-                return row, lo
-            row = following
-        else:
-            if _is_live(a64, a32, T, N, v, row, side):
-                return row, np.int64(1)
-            if kind == OWN:
-                break
-            row = np.int64(a32[2 * record(T, t, row) + N[L[below, L_NODE], N_VNEXT]])
-    return np.int64(-1), np.int64(0)
-
-
-@bare(inline="always")
-def _first_row(
-    a32: Halves, T: Words, N: Words, L: Words, root: Int, kind: Int, level: Int, below: Int, current: Words
-) -> Int:
-    """The row that a level is tried with first, or -1."""
-    if kind == DOWN:
-        v = L[level, L_NODE]
-        t = N[L[below, L_NODE], N_TABLE] if below >= 0 else N[root, N_TABLE]
-        return first_of(a32, T, N, v, group_below(a32, T, N, v, t, current[below] if below >= 0 else np.int64(0)))
-    v = L[below, L_NODE]
-    g = group_of(a32, T, N, v, current[below])
-    return g if kind == OWN else np.int64(a32[2 * record(T, N[v, N_GROUP], g) + N[v, N_VHEAD]])
-
-
-@bare(inline="always")
-def _next_row(a32: Halves, T: Words, N: Words, L: Words, kind: Int, level: Int, below: Int, row: Int) -> Int:
-    """The row that a level is tried with after `row`, or -1."""
-    if kind == OWN:
-        return np.int64(-1)
-    v = L[level, L_NODE]
-    link = N[v, N_NEXT] if kind == DOWN else N[L[below, L_NODE], N_VNEXT]
-    following = np.int64(a32[2 * record(T, N[v, N_TABLE], row) + link])
-    if following >= 0 and kind == READERS:
-        _ask_for(a32, T, N[v, N_TABLE], following)
-    return following
-
-
-@bare(inline="always")
 def _times(x: Int, y: Int) -> Int:
     """The product of two numbers of copies; -1 if it, or one of them, passes 63 bits."""
     if y == 1:
@@ -233,56 +81,159 @@ def _times(x: Int, y: Int) -> Int:
 
 
 @bare
-def _combine(
+def _set_out(
     a64: Words,
     a32: Halves,
     T: Words,
     N: Words,
     L: Words,
-    root: Int,
-    out: Int,
-    routes: Words,
-    current: Words,
-    factors: Words,
+    level: Int,
+    changed: Halves,
+    first: Int,
+    room: Int,
+    stages: Words,
+    side: Int,
+) -> Int:
+    """Stage 0: rows of a level that have more copies on this side, from number `first` on; how many."""
+    rows, shares, v = stages[ROW, 0, :room], stages[SHARE, 0], L[level, L_NODE]
+    many = take_changed(a64, a32, T, N, L, level, changed, side == BEFORE, first, rows)
+    for k in range(many):
+        lo, hi = value_on(a64, a32, T, N, v, rows[k], side)
+        least, _ = value_on(a64, a32, T, N, v, rows[k], LEAST)
+        shares[k] = _TOO_MANY if hi != 0 or lo < 0 else lo - least
+    return many
+
+
+@bare(inline="always")
+def _entry_at(stages: Words, s: Int, at: Int, e: Int) -> Int:
+    """The entry of stage `at` that an entry of stage s goes back to."""
+    for k in range(s - at):
+        e = stages[ORIGIN, s - k, e]
+    return e
+
+
+@bare
+def _begin(
+    a32: Halves, T: Words, N: Words, L: Words, root: Int, route: Words, s: Int, stages: Words, counts: Words
+) -> None:
+    """Stage s begins: for each entry of the stage before the first row that it may be combined with."""
+    kind, level, below, at = route[s - 1, KIND], route[s - 1, LEVEL], route[s - 1, FROM], route[s - 1, AT]
+    walkers, entries, filled = stages[WALKER, s], stages[ENTRY, s], counts[s - 1, FILLED]
+    v = L[level, L_NODE]
+    t, many = N[v, N_TABLE], 0
+    if below < 0:
+        # The list below the root is the same for all of them.
+        head = first_of(a32, T, N, v, group_below(a32, T, N, v, N[root, N_TABLE], np.int64(0)))
+        for e in range(filled):
+            walkers[e], entries[e] = head, e
+        counts[s, WALKING] = filled if head >= 0 else 0
+        return
+    from_ = L[below, L_NODE]
+    rows = stages[ROW, at]
+    if kind == OWN:
+        for e in range(filled):
+            walkers[e] = group_of(a32, T, N, from_, rows[_entry_at(stages, s - 1, at, np.int64(e))])
+            entries[e] = e
+            _ask_for(a32, T, t, walkers[e])
+        counts[s, WALKING] = filled
+        return
+    table = N[v, N_LISTS] if kind == DOWN else N[from_, N_GROUP]
+    place = N[v, N_BEGIN] if kind == DOWN else N[from_, N_VHEAD]
+    for e in range(filled):
+        row = rows[_entry_at(stages, s - 1, at, np.int64(e))]
+        if kind == DOWN:
+            entries[e] = group_below(a32, T, N, v, N[from_, N_TABLE], row)
+        else:
+            entries[e] = group_of(a32, T, N, from_, row)
+        prefetch(a32, 2 * record(T, table, entries[e]) + place)
+    for e in range(filled):
+        head = np.int64(a32[2 * record(T, table, entries[e]) + place])
+        if head >= 0:
+            _ask_for(a32, T, t, head)
+            walkers[many], entries[many] = head, e
+            many += 1
+    counts[s, WALKING] = many
+
+
+@bare
+def _go_on(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    L: Words,
+    route: Words,
+    s: Int,
+    room: Int,
+    stages: Words,
+    counts: Words,
+    side: Int,
+) -> None:
+    """Fill stage s with up to `room` entries: the lists that it has begun are followed, a row of each in turn."""
+    kind, level, asked = route[s - 1, KIND], route[s - 1, LEVEL], route[s - 1, ASKED]
+    rows, origins, shares = stages[ROW, s], stages[ORIGIN, s], stages[SHARE, s]
+    walkers, entries, before = stages[WALKER, s], stages[ENTRY, s], stages[SHARE, s - 1]
+    v = L[level, L_NODE]
+    t, counted, on = N[v, N_TABLE], L[level, L_FRONTIER], side if asked == ON_SIDE else np.int64(LEAST)
+    link = N[v, N_NEXT] if kind == DOWN else N[L[route[s - 1, FROM], L_NODE], N_VNEXT]
+    filled, many = 0, counts[s, WALKING]
+    while many > 0 and filled < room:
+        left = 0
+        for k in range(many):
+            row, e = walkers[k], entries[k]
+            if filled < room:
+                share = before[e]
+                if asked != NOTHING:
+                    lo, hi = value_on(a64, a32, T, N, v, row, on)
+                    if lo == 0 and hi == 0:
+                        share = np.int64(0)
+                    elif counted:
+                        share = _times(share, _TOO_MANY if hi != 0 else lo)
+                if share != 0:
+                    rows[filled], origins[filled], shares[filled] = row, e, share
+                    filled += 1
+                row = np.int64(-1) if kind == OWN else np.int64(a32[2 * record(T, t, row) + link])
+                if row >= 0:
+                    _ask_for(a32, T, t, row)
+            if row >= 0:
+                walkers[left], entries[left] = row, e
+                left += 1
+        many = left
+    counts[s, FILLED], counts[s, WALKING] = filled, many
+
+
+@bare
+def _give(
+    a64: Words,
+    T: Words,
+    N: Words,
+    L: Words,
+    route: Words,
+    stages: Words,
+    many: Int,
     columns: Words,
     codes: Words,
     copies: Words,
     filled: Int,
-    side: Int,
-    is_open: Int,
-) -> tuple[Int, Int]:
-    """All combinations of the current row of level `out`, as far as there is room: (how many are filled, whether more
-    may follow), or (-1, …) if one has too many copies. If `is_open`, go on from where the call before stopped."""
-    steps, start = len(L) - 1, out * (len(L) - 1)
-    step, fresh = (steps - 1, False) if is_open else (np.int64(0), True)
-    while step >= 0 or fresh:
-        while 0 <= step < steps:
-            kind, level, below = routes[start + step, KIND], routes[start + step, LEVEL], routes[start + step, FROM]
-            if fresh:
-                row = _first_row(a32, T, N, L, root, kind, level, below, current)
-            else:
-                row = _next_row(a32, T, N, L, kind, level, below, current[level])
-            on = np.int64(LEAST) if level < out else side
-            row, many = _acceptable(a64, a32, T, N, L, kind, level, below, row, side, on)
-            if row < 0:
-                step, fresh = step - 1, False
-                continue
-            current[level], factors[step + 1] = row, _times(factors[step], many)
-            step, fresh = step + 1, True
-        if step < 0:
-            break
-        if factors[steps] < 0:
-            return _TOO_MANY, False
-        copies[filled] = factors[steps]
-        for c in range(len(columns)):
-            level = columns[c, 0]
-            at = record(T, N[L[level, L_NODE], N_TABLE], current[level])
-            codes[c, filled] = a64[at + columns[c, 1]]
-        filled += 1
-        step, fresh = steps - 1, False
-        if filled == len(copies):
-            return filled, True
-    return filled, False
+    sign: Int,
+) -> Int:
+    """The entries of the last stage come out; False if one has too many copies."""
+    last = len(route)
+    for e in range(many):
+        share = stages[SHARE, last, e]
+        if share < 0:
+            return False
+        copies[filled + e] = sign * share
+    for c in range(len(columns)):
+        level, at = columns[c, 0], 0
+        for k in range(last):
+            if route[k, LEVEL] == level:
+                at = k + 1
+        t, rows = N[L[level, L_NODE], N_TABLE], stages[ROW, at]
+        for e in range(many):
+            row = rows[_entry_at(stages, last, at, np.int64(e))]
+            codes[c, filled + e] = a64[record(T, t, row) + columns[c, 1]]
+    return True
 
 
 @bare
@@ -294,56 +245,42 @@ def _read(
     L: Words,
     root: Int,
     routes: Words,
-    links: Halves,
-    current: Words,
-    factors: Words,
+    changed: Halves,
+    stages: Words,
+    counts: Words,
     columns: Words,
     codes: Words,
     copies: Words,
     filled: Int,
     side: Int,
     state: Words,
-    work: Words,
 ) -> Int:
     """Fill `codes` and `copies` from one side: how many, or -1; all that there is if state[AT_LEVEL] is len(L)."""
-    while state[AT_LEVEL] < len(L):
+    last, wide, sign = len(L) - 1, stages.shape[2], np.int64(-1 if side == BEFORE else 1)
+    while state[AT_LEVEL] < len(L) and filled < len(copies):
         level = state[AT_LEVEL]
-        if not L[level, L_FRONTIER]:
-            state[AT_LEVEL] += 1
+        route = routes[level * last : (level + 1) * last]
+        room, s = min(wide, len(copies) - filled), last
+        while s > 0 and counts[s, WALKING] == 0:
+            s -= 1
+        if s > 0:
+            _go_on(a64, a32, T, N, L, route, s, room if s == last else wide, stages, counts, side)
+        elif L[level, L_FRONTIER] and state[TAKEN] < many_changed(L, level, side == BEFORE):
+            most = room if last == 0 else wide
+            many = _set_out(a64, a32, T, N, L, level, changed, state[TAKEN], most, stages, side)
+            counts[0, FILLED] = many
+            state[TAKEN] += many
+        else:
+            state[AT_LEVEL], state[TAKEN] = level + 1, 0
             continue
-        if state[NUMBER] == state[MANY]:
-            if state[LOOKED_AT] >= L[level, L_CHANGED]:
-                state[AT_LEVEL], state[LOOKED_AT] = level + 1, 0
-                continue
-            state[MANY] = _take_more(a64, a32, T, N, L, level, links, state[LOOKED_AT], work, side)
-            state[LOOKED_AT] += AHEAD
-            state[NUMBER] = 0
-            _ask_along(a64, a32, T, N, L, routes, level * (len(L) - 1), state[MANY], work, side)
-            continue
-        current[level] = work[level * AHEAD + state[NUMBER]]
-        if not state[IS_OPEN]:
-            factors[0] = _more(a64, a32, T, N, L[level, L_NODE], current[level], side)
-        filled, state[IS_OPEN] = _combine(
-            a64,
-            a32,
-            T,
-            N,
-            L,
-            root,
-            level,
-            routes,
-            current,
-            factors,
-            columns,
-            codes,
-            copies,
-            filled,
-            side,
-            state[IS_OPEN],
-        )
-        if filled < 0 or state[IS_OPEN]:
-            return filled
-        state[NUMBER] += 1
+        while s < last and counts[s, FILLED] > 0:
+            s += 1
+            _begin(a32, T, N, L, root, route, s, stages, counts)
+            _go_on(a64, a32, T, N, L, route, s, room if s == last else wide, stages, counts, side)
+        if s == last:
+            if not _give(a64, T, N, L, route, stages, counts[s, FILLED], columns, codes, copies, filled, sign):
+                return _TOO_MANY
+            filled += counts[s, FILLED]
     return filled
 
 
@@ -356,9 +293,9 @@ def fill(
     L: Words,
     root: Int,
     routes: Words,
-    links: Halves,
-    current: Words,
-    factors: Words,
+    changed: Halves,
+    stages: Words,
+    counts: Words,
     columns: Words,
     codes: Words,
     copies: Words,
@@ -370,22 +307,20 @@ def fill(
     """Fill `codes` and `copies` with rows that went (< 0) or came: how many, or -1 if one has too many copies.
 
     `columns` are level and position per row of `codes`; `routes` has a step for each other level, level by level.
-    `had_rows` and `has_rows` say whether the result had any row, and has one. `state` is zeros at first, and
-    state[PHASE] is DONE after the last call. `current`, `factors` and `work`, AHEAD words per level and at least two
-    times that, stay between calls.
+    `had_rows` and `has_rows` say whether the result had any row, and has one. `state` and `counts` are zeros at first,
+    and state[PHASE] is DONE after the last call. They and `stages` stay between calls; `work` is to work in.
     """
     filled = np.int64(0)
     while state[PHASE] != DONE:
         if state[PHASE] == 0:
-            in_turn(a32, T, N, L, links)
+            in_turn(a64, a32, T, N, L, changed)
             state[PHASE] = 1
         elif state[PHASE] == 2:
             for level in range(len(L)):
-                relink(a64, a32, T, N, L, level, links, work)
+                relink(a64, a32, T, N, L, level, changed, work)
             state[PHASE] = 3
         is_old = state[PHASE] == 1
         if had_rows if is_old else has_rows:
-            before = filled
             filled = _read(
                 a64,
                 a32,
@@ -394,26 +329,20 @@ def fill(
                 L,
                 root,
                 routes,
-                links,
-                current,
-                factors,
+                changed,
+                stages,
+                counts,
                 columns,
                 codes,
                 copies,
                 filled,
                 np.int64(BEFORE) if is_old else np.int64(NOW),
                 state,
-                work,
             )
-            if filled < 0:
-                return filled
-            if is_old:
-                for i in range(before, filled):
-                    copies[i] = -copies[i]
-            if state[AT_LEVEL] < len(L):
+            if filled < 0 or state[AT_LEVEL] < len(L):
                 return filled
         state[PHASE] += 1
         state[AT_LEVEL] = 0
     for level in range(len(L)):
-        forget(a32, T, N, L, level, links)
+        forget(a32, T, N, L, level, changed)
     return filled
