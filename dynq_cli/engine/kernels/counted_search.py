@@ -114,6 +114,18 @@ def _entries_before(
 
 
 @bare(forceinline=True)
+def _is_within(a64: Words, a32: Halves, T: Words, C: Words, c: Int, labels: Words, work: Words, leaf: Int) -> Int:
+    """Whether the target lies between the first and the last key of a leaf: it is in no other one then."""
+    at = block(T, C, c, leaf)
+    keys, n = keys_at(at, room(T, C, c, leaf)), np.int64(a32[2 * at])
+    return (
+        n > 0
+        and image_of_key(C, c, labels, a64[keys]) < work[TARGET]
+        and work[TARGET] < image_of_key(C, c, labels, a64[keys + n - 1])
+    )
+
+
+@bare(forceinline=True)
 def ask_for_block(a64: Words, T: Words, C: Words, c: Int, code: Int) -> None:
     """Bring near the rows and keys of a block, or of whatever lies there."""
     at = block(T, C, c, code)
@@ -151,6 +163,10 @@ def locate_from(
     """
     code, level = np.int64(root), np.int64(0)
     if depth > 0 and work[0] == root:
+        above = work[2 * depth - 2]
+        leaf = np.int64(a32[children_at(block(T, C, c, above), room(T, C, c, above)) + work[2 * depth - 1]])
+        if _is_within(a64, a32, T, C, c, labels, work, leaf):
+            return leaf, np.int64(_entries_before(a64, a32, T, C, c, labels, work, m, tie, leaf)), depth
         level = depth
         while level > 0:
             above = work[2 * level - 2]

@@ -31,7 +31,7 @@ from dynq_cli.engine.kernels.wide import replace
 # A target is one image. The path stands before it; behind, what is known of the finger, the path up to which sums are
 # added up, and those, of up to _MOST lanes.
 _MOST = 4
-F_DEPTH, F_CODE, F_ENTRY, F_KNOWN, F_PATH = range(TARGET + 1, TARGET + 6)
+F_DEPTH, F_CODE, F_ENTRY, F_ROOT, F_KNOWN, F_PATH = range(TARGET + 1, TARGET + 7)
 F_SUMS = F_PATH + TARGET
 FINGER = F_SUMS + _MOST * TARGET // 2
 
@@ -39,15 +39,20 @@ FINGER = F_SUMS + _MOST * TARGET // 2
 @bare
 def lift(F: Words) -> None:
     """The finger points nowhere: trees may have changed."""
-    F[F_DEPTH], F[F_CODE], F[F_KNOWN] = NONE, NONE, 0
+    F[F_DEPTH], F[F_CODE], F[F_ROOT], F[F_KNOWN] = NONE, NONE, NONE, 0
 
 
 @bare
 def point(
     a64: Words, a32: Halves, T: Words, C: Words, c: Int, labels: Words, F: Words, tie: Int, root: Int, z: Int
 ) -> tuple[Int, Int]:
-    """Let the finger point at the first row that is not before (z, tie): a leaf, and how many of its entries are."""
-    F[TARGET] = z
+    """Let the finger point at the first row that is not before (z, tie): a leaf, and how many of its entries are.
+
+    A finger has one tie for all that it is asked for, so where it is asked for the same again it stays.
+    """
+    if F[TARGET] == z and F[F_ROOT] == root:
+        return F[F_CODE], F[F_ENTRY]
+    F[TARGET], F[F_ROOT] = z, root
     F[F_CODE], F[F_ENTRY], F[F_DEPTH] = locate_from(a64, a32, T, C, c, labels, F, 1, tie, root, F[F_DEPTH])
     return F[F_CODE], F[F_ENTRY]
 
