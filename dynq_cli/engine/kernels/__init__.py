@@ -19,7 +19,7 @@ arity and tree shape: nothing is compiled per query. Only this package imports n
 - `positions`: the row at a position, and the position of a row
 - `dirty`, `dirty_walk`: the part of a result that has changed, marked and gone through
 - `counted_blocks`, `counted_tree`, `counted_search`: rows in order with partial sums: blocks, changing, reading;
-  `counted_balance`: blocks with few entries; `finger`: places one from the other
+  `counted_balance`: blocks with few entries; `finger`, `walker`: places one from the other
 - `prefetch`, `lookahead`: asking for memory before it is needed
 - `wide`: 128-bit counts in two lanes; `signed`: 128-bit sums and products
 - `superaccumulator`: sums of doubles without rounding

@@ -39,6 +39,8 @@ from dynq_cli.engine.kernels.fields import Halves, Int, Words
 BOUNDS = C_ORDER + O_FIELDS
 B_POSITION, B_UPPER, B_STRICT, B_OFFSET, B_FIELDS = range(5)
 MOST = 2**63 - 1
+# Instead of a shift: there is no such end. Images and shifts below _FAR add up to codes.
+OPEN, _FAR = 1 << 62, 1 << 61
 
 
 @bare
@@ -74,6 +76,36 @@ def range_by_key(C: Words, r: Int, labels: Words, key: Int) -> tuple[Int, Int]:
             its_lo, its_hi = _bound(C, r, labels, b, key)
             lo, hi = max(lo, its_lo), min(hi, its_hi)
     return lo, hi
+
+
+@bare
+def shifts(C: Words, r: Int) -> tuple[Int, Int, Int]:
+    """How far both ends of a range are from the image of its reader's key, or OPEN; and whether that says it all.
+
+    As `range_by_key`, for those who ask it of many readers.
+    """
+    first, last, fits = np.int64(-OPEN), np.int64(OPEN), True
+    for i in range(C[r, BOUNDS]):
+        b = BOUNDS + 1 + i * B_FIELDS
+        if C[r, b + B_POSITION] == C[r, C_ORDER + O_POSITION]:
+            offset, strict = C[r, b + B_OFFSET], C[r, b + B_STRICT]
+            fits = fits and -_FAR < offset < _FAR
+            if C[r, b + B_UPPER]:
+                last = min(last, offset - strict)
+            else:
+                first = max(first, offset + strict)
+    return first, last, fits
+
+
+@bare(forceinline=True)
+def shifted(C: Words, r: Int, labels: Words, key: Int, first: Int, last: Int, fits: Int) -> tuple[Int, Int]:
+    """`range_by_key` from `shifts`."""
+    image = key
+    if C[r, C_ORDER + O_LABELS] >= 0 and key != NULL:
+        image = labels[C[r, C_ORDER + O_LABELS] + key]
+    if not fits or image <= -_FAR or image >= _FAR:
+        return range_by_key(C, r, labels, key)
+    return np.int64(NULL + 1) if first == -OPEN else image + first, np.int64(MOST) if last == OPEN else image + last
 
 
 @bare

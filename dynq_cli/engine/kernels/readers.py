@@ -53,7 +53,7 @@ from dynq_cli.engine.kernels.wide import replace
 
 MOST = 2**63 - 1
 # Steps that a cursor takes before it searches; readers without a note that are passed before the next one is sought.
-_STEPS, _MISSES = 8, 8
+_STEPS, MISSES = 8, 8
 _AHEAD, _LINE = 8, 8
 # Where readers are left: notes of the group in turn, a cursor at readers, notes found last, cursors at ends of ranges.
 START, STOP, CODE, ENTRY, FROM, TO, HEAD, HEAD_ENTRY, TAIL, TAIL_ENTRY, STATE = range(11)
@@ -136,7 +136,7 @@ def next_concerned(
         state[FROM], state[TO] = i, j
         if i >= j:
             misses += 1
-            if misses > _MISSES:
+            if misses > MISSES:
                 # Note i is behind the range: readers up to the first that sees it see none.
                 state[CODE], state[ENTRY] = first_reader(a64, a32, T, C, r, labels, readers, images[i])
                 misses = 0
@@ -189,13 +189,13 @@ def next_range(
         if state[STOP] == 0 or state[CODE] == NONE:
             if state[STOP] == n:
                 return np.int64(-1), np.int64(-1), np.int64(-1)
-            _next_group(a64, a32, T, N, trees, c, n, state)
+            next_group(a64, a32, T, N, trees, c, n, state)
         group = record(T, N[c, N_GROUP], notes[GROUP, state[START]])
         readers, root = np.int64(a32[2 * group + N[c, N_RROOT]]), np.int64(a32[2 * group + N[c, N_ROOT]])
         row, lo, hi = next_concerned(a64, a32, T, trees, r, readers, state)
         if row >= 0:
             if has_other_bounds(C, r):
-                first, last = _ends(a64, a32, T, trees, tree, root, lo, hi)
+                first, last = ends(a64, a32, T, trees, tree, root, lo, hi)
             else:
                 first, last = _ends_behind(a64, a32, T, trees, tree, root, lo, hi, state)
             return row, first, last
@@ -211,7 +211,7 @@ def move_range(a32: Halves, N: Words, c: Int, row: Int, at: Int, first: Int, las
 
 
 @bare
-def _next_group(a64: Words, a32: Halves, T: Words, N: Words, trees: Trees, c: Int, n: Int, state: Words) -> None:
+def next_group(a64: Words, a32: Halves, T: Words, N: Words, trees: Trees, c: Int, n: Int, state: Words) -> None:
     """Go on to the notes of the next group, and to the first of its readers that they may concern."""
     notes = trees.notes
     start = state[STOP]
@@ -224,7 +224,7 @@ def _next_group(a64: Words, a32: Halves, T: Words, N: Words, trees: Trees, c: In
 
 
 @bare
-def _ends(a64: Words, a32: Halves, T: Words, trees: Trees, tree: Int, root: Int, lo: Int, hi: Int) -> tuple[Int, Int]:
+def ends(a64: Words, a32: Halves, T: Words, trees: Trees, tree: Int, root: Int, lo: Int, hi: Int) -> tuple[Int, Int]:
     """First and last row of a range, both -1 if it is empty. O(log n)."""
     C, labels, work = trees.C, trees.labels, trees.work
     if lo > hi or root == NONE:

@@ -64,8 +64,8 @@ from dynq_cli.engine.kernels.notes import note, take_notes
 from dynq_cli.engine.kernels.ordered import fits, has_room, move_in_order
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
 from dynq_cli.engine.kernels.ranges import begin_reading
-from dynq_cli.engine.kernels.readers import STATE, STOP, tell_some
-from dynq_cli.engine.kernels.sweep import are_many, mark_readers, tell_marked
+from dynq_cli.engine.kernels.readers import STOP, tell_some
+from dynq_cli.engine.kernels.sweep import SWEEP, are_many, mark_readers, tell_marked
 from dynq_cli.engine.kernels.table import dequeue, enqueue, find_or_insert, record
 from dynq_cli.engine.kernels.wide import multiply, replace
 
@@ -358,7 +358,7 @@ def _tell_readers(
     trees: Trees,
 ) -> Int:
     """Rows of node n follow what their ranges of child c have become; False if a count does not fit."""
-    state = after[4 * AHEAD : 4 * AHEAD + STATE]
+    state = after[4 * AHEAD : 4 * AHEAD + SWEEP]
     state[STOP] = 0
     many_notes = take_notes(a64, a32, T, N, trees, c)
     told, row = np.int64(0), np.int64(-1)
