@@ -13,17 +13,17 @@ import pytest
 
 ROOT = Path(__file__).parent.parent.parent
 CALLER = """
-from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.cache import bare
 from dynq_cli.engine.kernels.callee import inner
 
-@kernel
+@bare
 def outer(x: int) -> int:
     return inner(x) + 1
 """
 CALLEE = """
-from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.cache import bare
 
-@kernel
+@bare
 def inner(x: int) -> int:
     return x * {factor}
 """
@@ -63,7 +63,7 @@ from dynq_cli.engine.kernels.caller import outer
 print(outer(10), 'numba' in sys.modules)
 """
 DEEP = """
-from dynq_cli.engine.kernels.cache import bare, kernel
+from dynq_cli.engine.kernels.cache import bare
 
 @bare(forceinline=True)
 def least(a, i):
@@ -85,7 +85,7 @@ def top(a):
     deeper(a, 1)
     deep(a)
 
-@kernel
+@bare(_nrt=True)
 def through_numba(a):
     top(a)
     return list(a)

@@ -27,7 +27,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynq_cli.engine.kernels.cache import bare, kernel
+from dynq_cli.engine.kernels.cache import bare
 
 
 class Pair(NamedTuple):
@@ -62,17 +62,17 @@ def fill(target, pair, value):
     for i in range(len(target)):
         target[i] = pair.left[i] + pair.right[i] + value
 
-@kernel
+@bare(_nrt=True)
 def allocates(n):
     return np.arange(n).sum()
 
-@kernel
+@bare(_nrt=True)
 def raises(x):
     if x < 0:
         raise ValueError("below zero")
     return x
 
-@kernel
+@bare(_nrt=True)
 def real(x):
     return x * 0.5
 """

@@ -1,6 +1,6 @@
 """The compiled loops of the engine, one data structure per module.
 
-Every kernel is a plain function over arrays, decorated with `cache.kernel` or `cache.bare`, and generic over
+Every kernel is a plain function over arrays, decorated with `cache.bare` or `direct.bare`, and generic over
 arity and tree shape: nothing is compiled per query. Only this package imports numba.
 
 - `cache`, `direct`: the decorators, and the directory where compiled kernels are kept

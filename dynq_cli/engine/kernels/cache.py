@@ -1,12 +1,12 @@
 """Kernels, and where they are kept compiled, so that each version of them is compiled once per machine.
 
-`kernel` decorates every loop of this package. At its first call it is compiled (`compiling`) to machine code that is
-called, and kept, without numba (`entry`, `native`): later processes link what is kept, and import numba only for the
-few kernels that can be called through it alone. What is kept is used only if *all* kernel sources, the Python and
-numba versions and the CPU are what they were when it was compiled: numba itself looks only at the file of the function
-that is called, not at the functions it calls. The directory is `$XDG_CACHE_HOME/dynq/kernels/<fingerprint>`
-(`~/.cache` where the variable is not set). Where it cannot be written, kernels are compiled in each process, with one
-warning.
+`bare`, here and in `direct`, decorates every loop of this package. At its first call it is compiled (`compiling`) to
+machine code that is called, and kept, without numba (`entry`, `native`): later processes link what is kept, and import
+numba only for kernels that can be called through it alone. What is kept is used only if *all* kernel sources, the
+Python and numba versions and the CPU are what they were when it was compiled: numba itself looks only at the file of
+the function that is called, not at the functions it calls. The directory is
+`$XDG_CACHE_HOME/dynq/kernels/<fingerprint>` (`~/.cache` where the variable is not set). Where it cannot be written,
+kernels are compiled in each process, with one warning.
 
 Kernels run without Python's lock, so that a thread may write one block of a result while the next one is filled.
 
@@ -39,17 +39,6 @@ Loop = TypeVar("Loop", bound=Callable[..., Any])
 STALE_AFTER_DAYS = 30
 _log = logging.getLogger("dynq")
 _preparations: list[Callable[[], None]] = []
-
-
-@overload
-def kernel(function: Loop, /) -> Loop: ...
-@overload
-def kernel(**options: Any) -> Callable[[Loop], Loop]: ...
-def kernel(function: Loop | None = None, /, **options: Any) -> Loop | Callable[[Loop], Loop]:
-    """Compile a function with numba on its first call, or load it compiled; options are those of `numba.njit`."""
-    if function is None:
-        return functools.partial(made, options=options)
-    return made(function, options)
 
 
 @overload
