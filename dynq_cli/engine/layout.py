@@ -240,7 +240,8 @@ class _Builder:
 
     def _tree(self, name: str, plan: Plan) -> TreeLayout:
         first = len(self.nodes)
-        columns = 1 if plan.query.semantics == "set" else 2
+        # How many distinct rows there are is asked of results alone.
+        columns = 1 if plan.query.semantics == "set" or name in self.feeding else 2
         root = self._node(name, plan, plan.tree, columns)
         levels, frontier, places = self._levels(plan, root)
         if name in self.feeding:
@@ -408,7 +409,8 @@ class _Builder:
         """Room in each row for what it was before a commit, and in its readers for what their ranges will be."""
         row = self.nodes[node]
         assert row[f.N_TREE] < 0 or row[f.N_READERS] >= 0, "what feeds relations has no order"
-        row[f.N_OLD] = self.fields[row[f.N_TABLE]].wide(2)
+        # What a base row is in one tree, it keeps beside what it is in others: a lane less may be a cache line less.
+        row[f.N_OLD] = self.fields[row[f.N_TABLE]].wide(2 if row[f.N_DEGREE] else 1)
         self._narrow(row[f.N_TABLE], row, f.N_CHANGED)
         if row[f.N_READERS] >= 0:
             for place in (f.N_TOLD, f.N_TBEGIN, f.N_TEND):

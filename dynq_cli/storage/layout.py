@@ -28,7 +28,7 @@ import xxhash
 # another one are refused.
 FORMAT = 2
 # How views stand in the arena; a change is a new number, and views of another one are built anew from the base rows.
-ENGINE = 4
+ENGINE = 5
 CURRENT, PREVIOUS, SPEC, PLANS, LOCK = "CURRENT", "PREVIOUS", "spec.yaml", "plans.json", "lock"
 TEMPORARY = ".tmp"
 OURS = re.compile(r"(snapshot|wal|ledger-index)-\d+(\.tmp)?|(CURRENT|PREVIOUS)\.tmp")

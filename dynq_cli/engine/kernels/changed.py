@@ -17,7 +17,7 @@ Nothing is allocated and nothing overflows.
 import numpy as np
 
 from dynq_cli.engine.kernels.direct import bare
-from dynq_cli.engine.kernels.dirty import L_FEWER, L_MORE, L_NODE, L_ROWS, value_now
+from dynq_cli.engine.kernels.dirty import L_FEWER, L_MORE, L_NODE, L_ROWS, value_before, value_now
 from dynq_cli.engine.kernels.fields import (
     N_BEGIN,
     N_CHANGED,
@@ -59,8 +59,16 @@ def remember(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int, old:
     """The payload of a row of node v changes from `old`, maybe not for the first time in this commit."""
     at = record(T, N[v, N_TABLE], row)
     if a32[2 * at + N[v, N_CHANGED]] == 0:
-        a64[at + N[v, N_OLD]], a64[at + N[v, N_OLD] + 1] = old[0], old[1]
+        keep(a64, N, v, at, old)
         _list(a32, N, v, row, at)
+
+
+@bare(inline="always")
+def keep(a64: Words, N: Words, v: Int, at: Int, old: Words) -> None:
+    """What the multiplicity of a row of node v was; that of a leaf fits a lane."""
+    a64[at + N[v, N_OLD]] = old[0]
+    if N[v, N_DEGREE] > 0:
+        a64[at + N[v, N_OLD] + 1] = old[1]
 
 
 @bare(inline="always")
@@ -119,7 +127,7 @@ def in_turn(a64: Words, a32: Halves, T: Words, N: Words, L: Words, changed: Halv
                 prefetch(a64, there + (link_ >> 1))
                 prefetch(a64, there + old)
                 prefetch(a64, there + value)
-            was_lo, was_hi = a64[at + old], a64[at + old + 1]
+            was_lo, was_hi = value_before(a64, N, v, at)
             lo, hi = value_now(a64, a32, T, N, v, at)
             entry = row if (lo != 0 or hi != 0) == (was_lo != 0 or was_hi != 0) else ~row
             if is_less(lo, hi, was_lo, was_hi):

@@ -94,12 +94,18 @@ def value_on(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int, side
     at = record(T, N[v, N_TABLE], row)
     if side == NOW or a32[2 * at + N[v, N_CHANGED]] == 0:
         return value_now(a64, a32, T, N, v, at)
-    lo, hi = a64[at + N[v, N_OLD]], a64[at + N[v, N_OLD] + 1]
+    lo, hi = value_before(a64, N, v, at)
     if side == LEAST:
         now_lo, now_hi = value_now(a64, a32, T, N, v, at)
         if is_less(now_lo, now_hi, lo, hi):
             return now_lo, now_hi
     return lo, hi
+
+
+@bare(inline="always")
+def value_before(a64: Words, N: Words, v: Int, at: Int) -> tuple[Int, Int]:
+    """The multiplicity that the row of node v whose record is at `at`, and which changed, had."""
+    return a64[at + N[v, N_OLD]], a64[at + N[v, N_OLD] + 1] if N[v, N_DEGREE] > 0 else np.int64(0)
 
 
 @bare

@@ -77,7 +77,7 @@ Int = Any
     N_WATCH,  # where in the arena the rows whose payload changes are noted: how many, how many fit, row ids; or -1
     N_TREE,  # the counted tree that keeps the live rows of each group in order: a row of `Trees.C`, or -1
     N_ROOT,  # narrow, per group: the code of its tree
-    N_OLD,  # wide, per row of an output node of a tree that feeds relations: two lanes, what its multiplicity was
+    N_OLD,  # wide, per output row of a tree that feeds relations: its multiplicity before, two lanes; of a leaf one
     N_CHANGED,  # narrow, per such row: 0, or the next row of its list of those that changed + 2, where 1 is none
     N_LISTED,  # how many rows changed: with the lists and those of ranges the only fields of a node that are data
     N_SIDE,  # which multiplicity `dirty.value_of` gives for a row that changed

@@ -8,7 +8,7 @@ for those who read ranges of the rows (`readers`). O(log n) per note.
 import numpy as np
 
 from dynq_cli.engine.kernels.cache import bare
-from dynq_cli.engine.kernels.changed import remember_in_order
+from dynq_cli.engine.kernels.changed import keep, remember_in_order
 from dynq_cli.engine.kernels.counted_blocks import C_ORDER, NONE, O_POSITION, image
 from dynq_cli.engine.kernels.dirty import value_now
 from dynq_cli.engine.kernels.fields import (
@@ -124,7 +124,7 @@ def _settle_notes(a64: Words, a32: Halves, T: Words, N: Words, trees: Trees, c: 
             _add_note(a64, a32, T, N, notes, c, at, i, was, now)
             was_live, is_live = was[0] != 0 or was[1] != 0, now[0] != 0 or now[1] != 0
             if N[c, N_OLD] >= 0:
-                a64[at + N[c, N_OLD]], a64[at + N[c, N_OLD] + 1] = was[0], was[1]
+                keep(a64, N, c, at, was)
             before, depth = move_in_tree(a64, a32, T, N, trees, c, row, group, was_live, is_live, was, now, depth)
             befores[i - first], lives[i - first] = before, 2 * np.int64(was_live) + np.int64(is_live)
             if N[c, N_OUTPUT] and N[c, N_OLD] < 0 and was_live != is_live:
