@@ -367,11 +367,10 @@ class Engine:
         if many <= CHUNK:
             return self._resolve_few(layout, changes, work)
         n = skipped = 0
-        met = False
         for start in range(0, many, CHUNK):
             stop = min(start + CHUNK, many)
             a.reserve(t, stop - start)
-            reason, at, n, missed, meets = base.collect(
+            reason, at, n, missed = base.collect(
                 a.a64,
                 a.a32,
                 a.T,
@@ -392,8 +391,7 @@ class Engine:
                 base.take_back(a.a64, a.a32, a.T, t, touched, n)
                 raise BatchError(layout.relation.name, reason, int(at))
             skipped += int(missed)
-            met = met or bool(meets)
-        reason, at, missed = base.settle(a.a64, a.a32, a.T, t, touched, delta, last, n, old, new, changes.may_miss, met)
+        reason, at, missed = base.settle(a.a64, a.a32, a.T, t, touched, delta, last, n, old, new, changes.may_miss)
         if reason != f.OK:
             raise BatchError(layout.relation.name, reason, int(at))
         self.skipped += skipped + int(missed)

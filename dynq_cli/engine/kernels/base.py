@@ -6,8 +6,9 @@ insert and a delete of one row cancel, whatever their order.
 
 `touched` lists the rows in the order of their first change; per entry `delta` is the net change,
 `first` the change that inserted it (for what is computed from its values), `last` the change to name
-in an error. Deletes that may miss are skipped as far as there is nothing to delete at the end of the batch; a
-batch has either such deletes or strict ones.
+in an error. Rows of the batch are marked with their place in the list + 1, negative if they may have the key of a row
+that was there when they came. Deletes that may miss are skipped as far as there is nothing to delete at the end of
+the batch; a batch has either such deletes or strict ones.
 """
 
 import numpy as np
@@ -21,7 +22,6 @@ from dynq_cli.engine.kernels.fields import (
     NEGATIVE,
     NO_SUCH_KEY,
     OK,
-    ROW_OF_SLOT,
     T_ARITY,
     T_HASHED,
     T_KEYED,
@@ -37,7 +37,7 @@ from dynq_cli.engine.kernels.fields import (
     Words,
 )
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
-from dynq_cli.engine.kernels.table import find, find_tagged, insert_at, next_with_key, record, remove, tag_of
+from dynq_cli.engine.kernels.table import find, find_tagged, insert_at, likely, next_with_key, record, remove, tag_of
 
 _LARGEST = np.int64(2**63 - 1)
 
@@ -57,7 +57,7 @@ def _place(
 ) -> tuple[Int, Int]:
     """Where a row stands in `touched`, and how long the list is now."""
     at = 2 * record(T, t, row) + T[t, T_MARK]
-    place = a32[at] - 1
+    place = abs(a32[at]) - 1
     if place < 0:
         place = n
         n += 1
@@ -126,13 +126,12 @@ def collect(
     last: Halves,
     n: Int,
     tags: Words,
-) -> tuple[Int, Int, Int, Int, Int]:
+) -> tuple[Int, Int, Int, Int]:
     """Changes start … stop of a batch; the table has room for as many new rows, `tags` for AHEAD of them.
 
-    Returns (OK, -1, length of `touched`, deletes skipped, whether a new row may have the key of another) or (what is
-    wrong, the change at fault, …).
+    Returns (OK, -1, length of `touched`, deletes skipped) or (what is wrong, the change at fault, …).
     """
-    skipped, met = np.int64(0), False
+    skipped = np.int64(0)
     hashed, mask, slots = T[t, T_HASHED], T[t, T_MASK], T[t, T_SLOTS]
     for begin in range(start, stop, AHEAD):
         end = min(begin + AHEAD, stop)
@@ -140,9 +139,7 @@ def collect(
             tags[c - begin] = tag_of(codes[c], hashed)
             prefetch(a64, slots + (tags[c - begin] & mask))
         for c in range(begin, end):
-            slot = a64[slots + (tags[c - begin] & mask)]
-            if slot != 0 and slot >> 32 == tags[c - begin]:
-                prefetch(a64, record(T, t, (slot & ROW_OF_SLOT) - 1))
+            prefetch(a64, max(likely(a64, T, t, tags[c - begin]), np.int64(0)))
         for c in range(begin, end):
             key, op, tag = codes[c], ops[c], tags[c - begin]
             if op == UPSERT or op == DELETE_KEY or op == MAY_DELETE_KEY:
@@ -150,25 +147,27 @@ def collect(
                 if op != UPSERT:
                     if not found:
                         if op == DELETE_KEY:
-                            return NO_SUCH_KEY, np.int64(c), n, skipped, met
+                            return NO_SUCH_KEY, np.int64(c), n, skipped
                         skipped += 1
                     continue
             row, slot = find_tagged(a64, T, t, key, tag)
+            met = row < 0 and _meets(a64, T, t, tag, slot)
             if row < 0:
-                met = met or _meets(a64, T, t, tag, slot)
                 row = insert_at(a64, a32, T, t, key, tag, slot)
             place, n = _place(a32, T, t, row, c, touched, delta, first, last, n)
+            if met:
+                a32[2 * record(T, t, row) + T[t, T_MARK]] = -(place + 1)
             if op == INSERT or op == UPSERT:
                 if delta[place] > _LARGEST - counts[c]:
-                    return TOO_MANY, np.int64(c), n, skipped, met
+                    return TOO_MANY, np.int64(c), n, skipped
                 delta[place] += counts[c]
                 first[place] = c
             else:
                 # Past what a number holds the sum would come out as copies that came.
                 if delta[place] < counts[c] - _LARGEST:
-                    return NEGATIVE, np.int64(c), n, skipped, met
+                    return NEGATIVE, np.int64(c), n, skipped
                 delta[place] -= counts[c]
-    return OK, np.int64(-1), n, skipped, met
+    return OK, np.int64(-1), n, skipped
 
 
 @bare
@@ -185,11 +184,11 @@ def _twin(a64: Words, a32: Halves, T: Words, t: Int, row: Int, delta: Words, las
         if other != row:
             there = record(T, t, other)
             many = a64[there + T[t, T_MULT]]
-            mark = a32[2 * there + T[t, T_MARK]]
-            if mark > 0:
-                many += delta[mark - 1]
+            entry = abs(a32[2 * there + T[t, T_MARK]]) - 1
+            if entry >= 0:
+                many += delta[entry]
             if many > 0:
-                return np.int64(last[mark - 1]) if mark > 0 else np.int64(-1)
+                return np.int64(last[entry]) if entry >= 0 else np.int64(-1)
 
 
 @bare
@@ -205,17 +204,19 @@ def settle(
     old: Words,
     new: Words,
     may_miss: Int,
-    met: Int,
 ) -> tuple[Int, Int, Int]:
     """Check the batch; then `old` and `new` are the multiplicities, and the new ones hold.
 
-    `met` says whether a row of the batch may have the key of another row.
+    Of two rows with one key the later one is marked. If anything is wrong, all rows are asked: the first is named.
     Returns (OK, -1, deletes skipped), or (what is wrong, the change at fault, …) with nothing changed.
     """
-    skipped = np.int64(0)
-    for i in range(n):
+    skipped, asks_all, i = np.int64(0), False, 0
+    while i < n:
+        if i + AHEAD < n:
+            prefetch(a64, record(T, t, np.int64(touched[i + AHEAD])) + T[t, T_MULT])
         row = np.int64(touched[i])
-        old[i] = a64[record(T, t, row) + T[t, T_MULT]]
+        at_row = record(T, t, row)
+        old[i] = a64[at_row + T[t, T_MULT]]
         new[i] = old[i] + delta[i]
         wrong = OK
         if new[i] < 0 and delta[i] < 0 and may_miss:
@@ -226,14 +227,21 @@ def settle(
             wrong = NEGATIVE if delta[i] < 0 else TOO_MANY
         at = np.int64(last[i])
         if wrong == OK and T[t, T_KEYED] and new[i] > 0:
-            twin = _twin(a64, a32, T, t, row, delta, last) if met else np.int64(-2)
+            is_asked = asks_all or a32[2 * at_row + T[t, T_MARK]] < 0
+            twin = _twin(a64, a32, T, t, row, delta, last) if is_asked else np.int64(-2)
             if new[i] > 1 or twin > -2:
                 wrong = DUPLICATE_KEY
                 at = max(at, twin)
-        if wrong != OK:
+        if wrong == OK:
+            i += 1
+        elif asks_all:
             take_back(a64, a32, T, t, touched, n)
             return wrong, at, skipped
+        else:
+            asks_all, i = True, 0
     for i in range(n):
+        if i + AHEAD < n:
+            prefetch(a64, record(T, t, np.int64(touched[i + AHEAD])) + T[t, T_MULT])
         at = record(T, t, np.int64(touched[i]))
         a64[at + T[t, T_MULT]] = new[i]
         a32[2 * at + T[t, T_MARK]] = 0
@@ -287,13 +295,13 @@ def resolve(
     may_miss: Int,
 ) -> tuple[Int, Int, Int, Int]:
     """`collect` and `settle` of changes start … stop as a batch of its own: what is refused has changed nothing."""
-    reason, at, n, skipped, met = collect(
+    reason, at, n, skipped = collect(
         a64, a32, T, t, codes, ops, counts, start, stop, touched, delta, first, last, np.int64(0), tags
     )
     if reason != OK:
         take_back(a64, a32, T, t, touched, n)
         return reason, at, n, skipped
-    reason, at, missed = settle(a64, a32, T, t, touched, delta, last, n, old, new, may_miss, met)
+    reason, at, missed = settle(a64, a32, T, t, touched, delta, last, n, old, new, may_miss)
     return reason, at, n, skipped + missed
 
 

@@ -40,7 +40,7 @@ Int = Any
     T_STRIDE,  # words of a record
     T_MULT,  # wide: multiplicity, of base tables and leaves
     T_REFS,  # narrow: how many rows point here, of inner nodes, groups and leaves
-    T_MARK,  # narrow: 0, or a link of the queue of touched rows (base tables: place in the batch + 1)
+    T_MARK,  # narrow: 0, or a link of the queue of touched rows (base tables: place in the batch, see `base`)
     T_QHEAD,
     T_QTAIL,
     T_FIELDS,

@@ -28,16 +28,16 @@ from dynq_cli.engine.kernels.fields import (
     N_VHEAD,
     N_VPREV,
     N_VPROJECT,
-    ROW_OF_SLOT,
     T_HASHED,
     T_MASK,
+    T_REFS,
     T_SLOTS,
     Halves,
     Int,
     Words,
 )
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
-from dynq_cli.engine.kernels.table import record, tag_of
+from dynq_cli.engine.kernels.table import likely, record, tag_of
 
 # Instead of a place: nothing to look for, or a group that is not there yet.
 _NOTHING, _NEW = -2, -1
@@ -60,15 +60,6 @@ def ask_for_neighbours(
             prefetch(a64, record(T, t, before) + (N[v, N_NEXT] >> 1))
         if after >= 0:
             prefetch(a64, record(T, t, after) + (N[v, N_PREV] >> 1))
-
-
-@bare(inline="always")
-def _place_of(a64: Words, T: Words, t: Int, tag: Int) -> Int:
-    """Where the record of a row with this tag may be, if it is in the slot of its tag."""
-    slot = a64[T[t, T_SLOTS] + (tag & T[t, T_MASK])]
-    if slot != 0 and slot >> 32 == tag:
-        return record(T, t, (slot & ROW_OF_SLOT) - 1)
-    return np.int64(_NEW)
 
 
 @bare
@@ -103,7 +94,7 @@ def _ask_for_lookups(
         prefetch(a64, T[t, T_SLOTS] + (found[k] & T[t, T_MASK]))
     for k in range(many):
         if places[k] == _NEW:
-            found[k] = _place_of(a64, T, t, found[k])
+            found[k] = likely(a64, T, t, found[k])
             prefetch(a64, max(found[k], np.int64(0)))
 
 
@@ -201,12 +192,13 @@ def ask_for_groups(
     is_any_new = False
     for k in range(many):
         if places[k] == _NEW:
-            places[k] = _place_of(a64, T, group, ahead[k])
+            places[k] = likely(a64, T, group, ahead[k])
             if places[k] == _NEW:
                 is_any_new = True
             else:
                 prefetch(a64, places[k])
                 prefetch(a64, places[k] + N[v, N_SUM])
+                prefetch(a64, places[k] + (T[group, T_REFS] >> 1))
     if is_any_new and N[v, N_GUARD]:
         _ask_above(a64, a32, T, N, lists, v, touched, begin, many, key, places, found)
     if N[v, N_OUTPUT]:

@@ -91,6 +91,17 @@ def find(a64: Words, T: Words, t: Int, key: Words) -> Int:
     return find_tagged(a64, T, t, key, tag_of(key, T[t, T_HASHED]))[0]
 
 
+@bare(inline="always")
+def likely(a64: Words, T: Words, t: Int, tag: Int) -> Int:
+    """Where the record of the first row with this tag stands, most likely the one that is looked for; or -1."""
+    mask, slots = T[t, T_MASK], T[t, T_SLOTS]
+    slot = tag & mask
+    while a64[slots + slot] != 0 and a64[slots + slot] >> 32 != tag:
+        slot = (slot + 1) & mask
+    taken = a64[slots + slot]
+    return record(T, t, (taken & ROW_OF_SLOT) - 1) if taken != 0 else np.int64(-1)
+
+
 @bare
 def next_with_key(a64: Words, T: Words, t: Int, key: Words, place: Int) -> tuple[Int, Int]:
     """Rows that agree on the hashed codes, one call after the other: (row, place) or (-1, place).

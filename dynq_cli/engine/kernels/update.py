@@ -52,6 +52,7 @@ from dynq_cli.engine.kernels.fields import (
     T_MULT,
     T_QHEAD,
     T_REFS,
+    T_STRIDE,
     Flags,
     Halves,
     Int,
@@ -274,6 +275,10 @@ def _recompute_rows(
         for k in range(many):
             enqueue(a32, T, t, rows[k])
         return NO_ROOM
+    for k in range(many):
+        at = record(T, t, rows[k])
+        for place in range(at, at + T[t, T_STRIDE], 8):
+            prefetch(a64, place)
     _ask_for_sums(a64, a32, T, N, lists, n, rows, many)
     moved = 0
     for k in range(many):
@@ -431,8 +436,6 @@ def propagate(
                 rows[many] = dequeue(a32, T, t)
                 # New rows were queued in the order of their ids.
                 following = record(T, t, max(T[t, T_QHEAD], np.int64(0)) + _GUESS)
-                prefetch(a64, following)
-                prefetch(a64, following + N[n, N_VALUE])
                 prefetch(a64, following + (T[t, T_MARK] >> 1))
                 many += 1
             done = _recompute_rows(a64, a32, T, N, lists, n, rows, many, before, after, places, trees)
