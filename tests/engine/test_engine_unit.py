@@ -317,8 +317,8 @@ MUTANTS = {
     "nothing is changed": ("update.py", "", ""),
     "a value that stays the same in its first column touches nothing": (
         "update.py",
-        "changed = changed or old[i] != new[i]",
-        "changed = changed or (i == 0 and old[i] != new[i])",
+        "changed = changed or was != now",
+        "changed = changed or (i == 0 and was != now)",
     ),
     "only the first reader of a touched group is recomputed": (
         "update.py",

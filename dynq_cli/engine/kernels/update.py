@@ -76,18 +76,25 @@ WORK = 6 * AHEAD
 _GUESS = 8
 
 
-@bare
-def _move(a64: Words, a32: Halves, T: Words, N: Words, trees: Trees, v: Int, row: Int, old: Words, new: Words) -> Int:
-    """The payload of a row went from old to new: sum, live list and queue of its group follow."""
-    t, group = N[v, N_TABLE], N[v, N_GROUP]
-    g = np.int64(a32[2 * record(T, t, row) + N[v, N_GID]])
-    at = record(T, group, g)
+@bare(inline="always")
+def _add(a64: Words, N: Words, v: Int, at: Int, old: Words, new: Words, start: Int, stop: Int) -> Int:
+    """Payloads start … stop of rows in one group, whose record is at `at`, went from old to new: its sum follows."""
     fits = True
     for i in range(0, N[v, N_WIDTH], 2):
         place = at + N[v, N_SUM] + i
-        lo, hi = replace(a64[place], a64[place + 1], old[i], old[i + 1], new[i], new[i + 1])
+        lo, hi = a64[place], a64[place + 1]
+        for k in range(4 * start + i, 4 * stop + i, 4):
+            lo, hi = replace(lo, hi, old[k], old[k + 1], new[k], new[k + 1])
         a64[place], a64[place + 1] = lo, hi
         fits = fits and hi >= 0
+    return fits
+
+
+@bare
+def _follow(
+    a64: Words, a32: Halves, T: Words, N: Words, trees: Trees, v: Int, row: Int, at: Int, old: Words, new: Words
+) -> None:
+    """The payload of a row of the group at `at` went from old to new: what is kept of live rows follows."""
     if N[v, N_READERS] >= 0:
         note(a32, T, N, v, row)
     elif N[v, N_OLD] >= 0:
@@ -97,16 +104,55 @@ def _move(a64: Words, a32: Halves, T: Words, N: Words, trees: Trees, v: Int, row
         if N[v, N_TREE] >= 0:
             move_in_order(a64, a32, T, N, trees, v, row, at, was, now, old, new)
         elif now and not was:
-            link(a32, T, t, row, 2 * at + N[v, N_HEAD], N[v, N_NEXT], N[v, N_PREV])
+            link(a32, T, N[v, N_TABLE], row, 2 * at + N[v, N_HEAD], N[v, N_NEXT], N[v, N_PREV])
         elif was and not now:
-            unlink(a32, T, t, row, 2 * at + N[v, N_HEAD], N[v, N_NEXT], N[v, N_PREV])
-    if N[v, N_READERS] < 0:
-        enqueue(a32, T, group, g)
+            unlink(a32, T, N[v, N_TABLE], row, 2 * at + N[v, N_HEAD], N[v, N_NEXT], N[v, N_PREV])
     watch = N[v, N_WATCH]
     if watch >= 0:
         if a64[watch] < a64[watch + 1]:
             a64[watch + 2 + a64[watch]] = row
         a64[watch] += 1
+
+
+@bare
+def _move(a64: Words, a32: Halves, T: Words, N: Words, trees: Trees, v: Int, row: Int, old: Words, new: Words) -> Int:
+    """The payload of a row went from old to new: sum, live list and queue of its group follow."""
+    group = N[v, N_GROUP]
+    g = np.int64(a32[2 * record(T, N[v, N_TABLE], row) + N[v, N_GID]])
+    at = record(T, group, g)
+    fits = _add(a64, N, v, at, old, new, 0, 1)
+    _follow(a64, a32, T, N, trees, v, row, at, old, new)
+    if N[v, N_READERS] < 0:
+        enqueue(a32, T, group, g)
+    return fits
+
+
+@bare
+def _move_rows(
+    a64: Words,
+    a32: Halves,
+    T: Words,
+    N: Words,
+    trees: Trees,
+    v: Int,
+    rows: Words,
+    groups: Words,
+    many: Int,
+    old: Words,
+    new: Words,
+) -> Int:
+    """`_move` for rows of which neighbours may be in one group: those of a root all are."""
+    group, start, fits = N[v, N_GROUP], np.int64(0), True
+    while start < many:
+        at, stop = record(T, group, groups[start]), start + 1
+        while stop < many and groups[stop] == groups[start]:
+            stop += 1
+        fits = _add(a64, N, v, at, old, new, start, stop) and fits
+        for k in range(start, stop):
+            _follow(a64, a32, T, N, trees, v, rows[k], at, old[4 * k :], new[4 * k :])
+        if N[v, N_READERS] < 0:
+            enqueue(a32, T, group, groups[start])
+        start = stop
     return fits
 
 
@@ -214,29 +260,32 @@ def update_leaf(
 
 
 @bare
-def _recompute(a64: Words, a32: Halves, T: Words, N: Words, lists: Words, n: Int, at: Int, value: Words) -> Int:
-    """Π of the children's sums for the row whose record is at `at`; False if it does not fit."""
+def _multiply_sums(
+    a64: Words, a32: Halves, T: Words, N: Words, lists: Words, n: Int, rows: Words, many: Int, values: Words
+) -> Int:
+    """Π of the children's sums for some rows of node n, child by child; False if one does not fit."""
+    t = N[n, N_TABLE]
     for p in range(0, N[n, N_WIDTH], 2):
-        lo, hi = np.int64(1), np.int64(0)
+        for k in range(many):
+            values[4 * k + p], values[4 * k + p + 1] = 1, 0
         if p == 2 and N[n, N_FRONTIER]:
-            lo = np.int64(value[0] != 0 or value[1] != 0)
-        else:
-            for k in range(N[n, N_DEGREE]):
-                c = lists[N[n, N_CHILDREN] + k]
-                group = at
-                if not N[c, N_OWN]:
-                    group = record(T, N[c, N_GROUP], np.int64(a32[2 * at + N[c, N_VGID]]))
-                place = group + N[c, N_TOTAL] + p
-                slo, shi = a64[place], a64[place + 1]
-                if slo == 0 and shi == 0:
-                    lo, hi = np.int64(0), np.int64(0)
-                    break
-                lo, hi = multiply(lo, hi, slo, shi)
+            for k in range(many):
+                values[4 * k + 2] = np.int64(values[4 * k] != 0 or values[4 * k + 1] != 0)
+            continue
+        for i in range(N[n, N_DEGREE]):
+            c = lists[N[n, N_CHILDREN] + i]
+            group, own, gid, total = N[c, N_GROUP], N[c, N_OWN], N[c, N_VGID], N[c, N_TOTAL] + p
+            for k in range(many):
+                at = record(T, t, rows[k])
+                place = total + (at if own else record(T, group, np.int64(a32[2 * at + gid])))
+                lo, hi = multiply(values[4 * k + p], values[4 * k + p + 1], a64[place], a64[place + 1])
                 if hi < 0:
                     return False
-            if N[n, N_CLAMP] and (lo != 0 or hi != 0):
-                lo, hi = np.int64(1), np.int64(0)
-        value[p], value[p + 1] = lo, hi
+                values[4 * k + p], values[4 * k + p + 1] = lo, hi
+        if N[n, N_CLAMP]:
+            for k in range(many):
+                values[4 * k + p] = np.int64(values[4 * k + p] != 0 or values[4 * k + p + 1] != 0)
+                values[4 * k + p + 1] = 0
     return True
 
 
@@ -263,7 +312,7 @@ def _recompute_rows(
     many: Int,
     before: Words,
     after: Words,
-    places: Words,
+    groups: Words,
     trees: Trees,
 ) -> Int:
     """Recompute some rows of node n and let the groups of those that change follow.
@@ -280,32 +329,33 @@ def _recompute_rows(
         for place in range(at, at + T[t, T_STRIDE], 8):
             prefetch(a64, place)
     _ask_for_sums(a64, a32, T, N, lists, n, rows, many)
-    moved = 0
+    if not _multiply_sums(a64, a32, T, N, lists, n, rows, many, after):
+        return OVERFLOW
+    # Ordered rows are written one by one, when their group follows.
+    moved, has_parent, is_written = 0, N[n, N_PARENT] >= 0, N[n, N_TREE] < 0 or N[n, N_READERS] >= 0
+    head = N[n, N_HEAD] >> 1 if N[n, N_OUTPUT] else np.int64(0)
     for k in range(many):
         at = record(T, t, rows[k])
-        old, new = before[4 * moved :], after[4 * moved :]
-        if not _recompute(a64, a32, T, N, lists, n, at, new):
-            return OVERFLOW
         changed = False
         for i in range(width):
-            old[i] = a64[at + value + i]
-            changed = changed or old[i] != new[i]
-            # Ordered rows are written one by one, when their group follows.
-            if N[n, N_TREE] < 0 or N[n, N_READERS] >= 0:
-                a64[at + value + i] = new[i]
-        if changed and N[n, N_PARENT] >= 0:
-            places[moved] = record(T, group, np.int64(a32[2 * at + N[n, N_GID]]))
-            prefetch(a64, places[moved] + N[n, N_SUM])
-            prefetch(a64, places[moved] + (N[n, N_HEAD] >> 1 if N[n, N_OUTPUT] else 0))
+            was, now = a64[at + value + i], after[4 * k + i]
+            changed = changed or was != now
+            before[4 * moved + i], after[4 * moved + i] = was, now
+            if is_written:
+                a64[at + value + i] = now
+        if changed and has_parent:
+            groups[moved] = a32[2 * at + N[n, N_GID]]
+            place = record(T, group, groups[moved])
+            prefetch(a64, place + N[n, N_SUM])
+            prefetch(a64, place + head)
             rows[moved] = rows[k]
             moved += 1
     if N[n, N_OUTPUT]:
         for k in range(moved):
             was, now = before[4 * k] != 0 or before[4 * k + 1] != 0, after[4 * k] != 0 or after[4 * k + 1] != 0
-            ask_for_neighbours(a64, a32, T, N, n, rows[k], places[k], was, now)
-    for k in range(moved):
-        if not _move(a64, a32, T, N, trees, n, rows[k], before[4 * k :], after[4 * k :]):
-            return OVERFLOW
+            ask_for_neighbours(a64, a32, T, N, n, rows[k], record(T, group, groups[k]), was, now)
+    if not _move_rows(a64, a32, T, N, trees, n, rows, groups, moved, before, after):
+        return OVERFLOW
     return OK
 
 
@@ -359,7 +409,7 @@ def _tell_readers(
     rows: Words,
     before: Words,
     after: Words,
-    places: Words,
+    groups: Words,
     trees: Trees,
 ) -> Int:
     """Rows of node n follow what their ranges of child c have become; False if a count does not fit."""
@@ -378,7 +428,7 @@ def _tell_readers(
                 row = np.int64(0)
         if many == 0:
             break
-        if _recompute_rows(a64, a32, T, N, lists, n, rows, many, before, after, places, trees) == OVERFLOW:
+        if _recompute_rows(a64, a32, T, N, lists, n, rows, many, before, after, groups, trees) == OVERFLOW:
             return False
     begin_reading(a64, a32, T, N, trees, c)
     N[c, N_PENDING] = 0
@@ -403,7 +453,7 @@ def propagate(
     `before` and `after` are WORK words each to work in. NO_ROOM if counted trees need more blocks: what is left to
     be done is queued, and another call goes on; before[0] says for how many rows.
     """
-    rows, places, walkers = before[4 * AHEAD : 5 * AHEAD], before[5 * AHEAD : WORK], after[4 * AHEAD : 5 * AHEAD]
+    rows, groups, walkers = before[4 * AHEAD : 5 * AHEAD], before[5 * AHEAD : WORK], after[4 * AHEAD : 5 * AHEAD]
     for n in range(first, stop):
         if N[n, N_DEGREE] == 0:
             continue
@@ -414,7 +464,7 @@ def propagate(
                 if not fits(T, trees, N[c, N_PENDING]):
                     before[0] = N[c, N_PENDING]
                     return NO_ROOM
-                if not _tell_readers(a64, a32, T, N, lists, n, c, rows, before, after, places, trees):
+                if not _tell_readers(a64, a32, T, N, lists, n, c, rows, before, after, groups, trees):
                     return OVERFLOW
         for k in range(N[n, N_DEGREE]):
             c = lists[N[n, N_CHILDREN] + k]
@@ -423,7 +473,7 @@ def propagate(
                 many, left = _take_readers(a64, a32, T, N, c, t, walkers, left, rows)
                 if many == 0:
                     break
-                done = _recompute_rows(a64, a32, T, N, lists, n, rows, many, before, after, places, trees)
+                done = _recompute_rows(a64, a32, T, N, lists, n, rows, many, before, after, groups, trees)
                 if done == OVERFLOW:
                     return OVERFLOW
                 short = short or done == NO_ROOM
@@ -438,7 +488,7 @@ def propagate(
                 following = record(T, t, max(T[t, T_QHEAD], np.int64(0)) + _GUESS)
                 prefetch(a64, following + (T[t, T_MARK] >> 1))
                 many += 1
-            done = _recompute_rows(a64, a32, T, N, lists, n, rows, many, before, after, places, trees)
+            done = _recompute_rows(a64, a32, T, N, lists, n, rows, many, before, after, groups, trees)
             if done != OK:
                 before[0] = AHEAD
                 return done
