@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 import pyarrow as pa
 
@@ -13,8 +15,10 @@ from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.ingest import RowError, encode_rows, operations
 from dynq_cli.engine.kernels.fields import Bytes
 
-# Up to so many words are looked up one by one: that takes less time than to see that they are all the same.
+# Up to so many words are looked up one by one: that takes less time than to see which of them are the same.
 _FEW = 8
+# Logs mostly have their deletes and inserts together: up to so many runs of one word are looked up one by one.
+_RUNS = 64
 
 
 def changes_of(table: pa.Table, base: BaseLayout, dictionaries: Dictionaries, ends: Codes | None = None) -> Changes:
@@ -37,9 +41,10 @@ def kinds_of(words: pa.ChunkedArray) -> Bytes:
         few = [k.WORDS.get(word.as_py(), -1) for word in words]
         if -1 not in few:
             return np.array(few, np.int8)
-    word = _one_word(words)
-    if word in k.WORDS:
-        return np.full(len(words), k.WORDS[word], np.int8)
+    runs = _runs(words)
+    found = [k.WORDS.get(word, -1) for word in runs.values()]
+    if found and -1 not in found:
+        return np.repeat(np.array(found, np.int8), np.diff([*runs, len(words)]))
     texts = words.cast(pa.string())
     coded = pa.concat_arrays(texts.chunks).dictionary_encode()
     known = np.array([k.WORDS.get(word.lower(), -1) for word in coded.dictionary.to_pylist()] or [-1], np.int8)
@@ -54,20 +59,32 @@ def kinds_of(words: pa.ChunkedArray) -> Bytes:
     return kinds
 
 
-def _one_word(words: pa.ChunkedArray) -> str:
-    """The word that all rows have, if they have one and it can be seen at a glance; else empty."""
+def _runs(words: pa.ChunkedArray) -> dict[int, str]:
+    """Where runs of one word begin, in order, and the word, if these are few and can be seen at a glance; else none."""
     if words.num_chunks != 1 or words.type != pa.string() or words.null_count:
-        return ""
+        return {}
     array = words.chunk(0)
     array.validate()
     _, places, content = array.buffers()
     offsets = np.frombuffer(places, np.int32, len(array) + 1, 4 * array.offset)
-    first, size = int(offsets[0]), int(offsets[1] - offsets[0])
-    if size == 0 or offsets[-1] != first + size * len(array) or (offsets[1:] - offsets[:-1] != size).any():
-        return ""
-    # Every byte is that of the row before.
-    texts = np.frombuffer(content, np.uint8, size * len(array), first)
-    return texts[:size].tobytes().decode(errors="replace") if (texts[size:] == texts[:-size]).all() else ""
+    sizes = np.diff(offsets)
+    resized = np.flatnonzero(sizes[1:] != sizes[:-1]) + 1
+    if len(resized) > _RUNS or sizes.min() < 1:
+        return {}
+    starts: set[int] = set()
+    for first, stop in pairwise([0, *resized.tolist(), len(array)]):
+        starts.add(first)
+        size = int(sizes[first])
+        texts = np.frombuffer(content, np.uint8, int(offsets[stop] - offsets[first]), int(offsets[first]))
+        # A word is that of the row before if every byte is.
+        other = np.flatnonzero(texts[size:] != texts[:-size])
+        if len(other) > _RUNS * size:
+            return {}
+        starts.update((other // size + first + 1).tolist())
+    if len(starts) > _RUNS:
+        return {}
+    written = memoryview(content)
+    return {i: bytes(written[offsets[i] : offsets[i + 1]]).decode(errors="replace") for i in sorted(starts)}
 
 
 def counts_of(column: pa.ChunkedArray) -> Codes:
