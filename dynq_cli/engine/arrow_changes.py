@@ -41,6 +41,9 @@ def kinds_of(words: pa.ChunkedArray) -> Bytes:
         few = [k.WORDS.get(word.as_py(), -1) for word in words]
         if -1 not in few:
             return np.array(few, np.int8)
+    word = _one_word(words)
+    if word in k.WORDS:
+        return np.full(len(words), k.WORDS[word], np.int8)
     runs = _runs(words)
     found = [k.WORDS.get(word, -1) for word in runs.values()]
     if found and -1 not in found:
@@ -59,24 +62,45 @@ def kinds_of(words: pa.ChunkedArray) -> Bytes:
     return kinds
 
 
-def _runs(words: pa.ChunkedArray) -> dict[int, str]:
-    """Where runs of one word begin, in order, and the word, if these are few and can be seen at a glance; else none."""
+def _texts(words: pa.ChunkedArray) -> tuple[np.ndarray, pa.Buffer] | None:
+    """Where words begin and end, and their bytes, if these lie side by side."""
     if words.num_chunks != 1 or words.type != pa.string() or words.null_count:
-        return {}
+        return None
     array = words.chunk(0)
     array.validate()
     _, places, content = array.buffers()
-    offsets = np.frombuffer(places, np.int32, len(array) + 1, 4 * array.offset)
+    return np.frombuffer(places, np.int32, len(array) + 1, 4 * array.offset), content
+
+
+def _one_word(words: pa.ChunkedArray) -> str:
+    """The word that all rows have, if they have one and it can be seen at a glance; else empty."""
+    found = _texts(words)
+    if found is None:
+        return ""
+    offsets, content = found
+    many, first, size = len(words), int(offsets[0]), int(offsets[1] - offsets[0])
+    if size == 0 or offsets[-1] != first + size * many or (offsets[1:] - offsets[:-1] != size).any():
+        return ""
+    # Every byte is that of the row before.
+    texts = np.frombuffer(content, np.uint8, size * many, first)
+    return texts[:size].tobytes().decode(errors="replace") if (texts[size:] == texts[:-size]).all() else ""
+
+
+def _runs(words: pa.ChunkedArray) -> dict[int, str]:
+    """Where runs of one word begin, in order, and the word, if these are few and can be seen at a glance; else none."""
+    found = _texts(words)
+    if found is None:
+        return {}
+    offsets, content = found
     sizes = np.diff(offsets)
     resized = np.flatnonzero(sizes[1:] != sizes[:-1]) + 1
     if len(resized) > _RUNS or sizes.min() < 1:
         return {}
     starts: set[int] = set()
-    for first, stop in pairwise([0, *resized.tolist(), len(array)]):
+    for first, stop in pairwise([0, *resized.tolist(), len(words)]):
         starts.add(first)
         size = int(sizes[first])
         texts = np.frombuffer(content, np.uint8, int(offsets[stop] - offsets[first]), int(offsets[first]))
-        # A word is that of the row before if every byte is.
         other = np.flatnonzero(texts[size:] != texts[:-size])
         if len(other) > _RUNS * size:
             return {}
