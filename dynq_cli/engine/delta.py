@@ -51,6 +51,7 @@ class Delta:
         self._codes, self._copies = np.empty((len(places), BLOCK), np.int64), np.empty(BLOCK, np.int64)
         has_ranges = bool((arena.N[self._levels, f.N_READERS] >= 0).any())
         self._routes = None if has_ranges else _routes(arena, self._side)
+        self._counts = np.zeros((len(tree.levels), outward.COUNTS), np.int64)
         self._stages = np.empty((outward.STAGES, len(tree.levels), WIDE), np.int64)
 
     def blocks(self, before: int, after: int) -> Iterator[tuple[Words, Words]]:
@@ -88,7 +89,7 @@ class Delta:
 
     def _outward(self, routes: Words, had_rows: bool, has_rows: bool) -> Iterator[tuple[Words, Words]]:
         a, s = self._arena, self._side
-        state, counts = np.zeros(outward.STATE, np.int64), np.zeros((len(self._levels), outward.COUNTS), np.int64)
+        state = np.zeros(outward.STATE, np.int64)
         while state[outward.PHASE] != outward.DONE:
             filled = outward.fill(
                 a.a64,
@@ -100,7 +101,7 @@ class Delta:
                 routes,
                 s.changed,
                 self._stages,
-                counts,
+                self._counts,
                 self._columns,
                 self._codes,
                 self._copies,

@@ -17,7 +17,7 @@ arity and tree shape: nothing is compiled per query. Only this package imports n
   who follows
 - `stages`, `enumerate`: results, block by block
 - `positions`: the row at a position, and the position of a row
-- `dirty`, `dirty_walk`: the part of a result that has changed, marked and gone through
+- `dirty`, `dirty_walk`: the part of a result that has changed, marked and gone through; `sides`: as it was, and is
 - `counted_blocks`, `counted_tree`, `counted_search`: rows in order with partial sums: blocks, changing, reading;
   `counted_balance`: blocks with few entries; `finger`, `walker`: places one from the other
 - `prefetch`, `lookahead`: asking for memory before it is needed

@@ -32,7 +32,6 @@ from dynq_cli.engine.kernels.dirty import (
     list_clean,
     mark,
     queued,
-    value_on,
 )
 from dynq_cli.engine.kernels.dirty_ranges import climb
 from dynq_cli.engine.kernels.dirty_walk import expand, walk
@@ -50,6 +49,7 @@ from dynq_cli.engine.kernels.fields import (
     Words,
 )
 from dynq_cli.engine.kernels.prefetch import AHEAD
+from dynq_cli.engine.kernels.sides import value_on
 from dynq_cli.engine.kernels.stages import LARGEST
 from dynq_cli.engine.kernels.table import record
 

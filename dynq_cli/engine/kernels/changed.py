@@ -17,7 +17,7 @@ Nothing is allocated and nothing overflows.
 import numpy as np
 
 from dynq_cli.engine.kernels.direct import bare
-from dynq_cli.engine.kernels.dirty import L_FEWER, L_MORE, L_NODE, L_ROWS, value_before, value_now
+from dynq_cli.engine.kernels.dirty import L_FEWER, L_MORE, L_NODE, L_ROWS
 from dynq_cli.engine.kernels.fields import (
     N_BEGIN,
     N_CHANGED,
@@ -42,6 +42,8 @@ from dynq_cli.engine.kernels.fields import (
     RING,
     T_CAPACITY,
     T_MULT,
+    T_ROWS,
+    T_STRIDE,
     Halves,
     Int,
     Words,
@@ -49,7 +51,8 @@ from dynq_cli.engine.kernels.fields import (
 from dynq_cli.engine.kernels.groups import link, unlink
 from dynq_cli.engine.kernels.lookahead import ask_for_neighbours
 from dynq_cli.engine.kernels.ordered import link_behind
-from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
+from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch, prefetch_all
+from dynq_cli.engine.kernels.sides import value_before, value_now
 from dynq_cli.engine.kernels.table import record
 from dynq_cli.engine.kernels.wide import is_less
 
@@ -173,15 +176,13 @@ def take_changed(
     room for, and all that says how they changed asked for, and their groups: how many."""
     v = L[level, L_NODE]
     t, group, many = N[v, N_TABLE], N[v, N_GROUP], min(np.int64(len(rows)), many_changed(L, level, is_old) - first)
+    start, stride = T[t, T_ROWS], T[t, T_STRIDE]
     for k in range(many):
         entry = _entry(T, N, L, level, changed, is_old, first + k)
         rows[k] = max(entry, ~entry)
-        at = record(T, t, rows[k])
-        prefetch(a64, at + (N[v, N_GID] >> 1))
-        prefetch(a64, at + N[v, N_OLD])
-        prefetch(a64, at + (N[v, N_VALUE] if N[v, N_DEGREE] > 0 else T[t, T_MULT]))
+        prefetch_all(a64, start + rows[k] * stride, stride)
     for k in range(many):
-        there = record(T, group, np.int64(a32[2 * record(T, t, rows[k]) + N[v, N_GID]]))
+        there = record(T, group, np.int64(a32[2 * (start + rows[k] * stride) + N[v, N_GID]]))
         prefetch(a64, there)
         prefetch(a64, there + (N[v, N_HEAD] >> 1))
     return many

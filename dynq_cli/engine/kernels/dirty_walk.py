@@ -28,7 +28,6 @@ from dynq_cli.engine.kernels.dirty import (
     has_clean,
     next_of,
     queued,
-    value_of,
 )
 from dynq_cli.engine.kernels.fields import (
     N_BEGIN,
@@ -49,6 +48,7 @@ from dynq_cli.engine.kernels.fields import (
     Words,
 )
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
+from dynq_cli.engine.kernels.sides import value_of
 from dynq_cli.engine.kernels.stages import LARGEST
 from dynq_cli.engine.kernels.table import record
 

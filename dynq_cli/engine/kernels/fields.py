@@ -80,7 +80,7 @@ Int = Any
     N_OLD,  # wide, per output row of a tree that feeds relations: its multiplicity before, two lanes; of a leaf one
     N_CHANGED,  # narrow, per such row: 0, or the next row of its list of those that changed + 2, where 1 is none
     N_LISTED,  # how many rows changed: with the lists and those of ranges the only fields of a node that are data
-    N_SIDE,  # which multiplicity `dirty.value_of` gives for a row that changed
+    N_SIDE,  # which multiplicity `sides.value_of` gives for a row that changed
     N_LISTS,  # the table whose records say where lists begin: the group table, or that of the parent for ranges
     N_OWN,  # whether these records are the parent's rows: of guards, and of ranges
     N_BEGIN,  # narrow, there: first live row

@@ -10,7 +10,6 @@ import numpy as np
 from dynq_cli.engine.kernels.cache import bare
 from dynq_cli.engine.kernels.changed import keep, remember_in_order
 from dynq_cli.engine.kernels.counted_blocks import C_ORDER, NONE, O_POSITION, image
-from dynq_cli.engine.kernels.dirty import value_now
 from dynq_cli.engine.kernels.fields import (
     N_DEGREE,
     N_GID,
@@ -36,6 +35,7 @@ from dynq_cli.engine.kernels.fields import (
 from dynq_cli.engine.kernels.order_notes import GROUP, IMAGE, PREFIX, ROW, sort_notes
 from dynq_cli.engine.kernels.ordered import move_in_list, move_in_tree
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
+from dynq_cli.engine.kernels.sides import value_now
 from dynq_cli.engine.kernels.table import record
 from dynq_cli.engine.kernels.wide import replace
 

@@ -25,24 +25,34 @@ import numpy as np
 
 from dynq_cli.engine.kernels.changed import forget, in_turn, many_changed, relink, take_changed
 from dynq_cli.engine.kernels.direct import bare
-from dynq_cli.engine.kernels.dirty import L_FRONTIER, L_NODE, first_of, group_below, group_of, value_on
+from dynq_cli.engine.kernels.dirty import (
+    L_FRONTIER,
+    L_NODE,
+    first_of,
+    group_below,
+)
 from dynq_cli.engine.kernels.fields import (
     BEFORE,
     LEAST,
     N_BEGIN,
+    N_GID,
     N_GROUP,
     N_LISTS,
     N_NEXT,
+    N_OWN,
     N_TABLE,
+    N_VGID,
     N_VHEAD,
     N_VNEXT,
     NOW,
+    T_ROWS,
     T_STRIDE,
     Halves,
     Int,
     Words,
 )
-from dynq_cli.engine.kernels.prefetch import prefetch
+from dynq_cli.engine.kernels.prefetch import prefetch, prefetch_all
+from dynq_cli.engine.kernels.sides import value_at, value_before, value_now
 from dynq_cli.engine.kernels.stages import LARGEST
 from dynq_cli.engine.kernels.table import record
 
@@ -62,14 +72,6 @@ PHASE, AT_LEVEL, TAKEN, STATE = range(4)
 DONE = 4
 # Copies that are more than 63 bits hold.
 _TOO_MANY = np.int64(-1)
-
-
-@bare(inline="always")
-def _ask_for(a32: Halves, T: Words, t: Int, row: Int) -> None:
-    """Ask for the whole record of a row."""
-    at = record(T, t, row)
-    for place in range(at, at + T[t, T_STRIDE], 8):
-        prefetch(a32, 2 * place)
 
 
 @bare(inline="always")
@@ -98,9 +100,11 @@ def _set_out(
     rows, shares, v = stages[ROW, 0, :room], stages[SHARE, 0], L[level, L_NODE]
     many = take_changed(a64, a32, T, N, L, level, changed, side == BEFORE, first, rows)
     for k in range(many):
-        lo, hi = value_on(a64, a32, T, N, v, rows[k], side)
-        least, _ = value_on(a64, a32, T, N, v, rows[k], LEAST)
-        shares[k] = _TOO_MANY if hi != 0 or lo < 0 else lo - least
+        at = record(T, N[v, N_TABLE], rows[k])
+        was, was_hi = value_before(a64, N, v, at)
+        now, now_hi = value_now(a64, a32, T, N, v, at)
+        more, hi, least = (was, was_hi, now) if side == BEFORE else (now, now_hi, was)
+        shares[k] = _TOO_MANY if hi != 0 or more < 0 else more - least
     return many
 
 
@@ -114,13 +118,13 @@ def _entry_at(stages: Words, s: Int, at: Int, e: Int) -> Int:
 
 @bare
 def _begin(
-    a32: Halves, T: Words, N: Words, L: Words, root: Int, route: Words, s: Int, stages: Words, counts: Words
+    a64: Words, a32: Halves, T: Words, N: Words, L: Words, root: Int, route: Words, s: Int, stages: Words, counts: Words
 ) -> None:
     """Stage s begins: for each entry of the stage before the first row that it may be combined with."""
     kind, level, below, at = route[s - 1, KIND], route[s - 1, LEVEL], route[s - 1, FROM], route[s - 1, AT]
     walkers, entries, filled = stages[WALKER, s], stages[ENTRY, s], counts[s - 1, FILLED]
     v = L[level, L_NODE]
-    t, many = N[v, N_TABLE], 0
+    start, stride, many = T[N[v, N_TABLE], T_ROWS], T[N[v, N_TABLE], T_STRIDE], 0
     if below < 0:
         # The list below the root is the same for all of them.
         head = first_of(a32, T, N, v, group_below(a32, T, N, v, N[root, N_TABLE], np.int64(0)))
@@ -129,27 +133,28 @@ def _begin(
         counts[s, WALKING] = filled if head >= 0 else 0
         return
     from_ = L[below, L_NODE]
-    rows = stages[ROW, at]
+    rows, begin, length = stages[ROW, at], T[N[from_, N_TABLE], T_ROWS], T[N[from_, N_TABLE], T_STRIDE]
+    # Where a row says which row or group it leads to; a list below a guard begins in the row itself.
+    is_itself, field = kind == DOWN and N[v, N_OWN], N[v, N_VGID] if kind == DOWN else N[from_, N_GID]
+    for e in range(filled):
+        row = rows[_entry_at(stages, s - 1, at, np.int64(e))]
+        walkers[e] = row if is_itself else np.int64(a32[2 * (begin + row * length) + field])
+        entries[e] = e
+        if kind == OWN:
+            prefetch_all(a64, start + walkers[e] * stride, stride)
     if kind == OWN:
-        for e in range(filled):
-            walkers[e] = group_of(a32, T, N, from_, rows[_entry_at(stages, s - 1, at, np.int64(e))])
-            entries[e] = e
-            _ask_for(a32, T, t, walkers[e])
         counts[s, WALKING] = filled
         return
     table = N[v, N_LISTS] if kind == DOWN else N[from_, N_GROUP]
     place = N[v, N_BEGIN] if kind == DOWN else N[from_, N_VHEAD]
+    begin, length = T[table, T_ROWS], T[table, T_STRIDE]
+    if not is_itself:
+        for e in range(filled):
+            prefetch(a32, 2 * (begin + walkers[e] * length) + place)
     for e in range(filled):
-        row = rows[_entry_at(stages, s - 1, at, np.int64(e))]
-        if kind == DOWN:
-            entries[e] = group_below(a32, T, N, v, N[from_, N_TABLE], row)
-        else:
-            entries[e] = group_of(a32, T, N, from_, row)
-        prefetch(a32, 2 * record(T, table, entries[e]) + place)
-    for e in range(filled):
-        head = np.int64(a32[2 * record(T, table, entries[e]) + place])
+        head = np.int64(a32[2 * (begin + walkers[e] * length) + place])
         if head >= 0:
-            _ask_for(a32, T, t, head)
+            prefetch_all(a64, start + head * stride, stride)
             walkers[many], entries[many] = head, e
             many += 1
     counts[s, WALKING] = many
@@ -174,7 +179,8 @@ def _go_on(
     rows, origins, shares = stages[ROW, s], stages[ORIGIN, s], stages[SHARE, s]
     walkers, entries, before = stages[WALKER, s], stages[ENTRY, s], stages[SHARE, s - 1]
     v = L[level, L_NODE]
-    t, counted, on = N[v, N_TABLE], L[level, L_FRONTIER], side if asked == ON_SIDE else np.int64(LEAST)
+    start, stride = T[N[v, N_TABLE], T_ROWS], T[N[v, N_TABLE], T_STRIDE]
+    counted, on = L[level, L_FRONTIER], side if asked == ON_SIDE else np.int64(LEAST)
     link = N[v, N_NEXT] if kind == DOWN else N[L[route[s - 1, FROM], L_NODE], N_VNEXT]
     filled, many = 0, counts[s, WALKING]
     while many > 0 and filled < room:
@@ -182,9 +188,9 @@ def _go_on(
         for k in range(many):
             row, e = walkers[k], entries[k]
             if filled < room:
-                share = before[e]
+                share, at = before[e], start + row * stride
                 if asked != NOTHING:
-                    lo, hi = value_on(a64, a32, T, N, v, row, on)
+                    lo, hi = value_at(a64, a32, T, N, v, at, on)
                     if lo == 0 and hi == 0:
                         share = np.int64(0)
                     elif counted:
@@ -192,9 +198,9 @@ def _go_on(
                 if share != 0:
                     rows[filled], origins[filled], shares[filled] = row, e, share
                     filled += 1
-                row = np.int64(-1) if kind == OWN else np.int64(a32[2 * record(T, t, row) + link])
+                row = np.int64(-1) if kind == OWN else np.int64(a32[2 * at + link])
                 if row >= 0:
-                    _ask_for(a32, T, t, row)
+                    prefetch_all(a64, start + row * stride, stride)
             if row >= 0:
                 walkers[left], entries[left] = row, e
                 left += 1
@@ -229,10 +235,10 @@ def _give(
         for k in range(last):
             if route[k, LEVEL] == level:
                 at = k + 1
-        t, rows = N[L[level, L_NODE], N_TABLE], stages[ROW, at]
+        t, rows, out = N[L[level, L_NODE], N_TABLE], stages[ROW, at], codes[c, filled:]
+        start, stride = T[t, T_ROWS] + columns[c, 1], T[t, T_STRIDE]
         for e in range(many):
-            row = rows[_entry_at(stages, last, at, np.int64(e))]
-            codes[c, filled + e] = a64[record(T, t, row) + columns[c, 1]]
+            out[e] = a64[start + rows[_entry_at(stages, last, at, np.int64(e))] * stride]
     return True
 
 
@@ -275,7 +281,7 @@ def _read(
             continue
         while s < last and counts[s, FILLED] > 0:
             s += 1
-            _begin(a32, T, N, L, root, route, s, stages, counts)
+            _begin(a64, a32, T, N, L, root, route, s, stages, counts)
             _go_on(a64, a32, T, N, L, route, s, room if s == last else wide, stages, counts, side)
         if s == last:
             if not _give(a64, T, N, L, route, stages, counts[s, FILLED], columns, codes, copies, filled, sign):

@@ -49,3 +49,11 @@ def _make_prefetch() -> None:
 def prefetch(array: NDArray[Any], place: int) -> None:
     """Bring the cache line of a place near; changes nothing."""
     _prefetch(array, place)
+
+
+@bare(inline="always")
+def prefetch_all(words: NDArray[Any], place: int, many: int) -> None:
+    """The same of all cache lines that so many words from a place on are in."""
+    for at in range(place, place + many - 1, 8):
+        prefetch(words, at)
+    prefetch(words, place + many - 1)

@@ -63,7 +63,7 @@ from dynq_cli.engine.kernels.groups import join_group, link, unlink
 from dynq_cli.engine.kernels.lookahead import ask_for_groups, ask_for_neighbours
 from dynq_cli.engine.kernels.notes import note, take_notes
 from dynq_cli.engine.kernels.ordered import fits, has_room, move_in_order
-from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
+from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch, prefetch_all
 from dynq_cli.engine.kernels.ranges import begin_reading
 from dynq_cli.engine.kernels.readers import STOP, tell_some
 from dynq_cli.engine.kernels.sweep import SWEEP, are_many, mark_readers, tell_marked
@@ -325,9 +325,7 @@ def _recompute_rows(
             enqueue(a32, T, t, rows[k])
         return NO_ROOM
     for k in range(many):
-        at = record(T, t, rows[k])
-        for place in range(at, at + T[t, T_STRIDE], 8):
-            prefetch(a64, place)
+        prefetch_all(a64, record(T, t, rows[k]), T[t, T_STRIDE])
     _ask_for_sums(a64, a32, T, N, lists, n, rows, many)
     if not _multiply_sums(a64, a32, T, N, lists, n, rows, many, after):
         return OVERFLOW
