@@ -25,6 +25,8 @@ _CLOSED = {
     "autoload_known_extensions": "false",
     "autoinstall_known_extensions": "false",
     "lock_configuration": "true",
+    # What several expressions share would be computed before all of them, outside of a TRY around it too.
+    "disabled_optimizers": "common_subexpressions",
 }
 # Statements that are kept planned at a time.
 MOST_STANDING = 256

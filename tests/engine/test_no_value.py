@@ -22,6 +22,8 @@ QUERIES = {
     "SELECT k, s::INTEGER AS x FROM r WHERE s SIMILAR TO '[0-9]+'": "s = '4000000000'",
     "SELECT s::BIGINT AS x, SUM(k) AS n FROM r WHERE s SIMILAR TO '[0-9]+' GROUP BY 1": "FALSE",
     "SELECT k FROM r WHERE s SIMILAR TO '[0-9]+' AND s::BIGINT > 20": "FALSE",
+    "SELECT k FROM r WHERE s SIMILAR TO '[0-9]+' AND s::BIGINT BETWEEN 2 AND 99": "FALSE",
+    "SELECT k FROM r WHERE f > 1 AND (s::BIGINT = 22 OR s::BIGINT < 2)": "f > 1 AND s IN ('six', '')",
     "SELECT k FROM r WHERE s::BIGINT > 20 AND f BETWEEN 0 AND 5": "f BETWEEN 0 AND 5 AND s IN ('six', '')",
     "SELECT f::INTEGER AS x FROM r WHERE f < 5 UNION ALL SELECT f::INTEGER FROM r WHERE f > -5": "f IN (1e300, -1e12)",
     "SELECT a.k, b.s::INTEGER AS x FROM r a, r b WHERE a.k = b.k AND length(b.s) IN (1, 2)": "FALSE",
