@@ -87,6 +87,13 @@ def test_offsets_of_dates_and_timestamps_are_days_and_microseconds(condition: st
     assert [str(c) for c in found.comparisons] == [comparison]
 
 
+@pytest.mark.parametrize("text", ["1 day 02:00:00", "1 hour ago", "2 days 2:30", ".5 hours", "+1 hour", "about 1 hour"])
+def test_an_interval_is_read_whole_or_refused(text: str) -> None:
+    for sql in (f"r.t < s.t + INTERVAL '{text}'", f"r.t + interval '{text}' > TIMESTAMP '2020-01-01' AND r.a = s.a"):
+        with pytest.raises(QueryProblems, match="not a sum of numbers with units"):
+            query(f"SELECT r.t, s.t AS st FROM r, s WHERE {sql}")
+
+
 def test_between_two_tables_is_two_comparisons() -> None:
     found = query("SELECT r.a, w.x FROM r, w WHERE r.a BETWEEN w.x AND w.x + 2")
     assert [str(c) for c in found.comparisons] == ["x <= a", "a <= x + 2"]

@@ -54,6 +54,9 @@ SELECT r.t, s.t AS st FROM r, s WHERE r.t < s.t AND s.t < r.t + INTERVAL '1h'
 SELECT r.t, s.t AS st FROM r, s WHERE s.t BETWEEN r.t AND r.t + INTERVAL 90 MINUTE
 SELECT r.t, s.t AS st FROM r, s WHERE s.t - r.t <= INTERVAL '1 hour 30 minutes' AND s.t >= r.t
 SELECT r.t, s.t AS st FROM r, s WHERE r.t = s.t + INTERVAL '30 minutes'
+SELECT r.t, s.t AS st FROM r, s WHERE r.t < s.t + INTERVAL '1.5 hours'
+SELECT r.t, s.t AS st FROM r, s WHERE r.t < s.t + INTERVAL '1.5' HOUR AND s.t < r.t + INTERVAL 0.5 DAY
+SELECT r.t, s.t AS st FROM r, s WHERE r.t < s.t + INTERVAL 1800.5 SECOND
 SELECT r.t, s.t AS st FROM r, s WHERE CAST(r.d AS TIMESTAMP) < s.t + INTERVAL '1 day'
 SELECT r.a, s.c FROM r, s WHERE lower(r.c) = s.c
 SELECT r.a, s.c FROM r, s WHERE r.c || 'b' = s.c

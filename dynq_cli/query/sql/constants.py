@@ -64,6 +64,7 @@ _BY_FUNCTION = {
     "to_milliseconds": "millisecond",
     "to_microseconds": "microsecond",
 }
+_FRACTIONS = ("second", "millisecond")
 _PART = re.compile(r"\s*([+-]?\d+(?:\.\d+)?)\s*([a-z]+)\s*,?")
 
 
@@ -131,7 +132,9 @@ def span(node: exp.Expr) -> Span | None:
             many = Decimal(amount.this) if isinstance(amount, exp.Literal) else number(amount)
         except ArithmeticError:
             return None
-        return None if many is None or not many.is_finite() else _span(many, unit.name)
+        if many is None or not many.is_finite():
+            return None
+        return _span(many, unit.name) if inner.args.get("fraction_in_string") else _of_unit(many, unit.name)
     if isinstance(inner, exp.Neg):
         value = span(inner.this)
         return None if value is None else -value
@@ -151,4 +154,10 @@ def _function(node: exp.Expr) -> Span | None:
     elif isinstance(node, exp.Anonymous) and len(node.expressions) == 1:
         name, argument = str(node.this).lower(), node.expressions[0]
     many = number(argument) if name in _BY_FUNCTION and argument is not None else None
-    return None if many is None else _span(many, _BY_FUNCTION[name])
+    return None if many is None else _of_unit(many, _BY_FUNCTION[name])
+
+
+def _of_unit(amount: Decimal, unit: str) -> Span | None:
+    """A number outside of the text of an interval: DuckDB drops its fraction, but of seconds and milliseconds."""
+    is_whole = amount == amount.to_integral_value()
+    return _span(amount, unit) if is_whole or unit.lower().removesuffix("s") in _FRACTIONS else None

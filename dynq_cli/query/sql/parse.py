@@ -9,16 +9,18 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterable
+from itertools import pairwise
 
 from sqlglot import exp
 from sqlglot.dialects.duckdb import DuckDB
 from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
-from sqlglot.tokenizer_core import Token
+from sqlglot.tokenizer_core import Token, TokenType
 
 from dynq_cli.query.problems import QueryProblems, TextProblem, refuse
 
 # What sqlglot would log (statements it does not know) is refused here with a message of its own.
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
+_NUMBER_AND_UNIT = re.compile(r"-?[0-9]+(?:\.[0-9]+)?\s*[a-zA-Z]+")
 
 
 class Places:
@@ -90,6 +92,7 @@ def parse(text: str) -> tuple[exp.Query, Places]:
     except Exception:
         # On some malformed texts the parser fails with errors of Python's own, of any kind.
         raise refuse(0, "the SQL cannot be read", "write one SELECT in DuckDB's dialect") from None
+    _refuse_cut_intervals(found)
     if not trees:
         raise refuse(0, "the SQL text is empty", "write one SELECT")
     if len(trees) > 1:
@@ -108,6 +111,17 @@ def parse(text: str) -> tuple[exp.Query, Places]:
         raise refuse(start, message, "write a SELECT over the relations of the spec")
     _place_truth_values(tree, places)
     return tree, places
+
+
+def _refuse_cut_intervals(found: list[Token]) -> None:
+    """sqlglot takes one number with its unit out of the text of an interval, and drops what stands around them."""
+    for word, token in pairwise(found):
+        if word.token_type != TokenType.INTERVAL or token.token_type != TokenType.STRING:
+            continue
+        parts = _NUMBER_AND_UNIT.findall(token.text)
+        if len(parts) == 1 and parts[0].strip() != token.text.strip():
+            message = f"the interval {token.text!r} is not a sum of numbers with units"
+            raise refuse(token.start, message, "give every part its unit, as in INTERVAL '1 day 2 hours'")
 
 
 def too_deep() -> QueryProblems:
