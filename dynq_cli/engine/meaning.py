@@ -21,7 +21,7 @@ from dynq_cli.engine.order_labels import OrderLabels
 from dynq_cli.engine.pairs import joined
 from dynq_cli.plan.program import Derived, high, low
 from dynq_cli.query.normal_form import Comparison, Scalar
-from dynq_cli.query.scalar import compare, evaluate, shift
+from dynq_cli.query.scalar import compare_shifted, evaluate
 from dynq_cli.spec.types import Type
 
 
@@ -65,7 +65,7 @@ class Meaning:
         """Row by row, whether `left op right + offset` is true of the values."""
         values = self._dictionaries()
         table = pa.table({"l": decode(mine, left, values), "r": decode(theirs, right, values)})
-        shifted = shift(Scalar('"r"', right, True, ("r",)), c.offset)
-        (found,) = evaluate(table, [compare(Scalar('"l"', left, True, ("l",)), c.op, shifted).sql])
+        sides = Scalar('"l"', left, True, ("l",)), Scalar('"r"', right, True, ("r",))
+        (found,) = evaluate(table, [compare_shifted(sides[0], c.op, sides[1], c.offset).sql])
         flags: Flags = np.asarray(found.combine_chunks().fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
         return flags

@@ -212,7 +212,7 @@ class _Normaliser:
         x, y = self.classes.find(c.left), self.classes.find(c.right)
         both = [a for a in self.atoms if x in a.bound and y in a.bound]
         for atom in both:
-            atom.filters.append(sql.compare(atom.bound[x], c.op, sql.shift(atom.bound[y], c.offset)))
+            atom.filters.append(sql.compare_shifted(atom.bound[x], c.op, atom.bound[y], c.offset))
         if not both:
             self.required |= {x, y}
             made = said(self.name[x], c, self.name[y])
@@ -253,7 +253,7 @@ class _Normaliser:
                 if constant is not None:
                     inner = c.right if term == c.left else c.left
                     sides = (constant, inner.scalar) if term == c.left else (inner.scalar, constant)
-                    made = sql.compare(sides[0], c.op, sql.shift(sides[1], c.offset))
+                    made = sql.compare_shifted(sides[0], c.op, sides[1], c.offset)
                     self.atoms[inner.atom].filters.append(made)
                     return
                 names.append(self.name[root])

@@ -145,6 +145,16 @@ def compare(left: Scalar, op: str, right: Scalar) -> Scalar:
     return Scalar(f"{left.sql} {op} {right.sql}", BOOL, left.nullable or right.nullable, columns)
 
 
+def compare_shifted(left: Scalar, op: str, right: Scalar, offset: Decimal) -> Scalar:
+    """A filter `left op right + offset`. A sum out of range is beyond every value, on the side of its offset."""
+    shifted = shift(right, offset)
+    made = compare(left, op, shifted)
+    if not offset or right.type.is_float or op not in (("<", "<=", "!=") if offset > 0 else (">", ">=", "!=")):
+        return made
+    beyond = [f"{shifted.sql} IS NULL", f"{right.sql} IS NOT NULL", *([f"{left.sql} IS NOT NULL"] * left.nullable)]
+    return Scalar(f"({made.sql} OR ({' AND '.join(beyond)}))", BOOL, made.nullable, made.columns)
+
+
 def equal_or_null(left: Scalar, right: Scalar) -> Scalar:
     """Whether NOT IN sees `left` as a possible match of `right`, which is not NULL."""
     same = compare(left, "=", right)

@@ -89,9 +89,9 @@ class _Simplifier:
         """`literal op other + offset`, or flipped `other op literal + offset`, wherever `other` stands."""
         for t in self.classes.members(self.classes.find(other)):
             if flipped:
-                made = sql.compare(t.scalar, c.op, sql.shift(literal, c.offset))
+                made = sql.compare_shifted(t.scalar, c.op, literal, c.offset)
             else:
-                made = sql.compare(literal, c.op, sql.shift(t.scalar, c.offset))
+                made = sql.compare_shifted(literal, c.op, t.scalar, c.offset)
             self.add_filter(t.atom, made)
 
     def _edge(self, c: DraftComparison) -> tuple[Edge, Decimal | None]:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from decimal import Decimal
+from fractions import Fraction
 from itertools import product
 
 import duckdb
@@ -11,10 +13,12 @@ import pytest
 
 from dynq_cli.engine.codes import arrow_type, encode
 from dynq_cli.engine.dictionary import Dictionaries
+from dynq_cli.engine.live import Live
 from dynq_cli.engine.meaning import Meaning
 from dynq_cli.engine.where import holds
 from dynq_cli.query.normal_form import Comparison, Temporal, Variable
 from dynq_cli.spec.types import parse_type
+from dynq_cli.storage.plans import plan_spec
 from tests.engine.random_history import DOMAINS, LARGE
 
 WITH_OFFSETS = {
@@ -31,6 +35,8 @@ WITH_OFFSETS = {
     "bool": ["0"],
     "time": ["0"],
 }
+
+OPERATORS = {"<": operator.lt, "<=": operator.le, ">": operator.gt, ">=": operator.ge, "!=": operator.ne}
 
 
 def _asked(op: str, offset: Decimal, kind: str) -> str:
@@ -83,3 +89,29 @@ def test_two_types_are_compared_by_their_values() -> None:
     c = Comparison("l", "<", "r")
     found = holds(c, Variable("l", whole), Variable("r", exact), mine, theirs, Meaning(lambda: dictionaries))
     assert found.tolist() == [True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("kind", "offset", "large"),
+    [
+        ("int64", "1", 2**63 - 1),
+        ("int64", "9223372036854775807", 2**62),
+        ("int8", "100", 127),
+        ("decimal(38,0)", "1", 10**38 - 1),
+        ("decimal(38,0)", "99999999999999999999999999999999999999", 10**37),
+    ],
+)
+def test_a_sum_out_of_range_is_beyond_every_value_of_a_row(kind: str, offset: str, large: int) -> None:
+    asked = {f"q{n}": pair for n, pair in enumerate(product(OPERATORS, "+-"))}
+    rules = [f'  {q}: {{rule: "{q}(x, y) :- R(x, y), x {op} y {sign} {offset}"}}' for q, (op, sign) in asked.items()]
+    relations = f'relations: {{R: {{columns: {{x: "{kind}?", y: "{kind}?"}}}}}}'
+    planned = plan_spec("\n".join(["version: 1", relations, "queries:", *rules, ""]))
+    live = Live(planned.spec, planned.kept)
+    pairs = list(product([None, 0, large, -large], repeat=2))
+    typed = arrow_type(parse_type(kind)[0])
+    live.apply({"R": pa.table({name: pa.array([p[i] for p in pairs], typed) for i, name in enumerate("xy")})})
+    for q, (op, sign) in asked.items():
+        by = Fraction(sign + offset)
+        wanted = {(x, y) for x, y in pairs if x is not None and y is not None and OPERATORS[op](x, y + by)}
+        found = {(row["x"], row["y"]) for batch in live.enum(q) for row in batch.to_pylist()}
+        assert found == wanted, f"x {op} y {sign} {offset}"

@@ -118,5 +118,5 @@ def _same(left: Scalar, right: Scalar) -> Scalar:
 
 def _compared(atom: Atom, c: Comparison) -> Atom:
     left, right = (b.scalar for v in (c.left, c.right) if (b := atom.binding(v)) is not None)
-    made = sql.compare(left, c.op, sql.shift(right, c.offset))
+    made = sql.compare_shifted(left, c.op, right, c.offset)
     return replace(atom, filters=tuple(dict.fromkeys((*atom.filters, made))))
