@@ -38,7 +38,15 @@ WIDE = 128
 class Delta:
     """The changes of one tree, commit after commit, in some of its variables."""
 
-    def __init__(self, arena: Arena, ordered: CountedTrees, tree: TreeLayout, variables: Sequence[str]) -> None:
+    def __init__(
+        self,
+        arena: Arena,
+        ordered: CountedTrees,
+        tree: TreeLayout,
+        variables: Sequence[str],
+        block: int = BLOCK,
+        wide: int = WIDE,
+    ) -> None:
         self._arena = arena
         self._tree = tree
         self._levels = np.array(tree.levels, np.int64)
@@ -47,12 +55,12 @@ class Delta:
         self._side = Side(arena, tree, ordered)
         places = [tree.places[v] for v in variables]
         self._columns = np.array([(p.level, p.position) for p in places], np.int64).reshape(-1, 2)
-        self._rows = np.empty((len(tree.levels) + 2, BLOCK), np.int64)
-        self._codes, self._copies = np.empty((len(places), BLOCK), np.int64), np.empty(BLOCK, np.int64)
+        self._rows = np.empty((len(tree.levels) + 2, block), np.int64)
+        self._codes, self._copies = np.empty((len(places), block), np.int64), np.empty(block, np.int64)
         has_ranges = bool((arena.N[self._levels, f.N_READERS] >= 0).any())
         self._routes = None if has_ranges else _routes(arena, self._side)
         self._counts = np.zeros((len(tree.levels), outward.COUNTS), np.int64)
-        self._stages = np.empty((outward.STAGES, len(tree.levels), WIDE), np.int64)
+        self._stages = np.empty((outward.STAGES, len(tree.levels), wide), np.int64)
 
     def blocks(self, before: int, after: int) -> Iterator[tuple[Words, Words]]:
         """Codes, a row of them per variable, and how many copies of each came (> 0) or went.

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from decimal import Decimal
+from functools import partial
 
 import pyarrow as pa
 import pytest
 
-from dynq_cli.engine import delta
+from dynq_cli.engine import deriving
+from dynq_cli.engine.delta import Delta
 from dynq_cli.engine.live import Live
 from dynq_cli.plan.lower import program_of
 from dynq_cli.query.sql import compile_sql
@@ -35,8 +37,7 @@ def test_groups_are_those_of_a_recomputation_after_every_batch(seed: int) -> Non
 def test_groups_do_not_depend_on_how_much_is_read_at_a_time(
     seed: int, block: int, wide: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delta, "BLOCK", block)
-    monkeypatch.setattr(delta, "WIDE", wide)
+    monkeypatch.setattr(deriving, "Delta", partial(Delta, block=block, wide=wide))
     case = random_aggregates(seed, QUERIES)
     if failure(case):
         pytest.fail(described(minimise(case)), pytrace=False)

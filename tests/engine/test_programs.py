@@ -61,7 +61,7 @@ def test_results_in_steps_are_those_of_a_recomputation_after_every_batch(seed: i
 
 @pytest.mark.parametrize("seed", range(100, 100 + int(12 * FUZZ)))
 def test_what_is_passed_on_does_not_depend_on_its_blocks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deriving, "Delta", partial(Delta, block=1 + seed % 3))
+    monkeypatch.setattr(deriving, "Delta", partial(Delta, block=1 + seed % 3, wide=1 + seed % 4))
     case = stepped_case(seed)
     if failure(case):
         pytest.fail(described(minimise(case)), pytrace=False)
