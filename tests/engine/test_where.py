@@ -115,3 +115,27 @@ def test_a_sum_out_of_range_is_beyond_every_value_of_a_row(kind: str, offset: st
         wanted = {(x, y) for x, y in pairs if x is not None and y is not None and OPERATORS[op](x, y + by)}
         found = {(row["x"], row["y"]) for batch in live.enum(q) for row in batch.to_pylist()}
         assert found == wanted, f"x {op} y {sign} {offset}"
+
+
+@pytest.mark.parametrize("written", ["x {op} y + 0.25", "y + 0.25 {op} x", "x - 0.1 {op} y", "y {op} x - 0.1"])
+def test_floats_of_a_rule_are_added_up_on_the_side_where_they_are_written(written: str) -> None:
+    columns = {"R": "x: float64", "S": "y: float64", "T": "x: float64, y: float64"}
+    relations = [f"  {name}: {{columns: {{{held}}}}}" for name, held in columns.items()]
+    asked = {f"q{n}": pair for n, pair in enumerate(product(("R(x), S(y)", "T(x, y)"), OPERATORS))}
+    rules = [f'  {q}: {{rule: "{q}(x, y) :- {atoms}, {written.format(op=op)}"}}' for q, (atoms, op) in asked.items()]
+    planned = plan_spec("\n".join(["version: 1", "relations:", *relations, "queries:", *rules, ""]))
+    live = Live(planned.spec, planned.kept)
+    values = [-0.25, 5e-324, 0.0, 0.1, 0.7, 0.8, 0.7 + 0.1, 0.3, 0.1 + 0.2, 1e16]
+    pairs = list(product(values, repeat=2))
+    both = pa.table({name: pa.array([p[i] for p in pairs]) for i, name in enumerate("xy")})
+    live.apply({"R": pa.table({"x": values}), "S": pa.table({"y": values}), "T": both})
+    for q, (_, op) in asked.items():
+        left, right = (side.strip() for side in written.split("{op}"))
+        wanted = {(x, y) for x, y in pairs if OPERATORS[op](_sum(left, x, y), _sum(right, x, y))}
+        found = {(row["x"], row["y"]) for batch in live.enum(q) for row in batch.to_pylist()}
+        assert found == wanted, f"{q}: {written.format(op=op)}"
+
+
+def _sum(written: str, x: float, y: float) -> float:
+    value = x if written[0] == "x" else y
+    return value + 0.25 if written.endswith("+ 0.25") else value - 0.1 if written.endswith("- 0.1") else value

@@ -53,6 +53,10 @@ def _add_comparison(comparison: Comparison, bindings: Bindings, draft: Draft) ->
     left, right = bindings.terms[said.left][0], bindings.terms[said.right][0]
     if said.op == "=":
         draft.equal(left, right, comparison.at, said.offset)
+    elif said.offset and right.scalar.type.is_float and said.op in (">", ">="):
+        # Drafts turn these around, and the other side less the offset is not rounded as this one is.
+        moved = draft.term(right.atom, sql.shift(right.scalar, said.offset), f"{said.right}_moved")
+        draft.compare(left, said.op, moved, comparison.at)
     else:
         draft.compare(left, said.op, right, comparison.at, said.offset)
     return []

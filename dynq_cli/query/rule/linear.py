@@ -75,11 +75,21 @@ def reduce(comparison: Comparison, types: Mapping[str, Type]) -> WithConstant | 
             "write it as in x <= y + 5, or use sql: where all variables come from one relation",
         )
     if plus and minus:
+        if _is_left_alone(comparison, plus[0]) and types[plus[0]].is_float:
+            turned = [_Signed(-c.sign, c.constant) for c in constants]
+            return _two(at, minus[0], _TURNED[op], plus[0], turned, types)
         return _two(at, plus[0], op, minus[0], constants, types)
     if plus:
         return _one(at, plus[0], op, constants, types[plus[0]])
     turned = [_Signed(-c.sign, c.constant) for c in constants]
     return _one(at, minus[0], _TURNED[op], turned, types[minus[0]])
+
+
+def _is_left_alone(comparison: Comparison, name: str) -> bool:
+    """Whether the left side is `name` and constants, and the right side has none: floats are rounded as written."""
+    left = [part.operand for part in comparison.left.parts if isinstance(part.operand, Variable)]
+    right = [part.operand for part in comparison.right.parts if isinstance(part.operand, Constant)]
+    return [v.name for v in left] == [name] and not right and len(comparison.left.parts) > 1
 
 
 def _check_order(at: int, name: str, op: str, type_: Type) -> None:
