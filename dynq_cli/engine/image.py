@@ -78,11 +78,11 @@ class RestoredEngine(Engine):
         return sizes
 
     def grown(self) -> int:
-        """Words of the tables that are no longer where they were restored; of all, if the arena moved. O(tables)."""
-        if self.arena.a64 is not self._memory:
-            return self.arena.top
-        now = self._table_sizes()
-        return int(now[now != self._sizes].sum())
+        """Words in tables that are no longer where they were restored; in all, if the arena moved. O(tables)."""
+        tables = self.arena.T
+        words = tables[:, f.T_USED] * tables[:, f.T_STRIDE] + tables[:, f.T_MASK] + 1
+        has_moved = self._table_sizes() != self._sizes if self.arena.a64 is self._memory else np.bool_(True)
+        return int(words.sum(where=has_moved))
 
 
 def restore(live: Live, arrays: Arrays) -> RestoredEngine:
