@@ -228,6 +228,7 @@ SELECT r.a, s.a AS sa FROM r, s WHERE r.a < s.a AND r.a <> s.a
 SELECT r.a AS ra, s.a AS sa FROM r, s WHERE r.a < s.a AND s.a < r.a + 2
 SELECT r.a AS ra, u.a AS ua FROM r, u WHERE r.b = u.x AND r.b < u.y AND u.x > 0
 SELECT r.a, s.a AS sa FROM r, s WHERE r.a = s.a + 1 AND s.b = r.b - 1
+SELECT b, COUNT('x') FILTER (WHERE a > 1) AS n, COUNT(2.5) AS m FROM r GROUP BY b
 SELECT r.a AS ra, MIN(s.t) AS first FROM r JOIN s ON s.t >= r.t AND s.t < r.t + INTERVAL '2 hours' GROUP BY r.a
 SELECT p, c FROM r AS t(p, q) WHERE q > 1
 FROM r SELECT a

@@ -115,7 +115,7 @@ class Groups:
 
     def _counted(self, argument: exp.Expr | None, condition: exp.Expr | None) -> tuple[Monomial, ...]:
         """Monomials whose factors are all not NULL where a row counts; none where every row does."""
-        whole = argument is None or isinstance(argument, exp.Star)
+        whole = argument is None or isinstance(bare(argument), exp.Star | exp.Literal)
         value: exp.Expr = exp.Literal.number("1") if whole or argument is None else argument
         if condition is not None:
             return filtered(self.body, value, condition)
