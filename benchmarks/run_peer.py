@@ -15,6 +15,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import as_command  # noqa: F401  before Arrow
 import duckdb
 import pyarrow as pa
 import pyarrow.compute as pc

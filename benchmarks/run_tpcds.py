@@ -7,6 +7,7 @@ As `run_tpch.py`, with other tables.
 
 from __future__ import annotations
 
+import as_command  # noqa: F401  before Arrow
 import tpcds
 from run_tpch import main
 

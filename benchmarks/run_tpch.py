@@ -4,7 +4,7 @@
 
 Changes are Arrow tables in memory; a commit has a chunk of every relation. With `--check` the result is compared with
 DuckDB's after every commit (`compare`). With `--duckdb` DuckDB takes the same changes instead and computes the result
-after each.
+after each. The process begins as a command does.
 `run_tpcds.py` does the same with TPC-DS.
 """
 
@@ -18,6 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import as_command  # noqa: F401  before Arrow
 import duckdb
 import pyarrow as pa
 import tpch
