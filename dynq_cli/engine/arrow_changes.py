@@ -41,13 +41,15 @@ def kinds_of(words: pa.ChunkedArray) -> Bytes:
         few = [k.WORDS.get(word.as_py(), -1) for word in words]
         if -1 not in few:
             return np.array(few, np.int8)
-    word = _one_word(words)
-    if word in k.WORDS:
-        return np.full(len(words), k.WORDS[word], np.int8)
-    runs = _runs(words)
-    found = [k.WORDS.get(word, -1) for word in runs.values()]
-    if found and -1 not in found:
-        return np.repeat(np.array(found, np.int8), np.diff([*runs, len(words)]))
+    seen = _texts(words)
+    if seen is not None:
+        word = _one_word(*seen)
+        if word in k.WORDS:
+            return np.full(len(words), k.WORDS[word], np.int8)
+        runs = _runs(*seen)
+        found = [k.WORDS.get(word, -1) for word in runs.values()]
+        if found and -1 not in found:
+            return np.repeat(np.array(found, np.int8), np.diff([*runs, len(words)]))
     texts = words.cast(pa.string())
     coded = pa.concat_arrays(texts.chunks).dictionary_encode()
     known = np.array([k.WORDS.get(word.lower(), -1) for word in coded.dictionary.to_pylist()] or [-1], np.int8)
@@ -72,13 +74,9 @@ def _texts(words: pa.ChunkedArray) -> tuple[np.ndarray, pa.Buffer] | None:
     return np.frombuffer(places, np.int32, len(array) + 1, 4 * array.offset), content
 
 
-def _one_word(words: pa.ChunkedArray) -> str:
+def _one_word(offsets: np.ndarray, content: pa.Buffer) -> str:
     """The word that all rows have, if they have one and it can be seen at a glance; else empty."""
-    found = _texts(words)
-    if found is None:
-        return ""
-    offsets, content = found
-    many, first, size = len(words), int(offsets[0]), int(offsets[1] - offsets[0])
+    many, first, size = len(offsets) - 1, int(offsets[0]), int(offsets[1] - offsets[0])
     if size == 0 or offsets[-1] != first + size * many or (offsets[1:] - offsets[:-1] != size).any():
         return ""
     # Every byte is that of the row before.
@@ -86,18 +84,14 @@ def _one_word(words: pa.ChunkedArray) -> str:
     return texts[:size].tobytes().decode(errors="replace") if (texts[size:] == texts[:-size]).all() else ""
 
 
-def _runs(words: pa.ChunkedArray) -> dict[int, str]:
+def _runs(offsets: np.ndarray, content: pa.Buffer) -> dict[int, str]:
     """Where runs of one word begin, in order, and the word, if these are few and can be seen at a glance; else none."""
-    found = _texts(words)
-    if found is None:
-        return {}
-    offsets, content = found
     sizes = np.diff(offsets)
     resized = np.flatnonzero(sizes[1:] != sizes[:-1]) + 1
     if len(resized) > _RUNS or sizes.min() < 1:
         return {}
     starts: set[int] = set()
-    for first, stop in pairwise([0, *resized.tolist(), len(words)]):
+    for first, stop in pairwise([0, *resized.tolist(), len(sizes)]):
         starts.add(first)
         size = int(sizes[first])
         texts = np.frombuffer(content, np.uint8, int(offsets[stop] - offsets[first]), int(offsets[first]))

@@ -87,3 +87,15 @@ def test_tables_keep_their_rows_while_the_arena_is_copied_to_grow() -> None:
         assert arena.a64[at : at + 2 * used : 2].tolist() == list(range(used))
         table[0, [f.T_USED, f.T_LIVE]] = rows
         arena.a64[at : at + 2 * rows : 2] = np.arange(rows)
+
+
+@pytest.mark.parametrize(("most", "sizes"), [(1 << 37, 4), (0, 10)])
+def test_a_table_moves_seldom_where_addresses_are_plenty_and_is_doubled_elsewhere(most: int, sizes: int) -> None:
+    tables = np.zeros((1, f.T_FIELDS), np.int64)
+    tables[0, [f.T_STRIDE, f.T_MASK]] = 4, -1
+    arena, met = Arena(tables, np.zeros((0, f.N_FIELDS), np.int64), Memory(1000, most)), set()
+    for rows in range(0, 500_000, 1000):
+        tables[0, [f.T_LIVE, f.T_USED]] = rows
+        arena.reserve(0, 1000)
+        met.add(int(tables[0, f.T_CAPACITY]))
+    assert len(met) == sizes
