@@ -97,35 +97,66 @@ def parse_type(text: str) -> tuple[Type, bool]:
         if scale > precision:
             raise ValueError(f"the scale of a decimal is at most its precision: {scale} > {precision}")
         return decimal(precision, scale), nullable
-    if body.startswith("decimal"):
-        raise ValueError(f"'{body}' is not a type: write decimal(precision,scale), as in decimal(15,2)")
-    if body.lower() in _SQL:
-        raise ValueError(f"'{body}' is not a type: write {body.lower()}")
-    near = _ALIASES.get(body.lower())
+    raise ValueError(_advice(body, nullable))
+
+
+def _advice(body: str, nullable: bool) -> str:
+    """The sentence for a text that is no type; it names the type of dynq that other systems call so.
+
+    >>> _advice("VARCHAR(10)", True)
+    "'VARCHAR(10)' is not a type: write string?"
+    >>> _advice("numeric(10,2)", False)
+    "'numeric(10,2)' is not a type: write decimal(10,2)"
+    """
+    found = _FOREIGN.fullmatch(body)
+    name = " ".join(found["name"].lower().split()) if found else ""
+    mark = "?" if nullable or (found is not None and (found["null"] or "").lower() == "null") else ""
+    if name in _EXACT and found is not None:
+        precision, scale = int(found["first"] or 0), int(found["second"] or 0)
+        if 1 <= precision <= MAX_PRECISION and scale <= precision:
+            return f"'{body}' is not a type: write {decimal(precision, scale)}{mark}"
+        return f"'{body}' is not a type: write decimal(precision,scale), as in decimal(15,2)"
+    near = name if name in _SQL else _ALIASES.get(name)
     if near:
-        raise ValueError(f"'{body}' is not a type: write {near}")
-    raise ValueError(f"'{body}' is not a type: write one of {', '.join(SIMPLE_NAMES)}, decimal(p,s)")
+        return f"'{body}' is not a type: write {near}{mark}"
+    if _NESTED.match(body):
+        return f"'{body}' is not a type: write a column for each part of it, since nested values are not kept"
+    return f"'{body}' is not a type: write one of {', '.join(SIMPLE_NAMES)}, decimal(p,s)"
 
 
+_FOREIGN = re.compile(
+    r"(?P<name>[a-z_]\w*(?:\s+(?!not\b|null\b|with)[a-z_]\w*)*)"
+    r"\s*(?:\(\s*(?P<first>\d{1,9}|max|us|ns|ms|s)\s*(?:,\s*(?P<second>\d{1,9}))?\s*\)|\[(?:day|us|ns|ms|s)[^\]]*\])?"
+    r"(?:\s+with(?:out)?\s+time\s+zone)?(?:\s+(?P<null>not\s+null|null))?",
+    re.IGNORECASE,
+)
+_NESTED = re.compile(
+    r"(?:array|list|struct|map|row|record|union|variant|object)\b|.*\[\d*\]$", re.IGNORECASE | re.DOTALL
+)
+_EXACT = ("decimal", "numeric", "number", "dec", "decimal128", "bignumeric")
 _ALIASES = {
-    "int": "int64",
-    "integer": "int64",
-    "bigint": "int64",
-    "long": "int64",
-    "smallint": "int16",
-    "tinyint": "int8",
-    "boolean": "bool",
-    "float": "float64",
-    "double": "float64",
-    "real": "float32",
-    "text": "string",
-    "str": "string",
-    "varchar": "string",
-    "char": "string",
-    "bytes": "binary",
-    "blob": "binary",
-    "datetime": "timestamp",
-    "numeric": "decimal(p,s), as in decimal(15,2)",
+    alias: name
+    for name, aliases in {
+        "bool": "boolean, bit",
+        "int8": "tinyint, byte",
+        "int16": "smallint, short, int2, uint8, utinyint",
+        "int32": "mediumint, int4, uint16, usmallint",
+        "int64": "int, integer, bigint, long, uint32, uinteger",
+        "float32": "real, float4, single",
+        "float64": "float, double, double precision, float8",
+        "decimal(20,0)": "uint64, ubigint",
+        "decimal(38,0)": "hugeint, int128",
+        "decimal(19,4)": "money",
+        "string": "text, str, varchar, varchar2, nvarchar, nvarchar2, char, nchar, bpchar, character,"
+        " character varying, utf8, large_string, large_utf8, string_view, clob, nclob, longtext, mediumtext, tinytext,"
+        " ntext, enum, categorical, uuid, json, jsonb, xml, citext",
+        "binary": "bytes, blob, bytea, varbinary, longblob, large_binary, binary varying",
+        "date": "date32, date64",
+        "time": "time32, time64, timetz",
+        "timestamp": "datetime, datetime2, smalldatetime, datetime64, datetimeoffset, timestamptz,"
+        " timestamp_ntz, timestamp_ltz, timestamp_tz, timestamp_s, timestamp_ms, timestamp_us, timestamp_ns, instant",
+    }.items()
+    for alias in aliases.split(", ")
 }
 
 
