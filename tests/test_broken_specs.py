@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from pathlib import Path
 
 import pytest
@@ -29,31 +30,48 @@ def error_text(path: Path) -> str:
     return ""
 
 
-@pytest.mark.parametrize("path", SPECS, ids=lambda path: str(path.relative_to(CORPUS).with_suffix("")))
-def test_broken_spec_is_refused_with_the_expected_text(path: Path) -> None:
-    text = error_text(path)
-    assert text, "the spec was accepted"
-    golden = path.with_suffix(".err")
+@pytest.fixture(scope="module")
+def texts() -> dict[str, str]:
+    """The error text of every spec, by its name."""
+    return {str(path.relative_to(CORPUS).with_suffix("")): error_text(path) for path in SPECS}
+
+
+def test_every_broken_spec_is_refused_with_the_expected_text(texts: dict[str, str]) -> None:
     if os.environ.get("DYNQ_UPDATE_GOLDEN") == "1":
-        golden.write_text(text, encoding="utf-8")
-    assert text == golden.read_text(encoding="utf-8")
+        for name, text in texts.items():
+            (CORPUS / f"{name}.err").write_text(text, encoding="utf-8")
+    assert [name for name, text in texts.items() if not text] == [], "accepted"
+    expected = {name: (CORPUS / f"{name}.err").read_text(encoding="utf-8") for name in texts}
+    assert texts == expected
 
 
-@pytest.mark.parametrize("path", SPECS, ids=lambda path: str(path.relative_to(CORPUS).with_suffix("")))
-def test_every_problem_names_its_place_and_what_to_write(path: Path) -> None:
-    problems = hints = 0
-    for line in error_text(path).splitlines():
-        if line.startswith("  hint: "):
-            hints += 1
-            assert len(line) > len("  hint: ")
-        else:
-            problems += 1
-            file, row, column, message = line.split(":", 3)
-            assert file == path.name
-            assert int(row) >= 1
-            assert int(column) >= 1
-            assert message.strip()
-    assert hints == problems
+PROBLEM = re.compile(r"(?P<file>[^:]+):[1-9]\d*:[1-9]\d*:.*\S")
+
+
+def malformed(name: str, text: str) -> list[str]:
+    """Lines that are neither a problem with its place nor a hint, and problems without a hint."""
+    lines = text.splitlines()
+    hints = [line for line in lines if line.startswith("  hint: ")]
+    problems = [line for line in lines if not line.startswith("  hint: ")]
+    found = [line for line in hints if not line.removeprefix("  hint: ").strip()]
+    for line in problems:
+        place = PROBLEM.fullmatch(line)
+        if place is None or place["file"] != f"{Path(name).name}.yaml":
+            found.append(line)
+    if len(hints) != len(problems):
+        found.append(f"{len(problems)} problems, {len(hints)} hints")
+    return found
+
+
+def test_every_problem_names_its_place_and_what_to_write(texts: dict[str, str]) -> None:
+    assert {name: found for name, text in texts.items() if (found := malformed(name, text))} == {}
+
+
+def test_a_problem_without_its_place_or_hint_is_found() -> None:
+    assert malformed("a", "a.yaml:1:2: oh\n  hint: write b") == []
+    assert malformed("a", "b.yaml:1:2: oh\n  hint: write b") == ["b.yaml:1:2: oh"]
+    assert malformed("a", "a.yaml:0:2: oh\n  hint: write b") == ["a.yaml:0:2: oh"]
+    assert malformed("a", "a.yaml:1:2: oh") == ["1 problems, 0 hints"]
 
 
 def test_no_expected_text_is_left_without_its_spec() -> None:
