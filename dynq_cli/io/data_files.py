@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Literal
 
 from dynq_cli.errors import RejectedError, UsageError
+from dynq_cli.io.lake_tables import refuse_lake_table
 
 Format = Literal["parquet", "csv", "arrow", "jsonl"]
 
@@ -43,30 +44,38 @@ class DataFile:
 
 
 def find_data_files(paths: Iterable[str]) -> list[DataFile]:
-    """The data files that `paths` mean: files themselves, and those below directories, by name."""
+    """The data files that `paths` mean: files themselves, and those below directories, by name.
+
+    RejectedError for a table of Delta, Iceberg or Hudi, whose files are not its rows.
+    """
     return [file for path in paths for file in _below(path)]
 
 
 def _below(path: str) -> Iterator[DataFile]:
+    refuse_lake_table(path)
     if not os.path.isdir(path):
         yield DataFile(path, format_of(path), _relation(Path(path)))
         return
-    found = [
-        os.path.join(folder, name)
-        for folder, folders, names in os.walk(path)
-        for name in sorted(names)
-        if _visible(folders) and not name.startswith(("_", ".")) and _format_by_name(name) is not None
-    ]
+    found: list[str] = []
+    for folder, folders, names in os.walk(path):
+        if folder != path:
+            _refuse_folder(folder)
+        folders[:] = sorted(f for f in folders if not f.startswith(("_", ".")))
+        found += (os.path.join(folder, name) for name in sorted(names) if _is_data(name))
     if not found:
         raise UsageError(f"there are no data files below {path}: looked for {' '.join(_FORMATS)}")
     for name in found:
         yield DataFile(name, format_of(name), _relation(Path(name)))
 
 
-def _visible(folders: list[str]) -> bool:
-    """Keep os.walk out of hidden and bookkeeping folders, and in the order of names."""
-    folders[:] = sorted(f for f in folders if not f.startswith(("_", ".")))
-    return True
+def _refuse_folder(folder: str) -> None:
+    refuse_lake_table(folder)
+    if "=" in os.path.basename(folder):
+        raise RejectedError(f"{folder}: the column of a partition is not in its files; write without partitionBy")
+
+
+def _is_data(name: str) -> bool:
+    return not name.startswith(("_", ".")) and _format_by_name(name) is not None
 
 
 def format_of(path: str) -> Format:

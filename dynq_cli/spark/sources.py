@@ -18,6 +18,7 @@ from pyspark.sql import DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import types as t
 
 from dynq_cli.errors import RejectedError, UsageError
+from dynq_cli.io.lake_tables import lake_format
 from dynq_cli.spark.columns import CORRUPT
 from dynq_cli.spark.database import Database
 from dynq_cli.spark.files import FileFacts, Files
@@ -36,7 +37,6 @@ _BY_SUFFIX = {
     ".avro": "avro",
 }
 _COMPRESSED = (".gz", ".bz2", ".zst", ".zstd", ".lz4", ".snappy", ".deflate")
-_TABLES_OF_FILES = {"_delta_log": "delta", ".hoodie": "hudi"}
 # Unquoted empty is NULL and `""` is the empty text: what Spark takes for NULL is a text that nobody writes.
 _NO_TEXT = "\x1e\x04dynq null\x04\x1e"
 _TEXT_OPTIONS = {
@@ -106,9 +106,10 @@ def _format_of(spark: SparkSession, place: str) -> str:
     with explained(place):
         files = Files(spark)
         if files.is_directory(place):
-            for mark, form in _TABLES_OF_FILES.items():
-                if files.exists(os.path.join(place, mark)):
-                    raise UsageError(f"{place} is a table of {form}: say --format {form}, and give Spark its package")
+            lake = lake_format(place, files.names)
+            if lake is not None:
+                name = lake.lower()
+                raise UsageError(f"{place} is a table of {lake}: say --format {name}, and give Spark its package")
         elif "/" not in place and not files.exists(place) and spark.catalog.tableExists(place):
             return TABLE
         found = _listed(spark, place)

@@ -44,7 +44,7 @@ def test_a_directory_means_the_data_files_below_it_by_name(tmp_path: Path) -> No
         "a/part-0.parquet",
         "a/_SUCCESS",
         "a/.part-0.parquet.crc",
-        "_delta_log/0.json",
+        "_bookkeeping/0.json",
         ".hidden/x.csv",
         "notes.txt",
     )

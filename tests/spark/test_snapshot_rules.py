@@ -277,6 +277,20 @@ def test_an_unfinished_snapshot_is_refused(tmp_path: Path, extract: Extract) -> 
         extract()
 
 
+@pytest.mark.parametrize(
+    ("mark", "form"),
+    [("_delta_log/0.json", "delta"), (".hoodie/x", "hudi"), ("metadata/v1.metadata.json", "iceberg")],
+)
+def test_a_table_of_a_lake_format_is_not_read_as_plain_files(
+    tmp_path: Path, extract: Extract, mark: str, form: str
+) -> None:
+    save(tmp_path / "b", [1])
+    (tmp_path / "b" / mark).parent.mkdir()
+    (tmp_path / "b" / mark).write_text("{}")
+    with pytest.raises(UsageError, match=f"say --format {form}, and give Spark its package"):
+        extract()
+
+
 def test_a_session_that_was_handed_in_is_left_as_it_came(tmp_path: Path, spark: SparkSession, extract: Extract) -> None:
     save(tmp_path / "b", [1])
     spark.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")

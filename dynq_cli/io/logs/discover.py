@@ -3,8 +3,8 @@
 A file is a group. A directory means what is in it, by name: files, and directories in turn. An extraction (a directory
 that a job such as Spark's wrote and closed with `_SUCCESS`) is one group: `part-*` files, or one directory of them
 per relation, with `_SUCCESS` in the whole or in each; it may have no rows and yet be a batch. A directory of parts
-that no job finished is refused. Names that begin with `_` or `.` are skipped, and nothing outside of a directory is
-reached through a symbolic link in it.
+that no job finished is refused, and so is a table of Delta, Iceberg or Hudi. Names that begin with `_` or `.` are
+skipped, and nothing outside of a directory is reached through a symbolic link in it.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.io.data_files import format_of, known_format
+from dynq_cli.io.lake_tables import refuse_lake_table
 from dynq_cli.io.logs.identity import BATCH_FILE
 from dynq_cli.io.logs.model import Group, LogFile
 from dynq_cli.spec.shown import visible
@@ -37,7 +38,8 @@ def find_groups(
 
     `relation` is what `--relation` says; with `atomic` all files are one group. `warn` hears of files in directories
     that are skipped because nothing says their format. UsageError for a path that is not there or not a log,
-    RejectedError for an unfinished extraction and a symbolic link that leads out of its directory.
+    RejectedError for an unfinished extraction, a table of a lake format and a symbolic link that leads out of its
+    directory.
     """
     if relation is not None and relation not in relations:
         raise UsageError(f"the spec has no relation {visible(relation)}: it has {', '.join(sorted(relations))}")
@@ -68,6 +70,7 @@ class _Names:
 
 
 def _below(path: str, names: _Names, warn: Callable[[str], None]) -> Iterator[Group]:
+    refuse_lake_table(path)
     if os.path.isdir(path):
         yield from _Folder(path, os.path.realpath(path), names, warn).groups()
     else:
@@ -121,6 +124,7 @@ class _Folder:
                     f"{visible(path)}: the column of a partition is not in its files; write without partitionBy"
                 )
             else:
+                refuse_lake_table(path)
                 folders.append(_Folder(path, self.root, self.names, self.warn, (*self.above, here)))
         return files, folders
 

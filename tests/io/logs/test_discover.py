@@ -64,7 +64,7 @@ def test_a_file_in_the_working_directory_takes_its_name(tmp_path: Path, monkeypa
 
 def test_a_directory_means_its_files_by_name_and_paths_keep_their_order(tmp_path: Path) -> None:
     make(tmp_path, "in/b.csv", "in/a.jsonl", "in/10.csv", "in/9.csv", "in/deep/c.csv", "z.csv")
-    make(tmp_path, "in/_x.csv", "in/.b.csv.crc", "in/_delta_log/0.json", "in/.git/x.csv")
+    make(tmp_path, "in/_x.csv", "in/.b.csv.crc", "in/_metadata/0.json", "in/.git/x.csv")
     groups = found(tmp_path / "z.csv", tmp_path / "in")
     assert names(tmp_path, groups) == [
         ["z.csv"],
