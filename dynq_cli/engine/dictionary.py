@@ -63,6 +63,12 @@ class Dictionary:
         """The arrays, for kernels; growth replaces them, so they hold until the next new value."""
         return self._flat
 
+    @property
+    def length(self) -> int:
+        """Bytes in use: values, where each begins, hashes, and slots. O(1)."""
+        flat = self._flat
+        return int(flat.offsets[self._count]) + self._count * 16 + flat.slots.nbytes
+
     def intern(self, values: pa.Array) -> Int64s:
         """The id of each value, new values getting the next ones; NULL where there is no value.
 
@@ -203,6 +209,11 @@ class Dictionaries:
     def labels_of(self, kind: Type) -> Int64s:
         """Labels of the ids of an ordered type, in the order of its values; they hold until values are added."""
         return self.label().of(kind.name).labels
+
+    @property
+    def length(self) -> int:
+        """Bytes in use by all values; labels are left out. O(1)."""
+        return sum(dictionary.length for dictionary in self.by_name().values())
 
     def counts(self) -> dict[str, int]:
         """How many values each has: what `since` and `truncate` take."""

@@ -29,10 +29,11 @@ from dynq_cli.engine.live import Live
 from dynq_cli.engine.meaning import Meaning
 from dynq_cli.engine.memory import Memory
 from dynq_cli.engine.net import Net
+from dynq_cli.engine.size_facts import VALUES
 
 Arrays = Mapping[str, NDArray[Any]]
 
-_TABLES, _TOP, _MEMORY, _BASES, _VALUES = "tables", "top", "memory", "bases", "values."
+_TABLES, _TOP, _MEMORY, _BASES = "tables", "top", "memory", "bases"
 # Per relation: where its first record stands, words of a record, records, codes of a row, where its copies stand.
 _ROWS, _STRIDE, _USED, _CODES, _COPIES = range(5)
 # What the layout decides about a table; the rest of its row is data.
@@ -57,7 +58,7 @@ def parts_of(live: Live) -> dict[str, Part]:
     tables = _packed(arena)
     top = _top(tables)
     kept = {_TABLES: tables, _TOP: np.array([top], np.int64), _BASES: _bases(live, tables)}
-    kept |= {_VALUES + name: array for name, array in live.dictionaries.arrays().items()}
+    kept |= {VALUES + name: array for name, array in live.dictionaries.arrays().items()}
     parts = {name: Part(array.dtype, array.shape, _copying(array)) for name, array in kept.items()}
     words = top + top // 16 + _SPARE_WORDS
     parts[_MEMORY] = Part(np.dtype(np.int64), (words,), lambda memory: _pack(arena, tables, memory))
@@ -102,7 +103,7 @@ def restore(live: Live, arrays: Arrays) -> RestoredEngine:
 
 def dictionaries_in(arrays: Arrays, ordered: Iterable[str]) -> Dictionaries:
     """The dictionaries that the arrays hold, with labels for those whose ids are kept in order. O(1)."""
-    values = {name.removeprefix(_VALUES): a for name, a in arrays.items() if name.startswith(_VALUES)}
+    values = {name.removeprefix(VALUES): a for name, a in arrays.items() if name.startswith(VALUES)}
     return Dictionaries.from_arrays(values, ordered)
 
 

@@ -28,7 +28,7 @@ from dynq_cli.io.results.counts import count_form_of, count_text
 from dynq_cli.io.results.forms import form_of
 from dynq_cli.io.results.whole_file import whole_file
 from dynq_cli.session.marks import make_missing, mark_of, marks_of
-from dynq_cli.storage.layout import sync_directory
+from dynq_cli.storage.layout import RUN_LOCK, sync_directory
 from dynq_cli.storage.lock import holding, writing_to
 from dynq_cli.storage.state import State, StrPath
 from dynq_cli.storage.state import open as open_state
@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from dynq_cli.session.take_in import Outcome
     from dynq_cli.spec.model import Output
 
-RUN_LOCK = "run-lock"
 _STAGED = ".staged"
 
 

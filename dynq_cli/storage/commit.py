@@ -12,12 +12,15 @@ snapshot in force.
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from types import MappingProxyType
 
 from dynq_cli.engine.image import parts_of
 from dynq_cli.engine.live import Live
+from dynq_cli.engine.size_facts import TableSizes
+from dynq_cli.engine.table_sizes import sizes_of
 from dynq_cli.storage.history import with_past
 from dynq_cli.storage.layout import remove_others, snapshot_name, wal_name, write_new
 from dynq_cli.storage.ledger import AppliedLog, Entry, append_entry
@@ -62,6 +65,7 @@ def first_manifest(
         commits={},
         sources={},
         marks=dict.fromkeys(marks, 0),
+        tables=sizes_of(live),
     )
     write_manifest(directory, made)
 
@@ -70,14 +74,31 @@ def counts_of(live: Live) -> dict[str, Counts]:
     return {query: Counts(*live.count(query)) for query in live.queries}
 
 
-def commit_version(directory: Path, opened: Opened, coming: Manifest, entry: Entry) -> None:
-    """Make the version that the engine is at the one in force: its records are durable, `coming` has them."""
+def _sizes_after(live: Live, before: TableSizes | None, came: Mapping[str, int]) -> TableSizes:
+    """The sizes of a version, with `came` copies more than before; where none are known, all are counted."""
+    if before is None:
+        return sizes_of(live)
+    return sizes_of(live, {name: size.copies + came.get(name, 0) for name, size in before.relations.items()})
+
+
+def commit_version(
+    directory: Path,
+    opened: Opened,
+    coming: Manifest,
+    entry: Entry,
+    came: Mapping[str, int] = MappingProxyType({}),
+) -> None:
+    """Make the version that the engine is at the one in force: its records are durable, `coming` has them.
+
+    `came` are the copies of rows that came, less those that went, by relation.
+    """
     made = replace(
         coming,
         number=coming.number + 1,
         version=entry.version,
         counts=counts_of(opened.live),
         ledger=append_entry(directory, coming.ledger, entry),
+        tables=_sizes_after(opened.live, coming.tables, came),
     )
     write_manifest(directory, made)
     opened.manifest = made
@@ -111,6 +132,7 @@ def commit_snapshot(directory: Path, opened: Opened) -> None:
         snapshot=snapshot,
         wal=no_records(snapshot),
         past=with_past(before),
+        tables=_sizes_after(opened.live, before.tables, {}),
     )
     keep_manifest(directory)
     write_manifest(directory, made)

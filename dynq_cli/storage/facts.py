@@ -10,23 +10,39 @@ import os
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from math import prod
 from pathlib import Path
 
+from dynq_cli.engine.size_facts import VALUES, TableSizes
 from dynq_cli.storage.history import kept_since, needed_since
-from dynq_cli.storage.layout import LOCK
+from dynq_cli.storage.layout import CURRENT, LOCK, PLANS, PREVIOUS, RUN_LOCK, SPEC, snapshot_name, wal_name
 from dynq_cli.storage.ledger import Entry, Ledger
-from dynq_cli.storage.manifest import Counts, read_manifest
+from dynq_cli.storage.manifest import ArrayPlace, Counts, Manifest, read_manifest
+
+_BLOCK = 512  # bytes of `st_blocks`, whatever the file system's are
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes: of the files in force, of the logs that are kept for versions before, and of all in the directory."""
+    """Bytes of the files of a state; those of `total` are the sum of all but `dictionaries` and `allocated`.
+
+    `snapshot` and `wal` are in force; `dictionaries` are a part of the snapshot. `history` are the logs of generations
+    before that lead to versions which are kept. `before` is the rest of the generation before: its snapshot, its
+    manifest, and its log if no version needs it. `manifest` are the manifest in force, the spec, its plans and the
+    locks. `other` was left behind, is being written, or is not of the state. `allocated` is the room that the file
+    system gives to all of them: less than `total` where files have holes.
+    """
 
     snapshot: int
+    dictionaries: int
     wal: int
-    ledger: int
     history: int
+    before: int
+    ledger: int
+    manifest: int
+    other: int
     total: int
+    allocated: int
 
 
 @dataclass(frozen=True)
@@ -36,7 +52,8 @@ class StateFacts:
     `waiting` are the changes that opening the state replays; they are in the log and not yet in a snapshot. `writer` is
     the process that is writing now. `before` is the version before the last command that applied something,
     `outputs_at` the version of the last outputs, None if there were none. `kept_since` is the oldest version that can
-    be read; marks, and `before`, need those since `needed_since`.
+    be read; marks, and `before`, need those since `needed_since`. `tables` are the sizes of relations and views in
+    memory, None if an earlier version of dynq wrote the state.
     """
 
     version: int
@@ -44,6 +61,7 @@ class StateFacts:
     made: int
     applied: int
     counts: Mapping[str, Counts]
+    tables: TableSizes | None
     waiting: int
     sizes: Sizes
     versions_noted: int
@@ -65,22 +83,15 @@ def facts_of(directory: Path, *, recent: int = 5) -> StateFacts:
     """
     manifest = read_manifest(directory)
     ledger = manifest.ledger
-    files = _sizes(directory)
-    sizes = Sizes(
-        snapshot=manifest.snapshot.length,
-        wal=manifest.wal.length,
-        ledger=sum(files.get(name, 0) for name in ledger.files),
-        history=sum(past.wal.length for past in manifest.past),
-        total=sum(files.values()),
-    )
     return StateFacts(
         version=manifest.version,
         generation=manifest.generation,
         made=manifest.made,
         applied=manifest.applied,
         counts=manifest.counts,
+        tables=manifest.tables,
         waiting=manifest.wal.changes,
-        sizes=sizes,
+        sizes=_sizes(directory, manifest),
         versions_noted=ledger.entries,
         recent=tuple(Ledger(directory, ledger).entries(limit=recent)),
         commits=manifest.commits,
@@ -114,11 +125,30 @@ def writer_of(directory: Path) -> int | None:
     return None
 
 
-def _sizes(directory: Path) -> dict[str, int]:
-    found = {}
+def _sizes(directory: Path, manifest: Manifest) -> Sizes:
+    """The sizes of all files, each counted once. O(files)."""
+    names = {
+        "snapshot": {snapshot_name(manifest.generation)},
+        "wal": {wal_name(manifest.generation)},
+        "history": {wal_name(past.generation) for past in manifest.past},
+        "ledger": manifest.ledger.files,
+        "before": {snapshot_name(manifest.generation - 1), wal_name(manifest.generation - 1), PREVIOUS},
+        "manifest": {CURRENT, SPEC, PLANS, LOCK, RUN_LOCK},
+    }
+    found = dict.fromkeys([*names, "other"], 0)
+    allocated = 0
     for entry in os.scandir(directory):
         # A writer may take away what it has replaced.
         with suppress(FileNotFoundError):
             if entry.is_file(follow_symlinks=False):
-                found[entry.name] = entry.stat().st_size
-    return found
+                facts = entry.stat(follow_symlinks=False)
+                kind = next((kind for kind, several in names.items() if entry.name in several), "other")
+                found[kind] += facts.st_size
+                allocated += facts.st_blocks * _BLOCK
+    dictionaries = sum(_length(a) for name, a in manifest.snapshot.arrays.items() if name.startswith(VALUES))
+    return Sizes(**found, dictionaries=dictionaries, total=sum(found.values()), allocated=allocated)
+
+
+def _length(array: ArrayPlace) -> int:
+    """The bytes of an array: a dtype ends with those of an item, as in `<i8`."""
+    return int(array.dtype.lstrip("<>|=biuf")) * prod(array.shape)

@@ -29,7 +29,8 @@ import xxhash
 FORMAT = 2
 # How views stand in the arena; a change is a new number, and views of another one are built anew from the base rows.
 ENGINE = 5
-CURRENT, PREVIOUS, SPEC, PLANS, LOCK = "CURRENT", "PREVIOUS", "spec.yaml", "plans.json", "lock"
+CURRENT, PREVIOUS, SPEC, PLANS = "CURRENT", "PREVIOUS", "spec.yaml", "plans.json"
+LOCK, RUN_LOCK = "lock", "run-lock"
 TEMPORARY = ".tmp"
 OURS = re.compile(r"(snapshot|wal|ledger-index)-\d+(\.tmp)?|(CURRENT|PREVIOUS)\.tmp")
 

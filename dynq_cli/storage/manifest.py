@@ -13,6 +13,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from dynq_cli.engine.size_facts import TableSizes
 from dynq_cli.errors import DamagedError, NoStateError
 from dynq_cli.records import record
 from dynq_cli.storage.layout import (
@@ -84,6 +85,7 @@ class PastLog:
 class Manifest:
     """`number` counts manifests, `version` commits of changes, `generation` snapshots.
 
+    `tables` are the sizes of the version's tables; a manifest that an earlier version of dynq wrote has none.
     `plans` are the fingerprints of the queries' plans. `made` and `applied` are microseconds since 1970, in UTC.
     `commits` has the last `_commit_version` of each relation, `sources` the batches taken from each source.
     `before` is the version before the last command that applied something, `written` that of the last outputs.
@@ -109,6 +111,7 @@ class Manifest:
     marks: Mapping[str, int] = field(default_factory=dict)
     past: tuple[PastLog, ...] = ()
     floor: int = 0
+    tables: TableSizes | None = None
 
     @property
     def files(self) -> frozenset[str]:
@@ -164,7 +167,7 @@ def _parse(path: Path, text: bytes) -> Manifest:
             "  hint: use the version that wrote it; or make a new state, `dynq init "
             f"{path.parent / SPEC} --state DIR`, and give it the data again, with --load and `dynq apply`"
         )
-    snapshot = read.pop("snapshot")
+    snapshot, tables = read.pop("snapshot"), read.pop("tables", None)
     arrays = {
         name: ArrayPlace(a["dtype"], tuple(a["shape"]), a["offset"]) for name, a in snapshot.pop("arrays").items()
     }
@@ -175,5 +178,6 @@ def _parse(path: Path, text: bytes) -> Manifest:
         ledger=LedgerFacts.of(read.pop("ledger")),
         sources={name: tuple((a, b) for a, b in taken) for name, taken in read.pop("sources").items()},
         counts={name: Counts(**c) for name, c in read.pop("counts").items()},
+        tables=None if tables is None else TableSizes.of(tables),
         **read,
     )

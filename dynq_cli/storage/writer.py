@@ -9,13 +9,14 @@ What `take` is given is in the engine and in the log, and counts for nothing bef
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from dynq_cli.engine.codes import Codes
 from dynq_cli.engine.engine import BatchError, Changes
-from dynq_cli.engine.net import look_around
+from dynq_cli.engine.net import look_around, plain_net
 from dynq_cli.errors import DamagedError, RejectedError
 from dynq_cli.storage.batches import Batch, add_batch
 from dynq_cli.storage.commit import commit_version
@@ -48,6 +49,8 @@ class Writer:
         self._log: LogWriter | None = None
         self._opened: Opened | None = None
         self._known: Mapping[str, int] = {}
+        # Copies of rows that came, less those that went, in the version in the making.
+        self._came: Counter[str] = Counter()
         self._manifest = read_manifest(directory)
         self._ledger = Ledger(directory, self._manifest.ledger)
         if rehearsal:
@@ -114,6 +117,8 @@ class Writer:
             raise
         if not self._rehearsal:
             nets = {relation: look.net() for relation, look in around.items()}
+            for relation, changes in batch.items():
+                self._came[relation] += int((nets.get(relation) or plain_net(changes)).delta.sum())
             self._append(Record(self.version + 1, batch, live.dictionaries.since(self._known), ends, nets))
         self._known = live.dictionaries.counts()
 
@@ -152,13 +157,15 @@ class Writer:
         log, self._log = self._log, None
         self.is_clean = False
         changes = log.facts.changes - made.wal.changes
-        commit_version(self._directory, self.opened, replace(made, wal=log.sync()), entry)
+        commit_version(self._directory, self.opened, replace(made, wal=log.sync()), entry, self._came)
+        self._came = Counter()
         self._ledger = Ledger(self._directory, self.manifest.ledger)
         self.opened.count_applied(changes)
         self.is_clean = True
 
     def abandon(self) -> None:
         """Give up the version in the making; what was committed stays."""
+        self._came = Counter()
         if self._log is not None:
             log, self._log = self._log, None
             log.abandon()

@@ -96,11 +96,16 @@ def test_the_crontab_line_keeps_the_outputs_fresh(tmp_path: Path, program: Path)
 
 def test_the_fields_that_the_page_names_are_in_the_status(tmp_path: Path, program: Path) -> None:
     page = (ROOT / "docs" / "cron.md").read_text("utf-8")
-    table = page[page.index("| field | holds |") :]
-    named = {name for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
+    fields, parts = (page[page.index(f"| {head} | holds |") :].partition("\n\n")[0] for head in ("field", "part"))
+    named, of_bytes = (
+        {name for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for name in re.findall(r"`(\w+)`", row)}
+        for table in (fields, parts)
+    )
     (spec,) = blocks("docs/cron.md", "yaml")
     (tmp_path / "spec.yaml").write_text(spec)
     env = {"PATH": f"{program.parent}:/usr/bin:/bin"}
     done = shell("dynq init spec.yaml && dynq status --json", tmp_path, **env)
     assert len(named) >= 8
-    assert named <= set(json.loads(done.stdout))
+    told = json.loads(done.stdout)
+    assert named <= set(told)
+    assert of_bytes | {"dictionaries", "total"} == set(told["bytes"])

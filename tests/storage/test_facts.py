@@ -9,14 +9,17 @@ import sys
 import time
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.table_sizes import sizes_of
 from dynq_cli.errors import DamagedError, NoStateError
 from dynq_cli.storage import commit
 from dynq_cli.storage.facts import facts_of, writer_of
 from dynq_cli.storage.lock import writing_to
 from dynq_cli.storage.manifest import Counts
-from dynq_cli.storage.state import open
+from dynq_cli.storage.state import create, open
 from tests.conftest import ROOT
 from tests.storage.states import files_of, small_batch, small_live, small_state
 
@@ -41,6 +44,45 @@ def test_the_facts_are_those_of_the_version_in_force(tmp_path: Path) -> None:
     assert facts.outputs_at is None and facts.writer is None
     assert (facts.marks, facts.kept_since, facts.needed_since, facts.sizes.history) == ({}, 0, 6, 0)
     json.dumps(vars(facts), default=vars)
+
+
+GROUPED = """\
+version: 1
+relations:
+  R: {columns: {x: int64, y: string}}
+  K: {columns: {k: int64, y: string}, key: [k]}
+queries:
+  pairs: {sql: "SELECT x, R.y, k FROM R, K WHERE R.y = K.y", order_by: [k]}
+  more: {sql: "SELECT k, K.y FROM K", order_by: [y]}
+  sums: {sql: "SELECT y, SUM(x) AS s, MIN(x) AS m FROM R GROUP BY y"}
+"""
+
+
+def test_rows_copies_and_bytes_are_those_of_the_tables_after_every_version(tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text(GROUPED, "utf-8")
+    state = create(tmp_path / "spec.yaml", tmp_path / "state")
+    kinds = ["insert", "insert", "insert", "delete"]
+    batches = [
+        {"R": pa.table({"x": [1, 1, 2, 3], "y": ["a", "a", "b", "c"]}), "K": pa.table({"k": [1, 2], "y": ["a", "b"]})},
+        {"R": pa.table({"x": [1, 4, 4, 2], "y": ["a", "d", "d", "b"], "_change_type": kinds})},
+        {"K": pa.table({"k": [1, 7], "y": ["z", "z"], "_change_type": ["update_postimage"] * 2})},
+        {"R": pa.table({"x": [1, 3], "y": ["a", "c"], "_change_type": ["delete"] * 2, "_count": [2, 1]})},
+    ]
+    found = []
+    for batch in batches:
+        state.apply(batch)
+        tables = facts_of(tmp_path / "state").tables
+        live = state.current().live
+        assert tables == sizes_of(live), "copies that were counted along are those that are there"
+        assert tables is not None
+        arena = live.engine.arena
+        used = (arena.T[:, f.T_USED] * arena.T[:, f.T_STRIDE] + arena.T[:, f.T_MASK] + 1) * 8
+        parts = [*tables.relations.values(), *tables.queries.values()]
+        assert sum(part.length for part in parts) + tables.shared == used.sum(), "every table belongs to somebody, once"
+        found.append([(size.rows, size.copies) for size in tables.relations.values()])
+        assert tables.queries["sums"].stored == state.count("sums")
+    assert found == [[(3, 4), (2, 2)], [(3, 6), (2, 2)], [(3, 6), (3, 3)], [(2, 3), (3, 3)]]
+    assert tables.shared > 0, "the blocks of two orders"
 
 
 def test_nothing_waits_after_a_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ def status(
     state: options.State = ".dynq",
     as_json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")] = False,
 ) -> None:
-    """Print version, counts, sizes, marks and what keeping old versions costs, the latest logs, and who is writing now.
+    """Print version, rows and bytes of relations and queries, sizes on disk, marks, the latest logs, and the writer.
 
     It reads no data, so it takes no longer on a large state than on a small one.
     """
@@ -40,15 +40,8 @@ def status(
 def _lines(state: str, facts: StateFacts) -> Iterator[tuple[str, str]]:
     yield "state", state
     yield "version", f"{facts.version:,}, of {_time(facts.applied)}; made {_time(facts.made)}"
-    for name, counts in facts.counts.items():
-        distinct = f", {counts.distinct:,} distinct" if counts.distinct != counts.rows else ""
-        yield f"query {name}", f"{counts.rows:,} row{'' if counts.rows == 1 else 's'}{distinct}"
-    sizes = facts.sizes
-    yield (
-        "size",
-        f"{sizes.total:,} bytes: snapshot {sizes.snapshot:,}, log {sizes.wal:,} ({facts.waiting:,} changes), "
-        f"ledger {sizes.ledger:,} ({facts.versions_noted:,} versions)",
-    )
+    yield from _tables(facts)
+    yield from _files(facts)
     yield "kept", _kept(facts)
     for name, version in sorted(facts.marks.items()):
         yield f"mark {name}", f"version {version:,}"
@@ -60,12 +53,57 @@ def _lines(state: str, facts: StateFacts) -> Iterator[tuple[str, str]]:
         yield f"version {entry.version}", f"{_time(entry.time)}  {_logs(entry)}"
 
 
+def _tables(facts: StateFacts) -> Iterator[tuple[str, str]]:
+    """Rows of relations and results, and the bytes that their tables use."""
+    tables = facts.tables
+    for name, relation in tables.relations.items() if tables else ():
+        copies = f", {_number(relation.copies, 'row')} with copies" if relation.copies != relation.rows else ""
+        yield f"relation {name}", f"{_number(relation.rows, 'row')}{copies}; {relation.length:,} bytes"
+    for name, counts in facts.counts.items():
+        distinct = f", {counts.distinct:,} distinct" if counts.distinct != counts.rows else ""
+        views = ""
+        if tables and name in tables.queries:
+            query = tables.queries[name]
+            views = f"; views of {query.length:,} bytes"
+            views += f", {_number(query.stored, 'stored row')}" if query.stored else ""
+        yield f"query {name}", f"{_number(counts.rows, 'row')}{distinct}{views}"
+    if tables is None:
+        yield "tables", "sizes are not known yet: an earlier version of dynq wrote this; the next apply notes them"
+        return
+    if tables.shared:
+        yield "shared views", f"{tables.shared:,} bytes, used by several queries"
+    yield "dictionaries", f"{tables.dictionaries:,} bytes, of strings, binary values and wide decimals"
+
+
+def _files(facts: StateFacts) -> Iterator[tuple[str, str]]:
+    """The bytes of all files; they add up to the last line."""
+    sizes = facts.sizes
+    yield "snapshot", f"{sizes.snapshot:,} bytes on disk, {sizes.dictionaries:,} of them dictionaries"
+    yield "write-ahead log", f"{sizes.wal:,} bytes, {_number(facts.waiting, 'change')} that opening the state replays"
+    if sizes.history:
+        yield "logs before", f"{sizes.history:,} bytes, for versions before the snapshot"
+    if sizes.before:
+        yield (
+            "snapshot before",
+            f"{sizes.before:,} bytes, in case the one in force is damaged; the next snapshot replaces it, "
+            "`dynq prune` removes it",
+        )
+    yield "ledger", f"{sizes.ledger:,} bytes, {_number(facts.versions_noted, 'version')}"
+    yield "spec and manifest", f"{sizes.manifest:,} bytes"
+    if sizes.other:
+        yield "other files", f"{sizes.other:,} bytes, left behind, being written, or not of the state"
+    yield "total", f"{sizes.total:,} bytes in files, {sizes.allocated:,} allocated on disk"
+
+
 def _kept(facts: StateFacts) -> str:
-    """Which versions can be read, for whose sake, and at what cost."""
+    """Which versions can be read, and for whose sake."""
     kept = f"versions since {facts.kept_since:,}"
     names = [name for name, version in sorted(facts.marks.items()) if version == facts.needed_since < facts.before]
-    needed = f", those since {facts.needed_since:,} for {', '.join(names)}" if names else ""
-    return f"{kept}{needed}; the logs of before the snapshot take {facts.sizes.history:,} bytes"
+    return kept + (f", those since {facts.needed_since:,} for {', '.join(names)}" if names else "")
+
+
+def _number(count: int, what: str) -> str:
+    return f"{count:,} {what}{'' if count == 1 else 's'}"
 
 
 def _logs(entry: Entry) -> str:
@@ -83,13 +121,25 @@ def _time(microseconds: int) -> str:
     return datetime.fromtimestamp(microseconds // 1_000_000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+def _views(facts: StateFacts, query: str) -> dict[str, int | None]:
+    """The views of a query; nothing is known of them in a state that an earlier version of dynq wrote."""
+    size = facts.tables.queries.get(query) if facts.tables else None
+    return {"bytes": None if size is None else size.length, "stored_rows": None if size is None else size.stored}
+
+
 def _as_json(state: str, facts: StateFacts) -> dict[str, Any]:
     return {
         "state": state,
         "version": facts.version,
         "made": _time(facts.made),
         "applied": _time(facts.applied),
-        "queries": {name: vars(counts) for name, counts in facts.counts.items()},
+        "relations": {
+            name: {"rows": size.rows, "copies": size.copies, "bytes": size.length}
+            for name, size in (facts.tables.relations if facts.tables else {}).items()
+        },
+        "queries": {name: {**vars(counts), **_views(facts, name)} for name, counts in facts.counts.items()},
+        "shared_bytes": facts.tables and facts.tables.shared,
+        "dictionary_bytes": facts.tables and facts.tables.dictionaries,
         "generation": facts.generation,
         "waiting_changes": facts.waiting,
         "bytes": vars(facts.sizes),

@@ -1,0 +1,82 @@
+"""How large the tables of an engine are, by relation and by query.
+
+    bytes of relations + queries + shared = bytes that the tables of the arena use
+
+A table belongs to the query whose trees or derived relations are in it. The blocks of counted trees are shared where
+several queries have an order or a range. The records of a relation also hold the links of the trees over it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from itertools import pairwise
+
+import numpy as np
+
+from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.layout import Layout
+from dynq_cli.engine.live import Live
+from dynq_cli.engine.size_facts import QuerySize, RelationSize, TableSizes
+from dynq_cli.plan.program import Derived, Program, Tree
+
+_WORD = 8
+
+
+def sizes_of(live: Live, copies: Mapping[str, int] | None = None) -> TableSizes:
+    """The sizes of an engine between commits. O(tables), and O(rows) for relations whose `copies` are not given."""
+    tables, layout = live.engine.arena.T, live.layout
+    used = (tables[:, f.T_USED] * tables[:, f.T_STRIDE] + tables[:, f.T_MASK] + 1) * _WORD
+    known = copies or {}
+    relations = {}
+    for relation in live.spec.relations:
+        table = layout.bases[relation.name].table
+        rows = int(tables[table, f.T_LIVE])
+        many = rows if relation.key else known.get(relation.name)
+        relations[relation.name] = RelationSize(rows, _copies(live, table) if many is None else many, int(used[table]))
+    owners = owners_of(layout, live.queries)
+    derived = {name: int(tables[layout.bases[name].table, f.T_LIVE]) for name in layout.derived}
+    queries = {}
+    for name, program in live.queries.items():
+        own = [table for table, queries_ in owners.items() if queries_ == {name}]
+        stored = sum(derived.get(step.name, 0) for step in program.steps if isinstance(step, Derived))
+        queries[name] = QuerySize(int(used[own].sum()), stored)
+    shared = [table for table, queries_ in owners.items() if len(queries_) > 1]
+    return TableSizes(relations, queries, int(used[shared].sum()), live.dictionaries.length)
+
+
+def owners_of(layout: Layout, programs: Mapping[str, Program]) -> dict[int, set[str]]:
+    """The queries that need each table, tables of the spec's relations left out. O(tables and nodes)."""
+    needed: dict[int, set[str]] = {}
+    of_groups = _group_tables(layout)
+    given = {base.table for name, base in layout.bases.items() if name not in layout.derived}
+    pools = range(layout.first_pool, len(layout.tables)) if len(layout.ordered) else range(0)
+    for query, program in programs.items():
+        found: set[int] = set()
+        for step in program.steps:
+            if isinstance(step, Derived):
+                found |= {layout.bases[step.name].table, *of_groups.get(step.name, ())}
+            elif isinstance(step, Tree) and step.name in layout.trees:
+                tree = layout.trees[step.name]
+                nodes = layout.nodes[tree.first : tree.stop]
+                found |= {int(table) for table in nodes[:, [f.N_TABLE, f.N_GROUP]].ravel() if table >= 0}
+                if (nodes[:, [f.N_TREE, f.N_READERS]] >= 0).any():
+                    found |= set(pools)
+        for table in found - given:
+            needed.setdefault(table, set()).add(query)
+    return needed
+
+
+def _group_tables(layout: Layout) -> dict[str, Iterable[int]]:
+    """The tables of each relation of groups, which stand one after the other before the blocks of counted trees."""
+    end = layout.first_pool if len(layout.ordered) else len(layout.tables)
+    starts = [*(groups.table for groups in layout.groups.values()), end]
+    return {name: range(*both) for name, both in zip(layout.groups, pairwise(starts), strict=True)}
+
+
+def _copies(live: Live, table: int) -> int:
+    """The rows of a base table, copies counted; a row that was freed has none."""
+    arena = live.engine.arena
+    row = arena.T[table]
+    first, stride, used = int(row[f.T_ROWS]), int(row[f.T_STRIDE]), int(row[f.T_USED])
+    records = arena.a64[first : first + used * stride].reshape(-1, stride)
+    return int(records[:, row[f.T_MULT]].sum(dtype=np.int64))
