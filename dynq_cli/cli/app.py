@@ -25,6 +25,7 @@ COMMANDS = (
     "count",
     "demo",
     "diff",
+    "dump",
     "enum",
     "explain",
     "infer",

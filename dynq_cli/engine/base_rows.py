@@ -1,8 +1,10 @@
 """The rows of a base table as Arrow: what the changes of a relation add up to.
 
     base_rows(live, relation) = every row once, its columns as the spec has them, and `_count`, its copies
+    table_rows(live, relation) = the same, of a relation with a key without `_count`
 
-Rows come in the order of their ids. O(block) memory; it reads what the engine holds and changes nothing.
+Every column that the spec declares is stored, also one that no query uses. Rows come in the order of their ids.
+O(block) memory; it reads what the engine holds and changes nothing.
 """
 
 from __future__ import annotations
@@ -23,6 +25,18 @@ def base_schema(relation: Relation) -> pa.Schema:
     """The columns of `base_rows`."""
     fields = [pa.field(c.name, arrow_type(c.type), c.nullable) for c in relation.columns]
     return pa.schema([*fields, pa.field("_count", pa.int64(), False)])
+
+
+def table_schema(relation: Relation) -> pa.Schema:
+    """The columns of `table_rows`."""
+    schema = base_schema(relation)
+    return schema.remove(len(schema) - 1) if relation.key else schema
+
+
+def table_rows(live: Live, relation: str, block: int = BLOCK) -> Iterator[pa.RecordBatch]:
+    """Every row of a relation once, with `_count` where it has no key. UsageError if there is no such relation."""
+    schema = table_schema(live.base(relation).relation)
+    return (batch.select(schema.names) for batch in base_rows(live, relation, block))
 
 
 def base_rows(live: Live, relation: str, block: int = BLOCK) -> Iterator[pa.RecordBatch]:

@@ -5,6 +5,7 @@
     state.apply({"orders": table})           one version, all or nothing; O(change) once open
     state.count("q")                         from the manifest alone: no engine is opened
     state.enum("q")                          record batches: every distinct row once, `_count` last for bags
+    state.dump("orders")                     record batches: the rows of a base relation
 
 One process writes at a time; the others read the version that is in force when they ask, and see it whole. What
 `apply` returned is on disk. A failed `apply` changes nothing. Used as a context manager, or closed, a state that was
@@ -239,6 +240,30 @@ class State:
             return self._at(self.version_of(at)).enum(name, block)
         return self.read_whole(opened, opened.live.enum(name, block))
 
+    def dump(
+        self, relation: str | None = None, block: int = 65536, at: str | int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Every row of a base relation once, all declared columns, with `_count` where it has no key. O(block) memory.
+
+        With `at`, a version or mark, the rows of that version; O(changes since) before the first one. The order is
+        not promised. UsageError as of `enum`, and if there is no such relation.
+        """
+        from dynq_cli.engine.base_rows import table_rows
+
+        name = self._relation(relation)
+        opened = self.current()
+        if at is not None and self.version_of(at) != opened.manifest.version:
+            return table_rows(self._at(self.version_of(at)), name, block)
+        return self.read_whole(opened, table_rows(opened.live, name, block))
+
+    def relation_schema(self, relation: str | None = None) -> pa.Schema:
+        """The columns of `dump`."""
+        from dynq_cli.engine.base_rows import table_schema
+
+        found = self.spec.relation(self._relation(relation))
+        assert found is not None
+        return table_schema(found)
+
     def diff(self, query: str | None = None, since: str | int | None = None, block: int = 65536) -> Diff:
         """What came and went since a version or mark, by default since before the last `apply`: a change log.
 
@@ -389,6 +414,8 @@ class State:
         relations = [r.name for r in self.spec.relations]
         if named is None and len(relations) != 1:
             raise UsageError(f"which relation is this? Write relation= with one of {', '.join(relations)}")
+        if named is not None and named not in relations:
+            raise UsageError(f"no relation {named} in the spec; there is {', '.join(relations)}")
         return named or relations[0]
 
     def _snapshot_if_due(self, *, ending: bool) -> None:
