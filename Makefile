@@ -17,7 +17,8 @@ help: ## this list
 
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@$(BIN)/python -m pip install -qq --disable-pip-version-check --editable '.[dev]'
+	@echo "installing dynq and its development tools into $(VENV): about 700 MB to fetch and unpack, one to three minutes"
+	@$(BIN)/python -m pip install --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
 install: $(STAMP) ## the `dynq` command and the development tools, in .venv

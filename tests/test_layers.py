@@ -15,6 +15,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # A layer imports from itself and from layers of a lower rank; layers of one rank do not know each other.
 RANK = {
     "records": -1,
+    "phases": -1,
     "errors": 0,
     "spec": 1,
     "query": 2,

@@ -10,8 +10,8 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, BinaryIO, cast
 
 from dynq_cli.cli.ending import terminable
@@ -37,6 +37,9 @@ class Settings:
 
 
 settings = Settings()
+no_aside: Callable[[], AbstractContextManager[None]] = nullcontext
+# Keeps a line that is drawn on the terminal away while something else is printed.
+aside = no_aside
 
 
 def prepare() -> None:
@@ -50,7 +53,7 @@ def prepare() -> None:
 
 def result(text: str) -> None:
     """Print a result on stdout."""
-    with _to_stdout():
+    with aside(), _to_stdout():
         sys.stdout.write(text if text.endswith("\n") else text + "\n")
         sys.stdout.flush()
 
@@ -165,12 +168,14 @@ def fail_plain(text: str) -> None:
 
 def _log(level: str, message: str, color: str = "", **fields: object) -> None:
     if settings.json_log:
-        _write_stderr(json.dumps({"level": level, "message": message, **fields}, ensure_ascii=False))
+        with aside():
+            _write_stderr(json.dumps({"level": level, "message": message, **fields}, ensure_ascii=False))
         return
     prefix = "dynq: warning:" if level == "warning" else "dynq:"
     if color and _colored():
         prefix = f"{color}{prefix}{_RESET}"
-    _write_stderr(f"{prefix} {message}")
+    with aside():
+        _write_stderr(f"{prefix} {message}")
 
 
 def _colored() -> bool:

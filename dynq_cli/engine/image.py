@@ -30,6 +30,7 @@ from dynq_cli.engine.meaning import Meaning
 from dynq_cli.engine.memory import Memory
 from dynq_cli.engine.net import Net
 from dynq_cli.engine.size_facts import VALUES
+from dynq_cli.phases import advance
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -42,6 +43,8 @@ _FIXED = (f.T_ARITY, f.T_HASHED, f.T_KEYED, f.T_STRIDE, f.T_MULT, f.T_REFS, f.T_
 _SPARE_WORDS = 8192
 # Free blocks of each size that counted trees have at least: enough for a small commit.
 _LEAST_BLOCKS = 32
+# Words that are copied before the progress is counted.
+_PIECE = 8 << 20
 
 
 class Part(NamedTuple):
@@ -167,7 +170,12 @@ def _top(tables: Words) -> int:
 def _pack(arena: Arena, tables: Words, memory: NDArray[Any]) -> None:
     for old, new in zip(arena.T, tables, strict=True):
         used = int(old[f.T_USED] * old[f.T_STRIDE])
-        memory[new[f.T_ROWS] : new[f.T_ROWS] + used] = arena.a64[old[f.T_ROWS] : old[f.T_ROWS] + used]
+        for start in range(0, used, _PIECE):
+            stop = min(start + _PIECE, used)
+            memory[new[f.T_ROWS] + start : new[f.T_ROWS] + stop] = arena.a64[
+                old[f.T_ROWS] + start : old[f.T_ROWS] + stop
+            ]
+            advance((stop - start) * memory.itemsize)
         had, has = int(old[f.T_MASK]) + 1, int(new[f.T_MASK]) + 1
         if not has:
             continue
@@ -177,6 +185,7 @@ def _pack(arena: Arena, tables: Words, memory: NDArray[Any]) -> None:
             rehash(both, 0, had, had, has - 1)
             slots = both[had:]
         memory[new[f.T_SLOTS] : new[f.T_SLOTS] + has] = slots
+        advance(has * memory.itemsize)
 
 
 def _aligned(words: int) -> int:

@@ -85,6 +85,12 @@ def schema(path: str) -> pa.Schema:
         return file.schema_arrow
 
 
+def rows_in(path: str) -> int:
+    """The rows of a file, by its metadata."""
+    with pq.ParquetFile(path) as file:
+        return int(file.metadata.num_rows)
+
+
 def stream(path: str, wanted: Collection[str] | None) -> Iterator[pa.RecordBatch]:
     """The columns `wanted` of all rows (None: all but lists and maps), checked; no name stands twice.
 

@@ -20,6 +20,7 @@ from dynq_cli.engine.base_rows import base_rows, base_schema
 from dynq_cli.engine.live import Live
 from dynq_cli.errors import DynqError
 from dynq_cli.io.results.copies import expand
+from dynq_cli.phases import phase
 from dynq_cli.query.as_sql import as_sql
 from dynq_cli.query.compile import compile_query
 from dynq_cli.query.duck import Duck, DuckError
@@ -68,9 +69,11 @@ def load_base_tables(duck: Duck, live: Live, progress: Callable[[int], None]) ->
     for relation in live.spec.relations:
         columns = ", ".join(f"{quote(c.name)} {c.type.sql}" for c in relation.columns)
         duck.run(f"CREATE TABLE main.{quote(relation.name)} ({columns})")
-        for rows in expand(_bounded(live, relation), base_schema(relation)):
-            _insert(duck, f"main.{quote(relation.name)}", rows)
-            progress(rows.num_rows)
+        with phase(f"loading {relation.name} into DuckDB") as loading:
+            for rows in expand(_bounded(live, relation), base_schema(relation)):
+                _insert(duck, f"main.{quote(relation.name)}", rows)
+                loading.add(rows.num_rows)
+                progress(rows.num_rows)
 
 
 def _bounded(live: Live, relation: Relation) -> Iterator[pa.RecordBatch]:
@@ -105,15 +108,18 @@ def compare(duck: Duck, live: Live, name: str, progress: Callable[[int], None]) 
     typed = ", ".join(f"{k} {c.type.sql}" for k, c in zip(keys, columns, strict=True))
     # Those of a query that failed may be there.
     duck.run(f"CREATE OR REPLACE TABLE {_KEPT} ({typed}, copies BIGINT)")
-    for batch in live.enum(name):
-        _insert(duck, _KEPT, _with_copies(batch, len(keys)))
-        progress(batch.num_rows)
-    duck.run(
-        f"CREATE OR REPLACE TABLE {_COMPARED} AS "
-        f"SELECT {listed}, sum(kept) AS kept, sum(recomputed) AS recomputed FROM ("
-        f"SELECT {cast}, copies AS kept, 0 AS recomputed FROM {_KEPT} UNION ALL SELECT {cast}, 0, 1 FROM {asked}"
-        f") GROUP BY {listed}"
-    )
+    with phase(f"reading {name}", total=live.count(name)[1]) as reading:
+        for batch in live.enum(name):
+            _insert(duck, _KEPT, _with_copies(batch, len(keys)))
+            reading.add(batch.num_rows)
+            progress(batch.num_rows)
+    with phase(f"recomputing {name} with DuckDB"):
+        duck.run(
+            f"CREATE OR REPLACE TABLE {_COMPARED} AS "
+            f"SELECT {listed}, sum(kept) AS kept, sum(recomputed) AS recomputed FROM ("
+            f"SELECT {cast}, copies AS kept, 0 AS recomputed FROM {_KEPT} UNION ALL SELECT {cast}, 0, 1 FROM {asked}"
+            f") GROUP BY {listed}"
+        )
     # Counted before equal rows are put together: one that is enumerated twice must not hide.
     kept = _counted(duck, f"SELECT sum(copies), count(*) FROM {_KEPT}")
     recomputed = _counted(duck, f"SELECT sum(recomputed), count(*) FROM {_COMPARED} WHERE recomputed > 0")

@@ -27,6 +27,7 @@ from dynq_cli.errors import DynqError, RejectedError, UsageError
 from dynq_cli.io.results.counts import count_form_of, count_text
 from dynq_cli.io.results.forms import form_of
 from dynq_cli.io.results.whole_file import whole_file
+from dynq_cli.phases import Phase, phase
 from dynq_cli.session.marks import make_missing, mark_of, marks_of
 from dynq_cli.storage.layout import RUN_LOCK, sync_directory
 from dynq_cli.storage.lock import holding, writing_to
@@ -34,6 +35,8 @@ from dynq_cli.storage.state import State, StrPath
 from dynq_cli.storage.state import open as open_state
 
 if TYPE_CHECKING:
+    import pyarrow as pa
+
     from dynq_cli.session.take_in import Outcome
     from dynq_cli.spec.model import Output
 
@@ -173,7 +176,9 @@ class _Outputs:
 
             since, until, schema, batches = self._state.diff(output.query, mark_of(output))
             schema = with_batch(schema, self._directory, output.query, since, until)
-        write(batches, schema, file, form_of(output.path))
+        total = self._state.counts(output.query).distinct if output.kind == "enum" else None
+        with phase(f"writing {output.path}", total=total) as writing:
+            write(_counted(batches, writing), schema, file, form_of(output.path))
 
     def _reveal(self, version: int) -> None:
         for output in self._outputs:
@@ -189,6 +194,12 @@ class _Outputs:
             except OSError as error:
                 raise DynqError(f"cannot write {target}: {error.strerror or error}") from error
             self._wrote(_filled(output, version))
+
+
+def _counted(batches: Iterator[pa.RecordBatch], writing: Phase) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        yield batch
+        writing.add(batch.num_rows)
 
 
 def _filled(output: Output, version: int) -> str:

@@ -19,10 +19,12 @@ import numpy as np
 from dynq_cli.engine import kinds as k
 from dynq_cli.engine.live import Live
 from dynq_cli.errors import RejectedError, UsageError
+from dynq_cli.io.logs.chunks import rows_in
 from dynq_cli.io.logs.discover import find_groups
 from dynq_cli.io.logs.identity import Identity, identity_of
 from dynq_cli.io.logs.model import Group, LogFile
 from dynq_cli.io.logs.read import Log, form_named, read_log
+from dynq_cli.phases import phase
 from dynq_cli.session.commits import BackwardsError, Commits
 from dynq_cli.session.in_turn import Turn, in_turn
 from dynq_cli.session.marks import marks_of
@@ -122,7 +124,8 @@ def _load(live: Live, loads: Sequence[tuple[str, str]], progress: Callable[[int]
             for piece_of, piece in reading.pieces(commits, progress):
                 commits.add(piece_of, reading.took(piece))
             logs.append(reading.applied())
-        commits.finish()
+        with phase(f"updating the views with the rows of {relation}"):
+            commits.finish()
     return logs
 
 
@@ -157,10 +160,12 @@ class _Reading:
     inserts: int = 0
 
     def pieces(self, commits: Commits, progress: Callable[[int], None]) -> Iterator[tuple[str, Piece]]:
-        for rows in self.log.rows():
-            yield rows.relation, commits.encode(self.file, rows)
-            self.rows += len(rows)
-            progress(len(rows))
+        with phase(f"applying {os.path.basename(self.file.path)}", total=rows_in(self.file)) as applying:
+            for rows in self.log.rows():
+                yield rows.relation, commits.encode(self.file, rows)
+                self.rows += len(rows)
+                applying.add(len(rows))
+                progress(len(rows))
 
     def took(self, piece: Piece) -> Piece:
         """Count the changes of rows that are to be taken."""

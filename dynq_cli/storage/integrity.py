@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from dynq_cli.errors import DamagedError
+from dynq_cli.phases import phase
 from dynq_cli.storage.layout import CURRENT, ENGINE, PLANS, PREVIOUS, SPEC, checksum_of, snapshot_name, wal_name
 from dynq_cli.storage.ledger import Ledger, verify_ledger
 from dynq_cli.storage.ledger_facts import LEDGER
@@ -64,7 +65,8 @@ def _look(
     def take(step: Step) -> None:
         name, look = step
         try:
-            found.append(Finding(name, "ok", look()))
+            with phase(f"checking {name}"):
+                found.append(Finding(name, "ok", look()))
         except FileNotFoundError:
             damage.append(f"{directory / name} is missing: the state is damaged")
         except DamagedError as error:

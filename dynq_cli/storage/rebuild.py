@@ -25,6 +25,7 @@ from dynq_cli.engine.image import RestoredEngine, base_rows_in, dictionaries_in
 from dynq_cli.engine.live import Live
 from dynq_cli.engine.net import Net, bring, joined, plain_net
 from dynq_cli.errors import SpecDiffersError
+from dynq_cli.phases import phase
 from dynq_cli.storage.layout import ENGINE, snapshot_name, wal_name
 from dynq_cli.storage.manifest import Manifest, damaged
 from dynq_cli.storage.plans import Planned
@@ -51,10 +52,12 @@ def rebuild(directory: Path, manifest: Manifest, live: Live, arrays: Mapping[str
     live.label()
     nets = _log_nets(directory, manifest, live)
     try:
-        for number, relation in enumerate(live.spec.relations):
-            for rows in base_rows_in(arrays, number, BLOCK):
-                bring(live, {relation.name: rows})
-        bring(live, nets)
+        with phase("rebuilding the views") as rebuilding:
+            for number, relation in enumerate(live.spec.relations):
+                for rows in base_rows_in(arrays, number, BLOCK):
+                    bring(live, {relation.name: rows})
+                    rebuilding.add(len(rows.delta))
+            bring(live, nets)
     except BatchError as error:
         raise damaged(directory / snapshot_name(manifest.generation), f"holds what cannot be ({error})") from None
     _check_counts(directory, manifest, live)

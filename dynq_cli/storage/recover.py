@@ -14,6 +14,7 @@ from pathlib import Path
 
 from dynq_cli.engine.image import RestoredEngine, restore
 from dynq_cli.engine.live import Live
+from dynq_cli.phases import phase
 from dynq_cli.records import record
 from dynq_cli.storage.layout import snapshot_name, wal_name
 from dynq_cli.storage.manifest import Manifest, WalFacts, damaged, read_manifest
@@ -85,7 +86,9 @@ def catch_up(directory: Path, opened: Opened, manifest: Manifest) -> None:
 
 
 def _replay(directory: Path, opened: Opened, since: WalFacts, manifest: Manifest) -> None:
-    for entry in read_records(directory / wal_name(manifest.generation), since, manifest.wal):
-        opened.live.dictionaries.extend(entry.values)
-        opened.live.attempt(entry.batch, entry.ends)
+    with phase("replaying the write-ahead log", "changes", manifest.wal.changes - since.changes) as replaying:
+        for entry in read_records(directory / wal_name(manifest.generation), since, manifest.wal):
+            opened.live.dictionaries.extend(entry.values)
+            opened.live.attempt(entry.batch, entry.ends)
+            replaying.add(sum(map(len, entry.batch.values())))
     opened.manifest = manifest

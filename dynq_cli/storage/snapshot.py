@@ -18,14 +18,17 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import xxhash
 from numpy.typing import NDArray
 
 from dynq_cli.engine.image import Part
+from dynq_cli.phases import advance, phase
 from dynq_cli.records import record
-from dynq_cli.storage.layout import ENGINE, TEMPORARY, checksum_of, sync_directory
+from dynq_cli.storage.layout import ENGINE, TEMPORARY, sync_directory
 from dynq_cli.storage.manifest import ArrayPlace, SnapshotFacts, damaged
 
 _PAGE = 4096
+_PIECE = 64 << 20
 # Linux 5.14; the module mmap has no name for it.
 _POPULATE_WRITE = 23
 
@@ -60,11 +63,13 @@ def write_snapshot(path: Path, parts: Mapping[str, Part], version: int) -> Snaps
         if hasattr(os, "posix_fallocate"):
             os.posix_fallocate(file.fileno(), 0, length)
         with mmap.mmap(file.fileno(), length) as mapped:
-            _fill(mapped, parts, places)
-            with memoryview(mapped) as content:
-                checksum = checksum_of(content)
-            mapped.flush()
-        os.fsync(file.fileno())
+            with phase("writing the snapshot", "bytes", length):
+                _fill(mapped, parts, places)
+            with phase("computing the checksum of the snapshot", "bytes", length):
+                checksum = _checksum(mapped)
+            with phase(f"syncing the snapshot of {length:,} bytes to disk"):
+                mapped.flush()
+                os.fsync(file.fileno())
     temporary.replace(path)
     sync_directory(path.parent)
     return SnapshotFacts(version, length, checksum, places, ENGINE)
@@ -76,10 +81,21 @@ def open_snapshot(path: Path, facts: SnapshotFacts) -> Mapped:
         if os.fstat(file.fileno()).st_size != facts.length:
             raise damaged(path, "has another length than was written")
         mapped = mmap.mmap(file.fileno(), facts.length, access=mmap.ACCESS_COPY)
-    with memoryview(mapped) as content:
-        if checksum_of(content) != facts.checksum:
+    with phase("reading the snapshot", "bytes", facts.length):
+        if _checksum(mapped) != facts.checksum:
             raise damaged(path, "is not what was written")
     return Mapped({name: _array(mapped, place) for name, place in facts.arrays.items()}, mapped)
+
+
+def _checksum(mapped: mmap.mmap) -> str:
+    """As `checksum_of` all bytes, some at a time."""
+    made = xxhash.xxh3_64()
+    with memoryview(mapped) as content:
+        for start in range(0, len(content), _PIECE):
+            with content[start : start + _PIECE] as piece:
+                made.update(piece)
+                advance(len(piece))
+    return made.hexdigest()
 
 
 def _places(parts: Mapping[str, Part]) -> tuple[dict[str, ArrayPlace], int]:

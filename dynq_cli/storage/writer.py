@@ -18,6 +18,7 @@ from dynq_cli.engine.codes import Codes
 from dynq_cli.engine.engine import BatchError, Changes
 from dynq_cli.engine.net import look_around, plain_net
 from dynq_cli.errors import DamagedError, RejectedError
+from dynq_cli.phases import phase
 from dynq_cli.storage.batches import Batch, add_batch
 from dynq_cli.storage.commit import commit_version
 from dynq_cli.storage.layout import wal_name
@@ -108,7 +109,8 @@ class Writer:
         was_clean, self.is_clean = self.is_clean, False
         around = look_around(live, batch)
         try:
-            live.attempt(batch, ends)
+            with phase(f"updating the views with {sum(map(len, batch.values())):,} changes"):
+                live.attempt(batch, ends)
         except RejectedError as error:
             reason, *hint = str(error).split("\n")
             raise RejectedError("\n".join([f"{reason}; nothing was changed", *hint])) from None
@@ -157,7 +159,8 @@ class Writer:
         log, self._log = self._log, None
         self.is_clean = False
         changes = log.facts.changes - made.wal.changes
-        commit_version(self._directory, self.opened, replace(made, wal=log.sync()), entry, self._came)
+        with phase(f"writing version {entry.version:,} to disk"):
+            commit_version(self._directory, self.opened, replace(made, wal=log.sync()), entry, self._came)
         self._came = Counter()
         self._ledger = Ledger(self._directory, self.manifest.ledger)
         self.opened.count_applied(changes)

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import os
 import pty
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from dynq_cli.cli import output, progress
+from dynq_cli.cli.app import main
 from dynq_cli.cli.progress import Progress
+from dynq_cli.phases import phase
+from dynq_cli.storage import commit
 
 
 @pytest.fixture
@@ -19,6 +25,7 @@ def tick(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """A clock that goes on when it is told to."""
     now = [100.0]
     monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(progress, "_TICK", 3600)
 
     def go_on(seconds: float) -> None:
         now[0] += seconds
@@ -80,6 +87,81 @@ def test_nothing_appears_where_nobody_wants_it(
         tick(5)
         bar.add(1)
     assert drawn == []
+
+
+def test_every_phase_of_an_apply_is_shown_with_its_total(
+    drawn: list[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DYNQ_STATE", raising=False)
+    for name, seconds in (("_FIRST", 0), ("_AGAIN", 0), ("_TICK", 3600)):
+        monkeypatch.setattr(progress, name, seconds)
+    monkeypatch.setattr(commit, "DUE_SECONDS", -1.0)
+    Path("spec.yaml").write_text(SPEC)
+    pq.write_table(pa.table({"x": list(range(1000))}), "R.1.parquet")
+    assert main(["init", "spec.yaml"]) == 0
+    assert main(["apply", "R.1.parquet"]) == 0
+    told = "\n".join(drawn)
+    for shown_phase in (
+        "reading R.1.parquet",
+        "applying R.1.parquet [------------------------] 0 of 1,000 rows",
+        "reading the snapshot [",
+        "updating the views with 1,000 changes",
+        "writing version 1 to disk",
+        "writing the snapshot [",
+        "syncing the snapshot of",
+    ):
+        assert shown_phase in told, shown_phase
+    assert drawn.count(progress._HIDE) == len(drawn) / 2, "every line goes away"
+    drawn.clear()
+    assert main(["check", "--read-data"]) == 0
+    assert "checking snapshot-" in "\n".join(drawn) and "reading the snapshot [" in "\n".join(drawn)
+    drawn.clear()
+    assert main(["verify"]) == 0
+    told = "\n".join(drawn)
+    assert all(line in told for line in ("loading R into DuckDB", "reading q [", "recomputing q with DuckDB"))
+
+
+SPEC = """\
+version: 1
+relations: {R: {columns: {x: int64}}}
+queries: {q: {sql: "SELECT x FROM R"}}
+"""
+
+
+def test_a_phase_that_counts_nothing_is_drawn_anew_by_itself(drawn: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, seconds in (("_FIRST", 0), ("_AGAIN", 0), ("_TICK", 0.01)):
+        monkeypatch.setattr(progress, name, seconds)
+    with Progress("applying"), phase("syncing to disk"):
+        seen = 0
+        while seen < 3:
+            time.sleep(0.01)
+            seen = sum(line.startswith("syncing to disk, ") for line in list(drawn))
+
+
+@pytest.mark.parametrize(("verbose", "as_json"), [(True, False), (False, True), (False, False)])
+def test_without_a_terminal_phases_that_take_long_are_told_only_to_who_asks(
+    verbose: bool,
+    as_json: bool,
+    tick: Callable[[float], None],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(progress.os, "isatty", lambda handle: False)
+    output.prepare()
+    output.settings.verbose, output.settings.json_log = verbose, as_json
+    try:
+        with Progress("applying"):
+            with phase("writing the snapshot", "bytes", 4096) as writing:
+                writing.add(4096)
+                tick(2.5)
+            with phase("a short one"):
+                tick(0.5)
+    finally:
+        output.prepare()
+    told = capsys.readouterr().err
+    assert ("writing the snapshot: 4,096 bytes, 2.5 s" in told) == (verbose or as_json)
+    assert "short" not in told
 
 
 @contextmanager

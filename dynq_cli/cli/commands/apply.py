@@ -78,7 +78,8 @@ def apply(
     )
     done: list[Outcome] = []
     with ExitStack() as stack:
-        view, bar = stack.enter_context(open(state)), stack.enter_context(Progress("applying"))
+        # The line goes last: leaving the state may write a snapshot.
+        bar, view = stack.enter_context(Progress("applying")), stack.enter_context(open(state))
         spool = None
         if diff is not None:
             from dynq_cli.session.changes import Spool

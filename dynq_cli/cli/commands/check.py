@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from dynq_cli.cli import options, output
+from dynq_cli.cli.progress import Progress
 
 
 def check(
@@ -23,7 +24,8 @@ def check(
     """
     from dynq_cli.storage.integrity import check as check_state
 
-    findings = check_state(Path(state), read_data=read_data)
+    with Progress("checking", "files"):
+        findings = check_state(Path(state), read_data=read_data)
     if as_json:
         import json
         from dataclasses import asdict

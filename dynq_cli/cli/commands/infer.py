@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from dynq_cli.cli import options, output
+from dynq_cli.cli.progress import Progress
 
 
 def infer(
@@ -29,7 +30,8 @@ def infer(
     """
     from dynq_cli.io.infer import infer_spec
 
-    skeleton = infer_spec(files, key_rows=rows)
+    with Progress("reading files and looking for keys"):
+        skeleton = infer_spec(files, key_rows=rows)
     output.deliver(skeleton.text, out)
     for warning in skeleton.warnings:
         output.warn(warning)

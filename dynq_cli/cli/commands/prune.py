@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dynq_cli.cli import options, output
+from dynq_cli.cli.progress import Progress
 
 if TYPE_CHECKING:
     from dynq_cli.storage.prune import Pruned
@@ -23,7 +24,8 @@ def prune(
     """
     from dynq_cli.storage.prune import prune as prune_state
 
-    pruned = prune_state(Path(state))
+    with Progress("removing files", "files"):
+        pruned = prune_state(Path(state))
     for name in pruned.removed:
         output.detail(f"removed {name}")
     if as_json:

@@ -43,6 +43,14 @@ def schema_columns(file: LogFile) -> list[str]:
     return names
 
 
+def rows_in(file: LogFile) -> int | None:
+    """The rows that a file says it has; None if only reading it would tell."""
+    if file.format != "parquet":
+        return None
+    with refusing(file.path, file.format):
+        return read_parquet.rows_in(file.path)
+
+
 def read_chunks(file: LogFile, wanted: Collection[str] | None = None) -> Iterator[Chunk]:
     """All rows in order, with those of the columns `wanted` that the file has (None: with all).
 

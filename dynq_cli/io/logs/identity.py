@@ -19,6 +19,7 @@ from dynq_cli.errors import RejectedError
 from dynq_cli.io import read_arrow, read_parquet
 from dynq_cli.io.damage import refusing
 from dynq_cli.io.logs.model import BatchId, Group, LogFile
+from dynq_cli.phases import phase
 
 METADATA_KEY = b"dynq.batch"
 BATCH_FILE = "_batch.json"
@@ -42,10 +43,13 @@ def identity_of(file: LogFile, extractions: Sequence[str] = ()) -> Identity:
     """`extractions` are those of the group that the file is of. O(bytes), streamed."""
     digest = xxhash.xxh3_128()
     length = 0
-    with refusing(file.path, file.format), open(file.path, "rb", buffering=0) as source:
+    reading = phase(f"reading {os.path.basename(file.path)}", "bytes")
+    with refusing(file.path, file.format), open(file.path, "rb", buffering=0) as source, reading:
+        reading.total = os.fstat(source.fileno()).st_size
         while block := source.read(_BLOCK):
             digest.update(block)
             length += len(block)
+            reading.add(len(block))
     return Identity(file.relation or "", _name(file.path, extractions), digest.hexdigest(), length)
 
 
