@@ -17,7 +17,7 @@ help: ## this list
 
 $(STAMP): pyproject.toml
 	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	@echo "installing dynq and its development tools into $(VENV): about 700 MB to fetch and unpack, one to three minutes"
+	@echo "installing dynq and its development tools into $(VENV): about 1.5 GB on disk, some two minutes"
 	@$(BIN)/python -m pip install --disable-pip-version-check --editable '.[dev]'
 	@touch $@
 
