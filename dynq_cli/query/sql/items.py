@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -10,6 +10,8 @@ from dynq_cli.query.problems import refuse
 from dynq_cli.query.sql.context import bare, plain_name
 from dynq_cli.query.sql.scope import Scope
 from dynq_cli.query.sql.shape import has_query
+
+UNTYPED_NULL = exp.cast(exp.Null(), "BOOLEAN")
 
 
 @dataclass(frozen=True)
@@ -54,6 +56,28 @@ def check_unique(scope: Scope, items: list[Item]) -> None:
         message = f"two output columns are called {' and two '.join(names[:4])}{' and so on' * (len(names) > 4)}"
         hint = f"list the columns and name one of each pair: … AS {names[0]}_2"
         scope.context.problems += refuse(at, message, hint).problems
+
+
+def as_member(items: list[Item], first: bool) -> list[Item]:
+    """The columns of a member of a union, where a plain NULL takes the type of the other members' column.
+
+    Only the first member names the columns of the result: in the others, names that are taken or not allowed are
+    replaced.
+    """
+    typed = [replace(i, node=UNTYPED_NULL.copy()) if isinstance(bare(i.node), exp.Null) else i for i in items]
+    if first:
+        return typed
+    taken = {item.name.lower() for item in typed}
+    seen: set[str] = set()
+    named = []
+    for item in typed:
+        name, count = item.name, 1
+        while name.startswith("_") or name.lower() in seen or (count > 1 and name.lower() in taken):
+            count += 1
+            name = f"{item.name.lstrip('_')}_{count}"
+        seen.add(name.lower())
+        named.append(replace(item, name=name))
+    return named
 
 
 def _items(scope: Scope, node: exp.Expr) -> list[Item]:

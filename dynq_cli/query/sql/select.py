@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from sqlglot import exp
 
 from dynq_cli.query.draft import Draft, DraftAggregate, Expression, Term
@@ -10,7 +12,7 @@ from dynq_cli.query.normalise import normalise
 from dynq_cli.query.sql.aggregates import Groups, expression
 from dynq_cli.query.sql.build import Body
 from dynq_cli.query.sql.context import Context, Ctes, bare, column_node, key_of, many, tables_of
-from dynq_cli.query.sql.items import Item, check_names, select_items
+from dynq_cli.query.sql.items import Item, as_member, check_names, select_items
 from dynq_cli.query.sql.order import order_keys
 from dynq_cli.query.sql.scope import Scope
 from dynq_cli.query.sql.shape import has_aggregate, has_query, is_aggregating, is_distinct
@@ -18,33 +20,51 @@ from dynq_cli.query.sql.sources import add_from, view_table, with_ctes
 from dynq_cli.query.sql.where import take_condition
 from dynq_cli.spec.model import Semantics
 
+Member = Literal["first", "later"]
+
 
 def compile_select(
-    context: Context, select: exp.Select, name: str, ctes: Ctes, asked: Semantics | None, around: Scope | None = None
+    context: Context,
+    select: exp.Select,
+    name: str,
+    ctes: Ctes,
+    asked: Semantics | None,
+    around: Scope | None = None,
+    member: Member | None = None,
 ) -> ConjunctiveQuery:
     """`asked` overrides the semantics that the SELECT itself has; `around` is in sight only to
-    say of a name that it belongs to the query around."""
+    say of a name that it belongs to the query around. `member` is which one of a union it is."""
     if is_aggregating(select):
-        return _Select(context, select, name, ctes, asked or "bag", around).grouped(asked is None)
+        return _Select(context, select, name, ctes, asked or "bag", around, member).grouped(asked is None)
     semantics: Semantics = asked or ("set" if is_distinct(select) else "bag")
-    return _Select(context, select, name, ctes, semantics, around).plain()
+    return _Select(context, select, name, ctes, semantics, around, member).plain()
 
 
 class _Select:
     def __init__(
-        self, context: Context, select: exp.Select, name: str, ctes: Ctes, semantics: Semantics, around: Scope | None
+        self,
+        context: Context,
+        select: exp.Select,
+        name: str,
+        ctes: Ctes,
+        semantics: Semantics,
+        around: Scope | None,
+        member: Member | None,
     ) -> None:
         self.context = context
         self.select = select
         self.name = name
         self.ctes = with_ctes(select, ctes)
         self.around = around
+        self.member = member
         flat = semantics == "set" and not is_aggregating(select)
         self.body = Body(context, Draft(name, semantics), flat)
 
     def _from_and_items(self) -> tuple[Scope, list[Item]]:
         scope = add_from(self.body, self.select, self.ctes, self.around)
         items = select_items(scope, self.select)
+        if self.member is not None:
+            items = as_member(items, first=self.member == "first")
         check_names(scope, items)
         condition = self.select.args.get("where")
         if condition is not None:

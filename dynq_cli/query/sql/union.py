@@ -1,4 +1,4 @@
-"""UNION and UNION ALL of SELECTs."""
+"""UNION and UNION ALL of SELECTs: the first one names the columns, as in SQL."""
 
 from __future__ import annotations
 
@@ -8,47 +8,63 @@ from sqlglot import exp
 
 from dynq_cli.query.normal_form import OutputColumn, Query, UnionQuery, VariableOrder
 from dynq_cli.query.sql.context import Context, Ctes, many
+from dynq_cli.query.sql.items import UNTYPED_NULL
 from dynq_cli.query.sql.order import order_keys
 from dynq_cli.query.sql.scope import Scope
-from dynq_cli.query.sql.select import compile_select
+from dynq_cli.query.sql.select import Member, compile_select
 from dynq_cli.query.sql.shape import is_aggregating, unwrapped
 from dynq_cli.query.sql.sources import with_ctes
 from dynq_cli.spec.model import Semantics
-from dynq_cli.spec.types import widen
+from dynq_cli.spec.types import Type, widen
+
+_UNTYPED = UNTYPED_NULL.sql(dialect="duckdb")
+_ONLY_NULLS = Type("int32")  # the type that DuckDB gives a column of nothing but NULL
 
 
 def compile_any(
-    context: Context, node: exp.Expr, name: str, ctes: Ctes, asked: Semantics | None, around: Scope | None = None
+    context: Context,
+    node: exp.Expr,
+    name: str,
+    ctes: Ctes,
+    asked: Semantics | None,
+    around: Scope | None = None,
+    member: Member | None = None,
 ) -> Query:
-    """A SELECT, or a union of queries."""
+    """A SELECT, or a union of queries; `member` is which one of a union around it is."""
     while isinstance(node, exp.Subquery):
         ctes = with_ctes(node, ctes)
         node = node.this
     if isinstance(node, exp.Union):
-        return _union(context, node, name, ctes, asked, around)
+        return _union(context, node, name, ctes, asked, around, member or "first")
     if not isinstance(node, exp.Select):
         raise context.refuse(node, "this is no SELECT", "write a SELECT over the relations of the spec")
-    return compile_select(context, node, name, ctes, asked, around)
+    return compile_select(context, node, name, ctes, asked, around, member)
 
 
 def _union(
-    context: Context, node: exp.Union, name: str, ctes: Ctes, asked: Semantics | None, around: Scope | None
+    context: Context,
+    node: exp.Union,
+    name: str,
+    ctes: Ctes,
+    asked: Semantics | None,
+    around: Scope | None,
+    first: Member,
 ) -> Query:
     inside = with_ctes(node, ctes)
     semantics: Semantics = asked or ("set" if node.args.get("distinct") else "bag")
     members: list[tuple[exp.Expr, Query]] = []
     for i, member in enumerate(_members(node), 1):
         with context.gather():
-            members.append(
-                (member, compile_any(context, member, f"{name}.{i}", inside, _member(semantics, member), around))
-            )
+            which = first if i == 1 else "later"
+            own = _member(semantics, member)
+            members.append((member, compile_any(context, member, f"{name}.{i}", inside, own, around, which)))
     context.stop_on_problems()
     columns = _columns(context, members)
     context.stop_on_problems()
     order = order_keys(context, node.args.get("order"), [c.name for c in columns], None, ())
     context.stop_on_problems()
     keys = dict.fromkeys(VariableOrder(columns[index].name, descending) for index, descending, _ in order)
-    unordered = tuple(replace(query, order=()) for _, query in members)
+    unordered = tuple(_with_nulls_of(columns, replace(query, order=())) for _, query in members)
     return UnionQuery(name, unordered, columns, semantics, tuple(keys))
 
 
@@ -75,19 +91,40 @@ def _member(semantics: Semantics, node: exp.Expr) -> Semantics | None:
 
 def _columns(context: Context, members: list[tuple[exp.Expr, Query]]) -> tuple[OutputColumn, ...]:
     first = members[0][1].columns
-    columns = list(first)
-    for node, query in members[1:]:
+    kinds: list[Type | None] = [None] * len(first)
+    nullable = [False] * len(first)
+    for node, query in members:
         if len(query.columns) != len(first):
             at = context.places.keyword(node, "SELECT")
             message = f"this SELECT has {many(len(query.columns), 'column')}, the first one has {len(first)}"
             context.problems += context.refuse_at(at, message, "give all members the same columns").problems
             continue
         for i, column in enumerate(query.columns):
-            common = widen(columns[i].type, column.type)
+            nullable[i] |= column.nullable
+            if _is_untyped_null(column):
+                continue
+            so_far = kinds[i]
+            common = column.type if so_far is None else widen(so_far, column.type)
             if common is None:
                 at = context.places.keyword(node, "SELECT")
-                message = f"column {first[i].name} is {columns[i].type} before and {column.type} here: no common type"
+                message = f"column {first[i].name} is {so_far} before and {column.type} here: no common type"
                 context.problems += context.refuse_at(at, message, "cast one of the two").problems
                 continue
-            columns[i] = replace(columns[i], type=common, nullable=columns[i].nullable or column.nullable)
-    return tuple(OutputColumn(c.name, c.type, c.nullable, "variable", c.name) for c in columns)
+            kinds[i] = common
+    return tuple(
+        OutputColumn(c.name, kind or _ONLY_NULLS, may_be_null, "variable", c.name)
+        for c, kind, may_be_null in zip(first, kinds, nullable, strict=True)
+    )
+
+
+def _is_untyped_null(column: OutputColumn) -> bool:
+    return column.kind == "expression" and column.source == _UNTYPED
+
+
+def _with_nulls_of(columns: tuple[OutputColumn, ...], query: Query) -> Query:
+    """A member with its plain NULLs in the types of the union's columns."""
+    typed = tuple(
+        replace(own, type=column.type, source=f"CAST(NULL AS {column.type.sql})") if _is_untyped_null(own) else own
+        for own, column in zip(query.columns, columns, strict=True)
+    )
+    return replace(query, columns=typed)
