@@ -79,21 +79,6 @@ def _queries(relations: Sequence[RelationFacts]) -> Iterator[str]:
     yield "  # Others are written the same way, in SQL or as rules; `dynq explain` says what each costs to keep:"
     yield f"  # {first.name}_by_{column}:"
     yield f"  #   sql: SELECT {_sql(column)}, count(*) AS n FROM {_sql(first.name)} GROUP BY {_sql(column)}"
-    joined = _shared_column(relations)
-    if joined:
-        other, shared = joined
-        yield f"  # {first.name}_{other}:"
-        yield f"  #   sql: SELECT * FROM {_sql(first.name)} JOIN {_sql(other)} USING ({_sql(shared)})"
-
-
-def _shared_column(relations: Sequence[RelationFacts]) -> tuple[str, str] | None:
-    first = relations[0]
-    for other in relations[1:]:
-        usable = {column.name for column in other.own_columns if not column.unusable}
-        for column in first.own_columns:
-            if not column.unusable and column.name in usable:
-                return other.name, column.name
-    return None
 
 
 def _yaml(name: str) -> str:

@@ -265,6 +265,13 @@ def test_every_word_of_sql_can_name_a_relation_and_a_column_also_in_the_examples
         assert compile_spec(both).keys() == {f"all_{word}", f"{word}_by_{word}"}
 
 
+def test_no_join_is_suggested_for_columns_that_only_have_one_name(tmp_path: Path) -> None:
+    """`USING (year)` over tables with another name in common does not load, and multiplies rows."""
+    write(tmp_path / "flights.csv", "year,name\n2013,a\n2013,b\n")
+    write(tmp_path / "planes.csv", "year,name\n2013,c\n2013,d\n")
+    assert "JOIN" not in infer(tmp_path)
+
+
 def test_relations_named_in_a_column_get_names_a_spec_can_have(tmp_path: Path) -> None:
     rows = [{"_relation": name, "a": 1} for name in ("my orders", "2024")]
     text = infer(write(tmp_path / "log.jsonl", "".join(json.dumps(row) + "\n" for row in rows)))
