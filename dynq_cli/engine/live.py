@@ -21,6 +21,7 @@ from dynq_cli.engine.base_layout import BaseLayout
 from dynq_cli.engine.codes import NULL, UNKNOWN, Codes, arrow_type, decode, encode, floor, needs_labels
 from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.engine import BLOCK, BatchError, Changes, DerivedError, Engine, OverflowedError
+from dynq_cli.engine.frames import table_of
 from dynq_cli.engine.in_order import Bound
 from dynq_cli.engine.ingest import RowError
 from dynq_cli.engine.layout import Layout, layout_of
@@ -70,13 +71,13 @@ class Live:
             raise UsageError("the ends of commits have to ascend to the number of rows")
         self.take(self.changes({relation: table}, stops), stops)
 
-    def changes(self, tables: Mapping[str, pa.Table], ends: Codes | None = None) -> dict[str, Changes]:
+    def changes(self, tables: Mapping[str, Any], ends: Codes | None = None) -> dict[str, Changes]:
         """Tables as changes, new values in the dictionaries. Raises RejectedError with nothing changed."""
         self._usable()
         known, batch = self.dictionaries.counts(), {}
         try:
             for name, table in tables.items():
-                batch[name] = changes_of(table, self.base(name), self.dictionaries, ends)
+                batch[name] = changes_of(table_of(table), self.base(name), self.dictionaries, ends)
         except RowError as error:
             self.dictionaries.truncate(known)
             raise RejectedError(f"{name}: {error}") from None

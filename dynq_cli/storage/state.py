@@ -171,8 +171,10 @@ class State:
             return manifest.counts[name]
         return Counts(*self._at(self.version_of(at)).count(name))
 
-    def apply(self, changes: pa.Table | Mapping[str, pa.Table], relation: str | None = None) -> int:
+    def apply(self, changes: Any, relation: str | None = None) -> int:
         """Apply one commit of changes, by relation or of one relation; the new version.
+
+        Changes are Arrow tables, record batches, or frames of pandas and polars (`engine/frames`).
 
         RejectedError if the changes cannot be; LockedError if another process is writing. Either way nothing
         has changed. O(changes) for simple trees; what other trees add is in their plan's guarantees.
