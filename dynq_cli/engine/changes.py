@@ -35,8 +35,8 @@ class Changes:
 
     @property
     def may_miss(self) -> bool:
-        """Whether its deletes are skipped where there is nothing to delete."""
-        return bool(self.ops.max(initial=0) >= f.MAY_DELETE)
+        """Whether its deletes of whole rows are skipped where there is nothing to delete."""
+        return bool((self.ops == f.MAY_DELETE).any())
 
     def part(self, start: int, stop: int) -> Changes:
         """Changes start … stop."""

@@ -25,11 +25,11 @@ from dynq_cli.spec.model import Column
 
 Columns = Mapping[str, pa.Array | pa.ChunkedArray]
 
-# By kind: INSERT, DELETE, PREIMAGE, POSTIMAGE, UPSERT.
-_PLAIN = np.array([f.INSERT, f.DELETE, f.DELETE, f.INSERT, f.UPSERT], np.int8)
-_GONE = np.array([False, True, True, False, False])
-# By operation: INSERT, DELETE, UPSERT, DELETE_KEY.
-_MAY_MISS = np.array([f.INSERT, f.MAY_DELETE, f.UPSERT, f.MAY_DELETE_KEY], np.int8)
+# By kind: INSERT, DELETE, PREIMAGE, POSTIMAGE, UPSERT, ERASE.
+_PLAIN = np.array([f.INSERT, f.DELETE, f.DELETE, f.INSERT, f.UPSERT, f.MAY_DELETE_KEY], np.int8)
+_GONE = np.array([False, True, True, False, False, True])
+# By operation: INSERT, DELETE, UPSERT, DELETE_KEY, MAY_DELETE, MAY_DELETE_KEY.
+_MAY_MISS = np.array([f.INSERT, f.MAY_DELETE, f.UPSERT, f.MAY_DELETE_KEY, f.MAY_DELETE, f.MAY_DELETE_KEY], np.int8)
 
 
 class RowError(Exception):
@@ -120,10 +120,10 @@ def _without_preimage(kinds: Bytes, keys: Codes, ends: Codes | None) -> np.ndarr
 
 
 def _check_keyless(kinds: Bytes, base: BaseLayout, ends: Codes | None) -> None:
-    if (kinds == k.UPSERT).any():
-        raise RowError(
-            int((kinds == k.UPSERT).argmax()), "", f"replaces a row by its key, and {base.relation.name} has no key"
-        )
+    by_key = (kinds == k.UPSERT) | (kinds == k.ERASE)
+    if by_key.any():
+        does = "replaces" if kinds[by_key.argmax()] == k.UPSERT else "deletes"
+        raise RowError(int(by_key.argmax()), "", f"{does} a row by its key, and {base.relation.name} has no key")
     if not ((kinds == k.PREIMAGE) | (kinds == k.POSTIMAGE)).any():
         return
     for start, stop in _uneven(kinds, ends):

@@ -1,9 +1,10 @@
 """What a row of a change log says, before it is known what that does to a table.
 
-PREIMAGE and POSTIMAGE are the two halves of an update; UPSERT replaces the row with its key, or inserts.
+PREIMAGE and POSTIMAGE are the two halves of an update; UPSERT replaces the row with its key, or inserts; ERASE deletes
+the row with its key, if there is one.
 """
 
-INSERT, DELETE, PREIMAGE, POSTIMAGE, UPSERT = range(5)
+INSERT, DELETE, PREIMAGE, POSTIMAGE, UPSERT, ERASE = range(6)
 
 # The words of `_change_type`, whose case does not matter.
 WORDS = {

@@ -52,16 +52,19 @@ def read(path: str) -> Iterator[Raw]:
         yield Raw(names, batch.columns, batch.num_rows)
 
 
-def stream(path: str, wanted: Collection[str] | None) -> Iterator[pa.RecordBatch]:
-    """The columns `wanted` of all rows (None: all), a few megabytes of text at a time; no name stands twice."""
-    names = header(path)
+def stream(path: str, wanted: Collection[str] | None, given: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+    """The columns `wanted` of all rows (None: all), a few megabytes of text at a time; no name stands twice.
+
+    `given` are the names of columns of a file without header.
+    """
+    names = list(given) or header(path)
     kept = names if wanted is None else [name for name in names if name in wanted]
     # Without any column Arrow does not say how many rows there are.
-    for batch in _read(path, names, kept or names[:1]):
+    for batch in _read(path, names, kept or names[:1], has_header=not given):
         yield batch.select(kept)
 
 
-def _read(path: str, names: list[str], kept: list[str]) -> Iterator[pa.RecordBatch]:
+def _read(path: str, names: list[str], kept: list[str], *, has_header: bool = True) -> Iterator[pa.RecordBatch]:
     convert = csv.ConvertOptions(
         column_types={name: pa.string() for name in names},
         include_columns=kept,
@@ -72,8 +75,9 @@ def _read(path: str, names: list[str], kept: list[str]) -> Iterator[pa.RecordBat
     parse = _dialect()
     parse.ignore_empty_lines = len(names) > 1
     # One thread: only then do errors carry the row's number.
-    options = csv.ReadOptions(block_size=BLOCK, use_threads=False)
-    with closing(CsvSource(path, len(names), backslashes=uses_backslashes(path))) as source, _explained(names):
+    options = csv.ReadOptions(block_size=BLOCK, use_threads=False, column_names=None if has_header else names)
+    backslashes = uses_backslashes(path)
+    with closing(CsvSource(path, len(names), backslashes=backslashes)) as source, _explained(names, int(has_header)):
         yield from _without_mark(
             csv.open_csv(source, read_options=options, parse_options=parse, convert_options=convert)
         )
@@ -96,7 +100,7 @@ def _without_mark(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]
 
 
 @contextmanager
-def _explained(names: Sequence[str] = ()) -> Iterator[None]:
+def _explained(names: Sequence[str] = (), headers: int = 1) -> Iterator[None]:
     """Arrow's complaints with columns by name, and rows counted as everywhere else: from 1, without the header."""
     try:
         yield
@@ -109,4 +113,4 @@ def _explained(names: Sequence[str] = ()) -> Iterator[None]:
         if MARK in said:
             raise ValueError(_CUT_OFF) from error
         said = _FIELD.sub(lambda field: f"{field[2]}, column {visible(names[int(field[1])])}", said)
-        raise ValueError(_ROW.sub(lambda row: f"row {int(row[1]) - 1}", said)) from error
+        raise ValueError(_ROW.sub(lambda row: f"row {int(row[1]) - headers}", said)) from error

@@ -58,7 +58,7 @@ class Commits:
             raise _refused(file, int(rows.numbers[error.row]), error.column, error.reason) from None
         except ScalarError as error:
             raise RejectedError(f"{file.path}: rows {rows.numbers[0]} to {rows.numbers[-1]}: {error}") from None
-        return Piece.of(file, changes, rows.commits, rows.numbers)
+        return Piece.of(file, changes, rows.commits, rows.numbers, rows.order)
 
     def add(self, relation: str, piece: Piece) -> None:
         """The next rows. RejectedError if a commit is refused; BackwardsError, see there."""
@@ -111,14 +111,15 @@ class Commits:
     def _flush(self) -> None:
         pending, self._pending, self._rows = self._pending, {}, 0
         if pending:
-            self._take_commit({relation: Piece.joined(pieces) for relation, pieces in pending.items()})
+            self._take_commit({relation: Piece.joined(pieces).in_order() for relation, pieces in pending.items()})
 
     def _take_early(self) -> None:
         """Hand on what is there, if it stands by itself. A delete may still find its row, an image its other half."""
         joined = {relation: Piece.joined(pieces) for relation, pieces in self._pending.items()}
         images = any(np.isin(j.changes.ops, (k.PREIMAGE, k.POSTIMAGE)).any() for j in joined.values())
         self._early = 2 * self._rows
-        if self._may_miss or images:
+        # A row that is still to come may belong before those that are there.
+        if self._may_miss or images or any(j.order is not None for j in joined.values()):
             return
         batch = {relation: self._operations(relation, j, None) for relation, j in joined.items()}
         try:

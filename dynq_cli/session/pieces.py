@@ -15,7 +15,7 @@ from dynq_cli.io.logs.model import LogFile
 
 @dataclass(frozen=True)
 class Piece:
-    """Changes, their `ops` still kinds, with their `_commit_version` if there is one.
+    """Changes, their `ops` still kinds, with their `_commit_version` if there is one, and their place in its order.
 
     Row i stands in `files[of_file[i]]` as its row `numbers[i]`.
     """
@@ -25,11 +25,12 @@ class Piece:
     files: tuple[LogFile, ...]
     of_file: NDArray[np.int32]
     numbers: Codes
+    order: Codes | None = None
 
     @staticmethod
-    def of(file: LogFile, changes: Changes, commits: Codes | None, numbers: Codes) -> Piece:
+    def of(file: LogFile, changes: Changes, commits: Codes | None, numbers: Codes, order: Codes | None = None) -> Piece:
         """Changes of one file."""
-        return Piece(changes, commits, (file,), np.zeros(len(numbers), np.int32), numbers)
+        return Piece(changes, commits, (file,), np.zeros(len(numbers), np.int32), numbers, order)
 
     @staticmethod
     def joined(pieces: Sequence[Piece]) -> Piece:
@@ -42,12 +43,15 @@ class Piece:
             of_file.append(piece.of_file + np.int32(len(files)))
             files += piece.files
         commits = [p.commits for p in pieces if p.commits is not None]
+        is_ordered = any(p.order is not None for p in pieces)
+        orders = [np.zeros(len(p), np.int64) if p.order is None else p.order for p in pieces]
         return Piece(
             Changes.joined([p.changes for p in pieces]),
             np.concatenate(commits) if commits else None,
             tuple(files),
             np.concatenate(of_file),
             np.concatenate([p.numbers for p in pieces]),
+            np.concatenate(orders) if is_ordered else None,
         )
 
     def __len__(self) -> int:
@@ -64,10 +68,12 @@ class Piece:
     def only(self, rows: slice | Codes | NDArray[np.bool_]) -> Piece:
         """Some of the rows, in the order given."""
         commits = None if self.commits is None else self.commits[rows]
-        return Piece(self.changes.only(rows), commits, self.files, self.of_file[rows], self.numbers[rows])
+        order = None if self.order is None else self.order[rows]
+        return Piece(self.changes.only(rows), commits, self.files, self.of_file[rows], self.numbers[rows], order)
 
     def in_order(self) -> Piece:
-        """By version, then as they stand."""
-        if self.commits is None or (np.diff(self.commits) >= 0).all():
+        """By version, then in the order that the log gives, then as they stand."""
+        keys = [key for key in (self.order, self.commits) if key is not None]
+        if all((np.diff(key) >= 0).all() for key in keys) and len(keys) < 2:
             return self
-        return self.only(np.argsort(self.commits, kind="stable"))
+        return self.only(np.lexsort(keys))

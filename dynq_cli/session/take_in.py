@@ -34,7 +34,7 @@ from dynq_cli.storage.ledger import AppliedLog
 from dynq_cli.storage.state import State, create_from
 from dynq_cli.storage.writer import Origin, Writer
 
-_GONE = (k.DELETE, k.PREIMAGE)
+_GONE = (k.DELETE, k.PREIMAGE, k.ERASE)
 
 
 @dataclass(frozen=True)

@@ -51,12 +51,34 @@ class Column:
 
 
 @record(frozen=True)
+class LogSource:
+    """How logs of a relation say what happened, where they are in no format that dynq knows.
+
+    `columns` has (column of the spec, column of the log); `deleted_when` is a column or SQL, true of rows that are
+    deleted; `op` is the column whose words, in lower case, are those of `inserts`, `updates` and `deletes`.
+    """
+
+    columns: tuple[tuple[str, str], ...] = ()
+    deleted_when: str | None = None
+    op: str | None = None
+    inserts: tuple[str, ...] = ()
+    updates: tuple[str, ...] = ()
+    deletes: tuple[str, ...] = ()
+
+    @property
+    def says_changes(self) -> bool:
+        """Whether it says what happened to rows, not only how columns are called."""
+        return self.deleted_when is not None or self.op is not None
+
+
+@record(frozen=True)
 class Relation:
     name: str
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
     changes: Changes = "normal"
     place: Place | None = field(default=None, compare=False)
+    source: LogSource | None = None
 
     def column(self, name: str) -> Column | None:
         return next((c for c in self.columns if c.name == name), None)

@@ -6,6 +6,7 @@ from itertools import islice
 from typing import cast
 
 from dynq_cli.errors import Place
+from dynq_cli.spec.log_source import read_log_source
 from dynq_cli.spec.model import Changes, Column, Relation
 from dynq_cli.spec.names import Names
 from dynq_cli.spec.nodes import ListNode, Node, Scalar
@@ -17,7 +18,7 @@ _COLUMNS_HINT = "write `columns:` and below it one `name: type` per line, withou
 _SHAPE = Shape(
     hint=_COLUMNS_HINT,
     required={"columns": _COLUMNS_HINT},
-    optional=("key", "changes"),
+    optional=("key", "changes", "source"),
     synonyms={
         "fields": "columns",
         "schema": "columns",
@@ -56,8 +57,11 @@ def _read_relation(report: Report, key: Scalar, node: Node) -> Relation:
     changes: str | None = None
     if "changes" in fields:
         changes = report.choice(fields["changes"].value, f"`changes` of {owner}", ("rare", "normal", "often"))
+    source = None
+    if "source" in fields:
+        source = read_log_source(report, fields["source"].value, owner, fields["source"].place, columns)
     known = tuple(column for column in columns.values() if column)
-    return Relation(key.value, known, identity, cast(Changes, changes or "normal"), key.place)
+    return Relation(key.value, known, identity, cast(Changes, changes or "normal"), key.place, source)
 
 
 def _read_columns(report: Report, node: Node, owner: str, place: Place) -> dict[str, Column | None]:

@@ -19,6 +19,12 @@ if TYPE_CHECKING:
     from dynq_cli.session.take_in import Outcome
 
 
+_FORMAT_HELP = (
+    "The format of all files, instead of detecting it: canonical, delta, iceberg, debezium, debezium-flat, flink, dms, "
+    "weights, fivetran, airbyte, hudi, maxwell, sqlserver, snowflake, bigquery or snapshot."
+)
+
+
 class MissingDelete(StrEnum):
     fail = "fail"
     skip = "skip"
@@ -36,9 +42,7 @@ def apply(
     relation: Annotated[
         str | None, typer.Option("--relation", metavar="NAME", help="The relation of all files.")
     ] = None,
-    form: Annotated[
-        str | None, typer.Option("--format", metavar="FORMAT", help="The format of all files, instead of detecting it.")
-    ] = None,
+    form: Annotated[str | None, typer.Option("--format", metavar="FORMAT", help=_FORMAT_HELP)] = None,
     allow_replay: Annotated[
         bool, typer.Option("--allow-replay", help="Skip rows of a _commit_version that was applied before.")
     ] = False,

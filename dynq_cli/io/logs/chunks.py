@@ -68,6 +68,8 @@ def read_chunks(file: LogFile, wanted: Collection[str] | None = None) -> Iterato
 
 
 def _names(file: LogFile) -> list[str]:
+    if file.columns:
+        return list(file.columns)
     if file.format == "csv":
         return read_csv.header(file.path)
     schema = read_parquet.schema(file.path) if file.format == "parquet" else read_arrow.schema(file.path)
@@ -98,7 +100,7 @@ def _usual(array: pa.Array) -> pa.Array:
 
 def _batches(file: LogFile, wanted: Collection[str] | None) -> Iterator[pa.RecordBatch]:
     if file.format == "csv":
-        return read_csv.stream(file.path, wanted)
+        return read_csv.stream(file.path, wanted, file.columns)
     if file.format == "parquet":
         return read_parquet.stream(file.path, wanted)
     return read_arrow.stream(file.path, wanted)

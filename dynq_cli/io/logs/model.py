@@ -13,11 +13,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dynq_cli.engine.kinds import DELETE, INSERT, POSTIMAGE, PREIMAGE, UPSERT
+from dynq_cli.engine.kinds import DELETE, ERASE, INSERT, POSTIMAGE, PREIMAGE, UPSERT
 from dynq_cli.io.data_files import Format
 
 __all__ = [
     "DELETE",
+    "ERASE",
     "INSERT",
     "POSTIMAGE",
     "PREIMAGE",
@@ -45,11 +46,15 @@ class BatchId:
 
 @dataclass(frozen=True)
 class LogFile:
-    """One file. `relation` is what `--relation`, its name or its directory says; None leaves it to `_relation`."""
+    """One file. `relation` is what `--relation`, its name or its directory says; None leaves it to `_relation`.
+
+    `columns` are the names of a CSV without header line, by position.
+    """
 
     path: str
     format: Format
     relation: str | None
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -80,7 +85,8 @@ class LogRows:
     `columns` are those of the relation that the file has, in Arrow types that `engine.codes.encode` takes; a
     column that the relation has and the file does not is not there. `kinds` has INSERT … UPSERT per row,
     `counts` the copies, `commits` the `_commit_version` where the file has one. `numbers` are the rows' numbers
-    in the file, from 1, the header of a CSV not counted.
+    in the file, from 1, the header of a CSV not counted. `order` is the order of rows within a commit, where it is not
+    that of the file.
     """
 
     relation: str
@@ -89,6 +95,7 @@ class LogRows:
     counts: NDArray[np.int64]
     commits: NDArray[np.int64] | None
     numbers: NDArray[np.int64]
+    order: NDArray[np.int64] | None = None
 
     def __len__(self) -> int:
         return len(self.kinds)

@@ -18,14 +18,17 @@ import pyarrow as pa
 
 from dynq_cli.engine.lossless import CodeError
 from dynq_cli.errors import RejectedError, UsageError
+from dynq_cli.io import read_csv
+from dynq_cli.io.damage import refusing
 from dynq_cli.io.logs.chunks import read_chunks, schema_columns
 from dynq_cli.io.logs.columns import null_mask, texts
-from dynq_cli.io.logs.forms import FORMS, Form, detect, named
+from dynq_cli.io.logs.forms import FORMS, Form, detect, mapped, named
 from dynq_cli.io.logs.forms.connect import is_wrapped, unwrapped
 from dynq_cli.io.logs.forms.form import Marked, Rows
 from dynq_cli.io.logs.forms.marks import numbers
 from dynq_cli.io.logs.forms.rows import log_rows
 from dynq_cli.io.logs.model import Chunk, LogFile, LogRows, RawColumn
+from dynq_cli.io.logs.unexplained import refuse_unexplained
 from dynq_cli.spec.model import Relation, Spec
 from dynq_cli.spec.shown import shown
 
@@ -43,14 +46,25 @@ def read_log(
     for name in (relation, file.relation):
         if name is not None and spec.relation(name) is None:
             raise UsageError(f"the spec has no relation {shown(name)}\n  hint: it has {_listed(spec)}")
+    file = _by_position(file, spec, relation or file.relation, chosen)
     names = frozenset(schema_columns(file))
-    declared = _declared(spec, relation or (None if "_relation" in names else file.relation))
+    declared = _declared(spec, relation or (None if "_relation" in names else file.relation), names)
+    _refuse_separators(file, names, declared)
     wrapped = is_wrapped(names - declared, names)
     if wrapped:
         names = _names_inside(file)
-        declared = _declared(spec, relation or (None if "_relation" in names else file.relation))
-    found = chosen or detect(file.path, names - declared, names)
-    return Log(file, spec, found, names, declared, relation, wrapped, upsert, detected=chosen is None)
+        declared = _declared(spec, relation or (None if "_relation" in names else file.relation), names)
+    known = relation or (None if "_relation" in names else file.relation)
+    sources = {} if chosen else _mapped(spec, known, names - declared, names)
+    if chosen is not None:
+        found = chosen
+    elif known in sources:
+        found = sources[known]
+    else:
+        found = detect(file.path, names - declared, names)
+        if not found.says_deletes(names) and not sources:
+            refuse_unexplained(file.path, names - declared, found.meta, known)
+    return Log(file, spec, found, names, declared, relation, wrapped, upsert, sources, detected=chosen is None)
 
 
 def form_named(name: str | None) -> Form | None:
@@ -73,6 +87,7 @@ class Log:
     _relation: str | None
     _wrapped: bool
     _upsert: bool
+    _sources: Mapping[str, Form]
     detected: bool
 
     @property
@@ -87,25 +102,58 @@ class Log:
 
     def rows(self) -> Iterator[LogRows]:
         """The changes of the file: of each chunk, one LogRows or more per relation. O(rows)."""
+        is_empty = True
         for chunk in read_chunks(self._file, self._wanted()):
             rows = self._rows(chunk)
+            is_empty = is_empty and not len(rows)
             for relation, part in self._by_relation(rows) if len(rows) else ():
-                for marked in self._form.translate(part, relation):
-                    made = log_rows(marked, relation, self._commits(marked), upsert=self._upsert)
+                called = _as_called(relation, self._names)
+                for marked in self._sources.get(relation.name, self._form).translate(part, called):
+                    made = log_rows(marked, called, self._commits(marked), upsert=self._upsert)
                     if len(made):
-                        yield made
+                        yield _as_declared(made, relation, called)
+        if is_empty:
+            self._check_columns()
+
+    def _check_columns(self) -> None:
+        """A file without rows has the columns that its rows would need, or it is not a log of its relation."""
+        name = self._relation or self._file.relation
+        if self._file.format == "jsonl" or self._wrapped or self._form.nested or "_relation" in self._names:
+            return
+        rows = Rows(self._file.path, self._names, {}, np.empty(0, np.int64))
+        if name is None:
+            raise rows.refused("nothing says which relation it belongs to", _NAME_HINT)
+        relation = _as_called(self._known(name), self._names)
+        by_key = relation.key and self._sources.get(name, self._form).says_deletes(self._names)
+        needed = relation.key if by_key else [column.name for column in relation.columns]
+        missing = [column for column in needed if column not in self._names]
+        if missing:
+            listed = ", ".join(shown(n) for n in schema_columns(self._file)[:8])
+            hint = f"its columns are {listed}: every column that the spec declares has to be there"
+            if self._file.format == "csv":
+                hint = f"its first line, taken as the header, is {listed}; --format dms reads files of DMS without one"
+            raise rows.refused(f"it has no rows, and column {missing[0]} of {name} is missing", hint)
 
     def _wanted(self) -> Collection[str] | None:
         if self._wrapped:
             return {"schema", "payload"}
         # JSON is parsed whole anyway, and what comes late in it has to be seen.
-        return None if self._file.format == "jsonl" else self._declared | set(self._meta()) | {"_relation"}
+        is_whole = self._file.format == "jsonl" or self._looks_at_all()
+        return None if is_whole else self._declared | set(self._meta()) | {"_relation"}
+
+    def _looks_at_all(self) -> bool:
+        """Whether a condition of the spec may look at any column."""
+        sources = (r.source for r in self._spec.relations if r.name in self._sources)
+        return any(source is not None and mapped.needs_all_columns(source, self._names) for source in sources)
 
     def _meta(self) -> list[str]:
         """The columns that mean something to the format.
 
         A name that the spec declares is data, unless it is all that `--format` can mean.
         """
+        if self._sources:
+            forms = (self._form, *self._sources.values())
+            return list(dict.fromkeys(name for form in forms for name in form.meta))
         free = [name for name in self._form.meta if name not in self._declared]
         is_marked = self.detected or any(name in self._names for name in free)
         return free if is_marked else list(self._form.meta)
@@ -124,7 +172,8 @@ class Log:
         if rows.is_json:
             self._refuse_late_columns(rows)
         meaning = {*self._meta(), "_relation"}
-        columns = {n: c for n, c in rows.columns.items() if n in self._declared or n in meaning}
+        whole = self._looks_at_all()
+        columns = {n: c for n, c in rows.columns.items() if whole or n in self._declared or n in meaning}
         # Of JSON lines, a chunk may lack what the file has: there it is NULL.
         columns |= {name: [None] * len(rows) for name in meaning & self._names if name not in columns}
         return replace(rows, columns=columns)
@@ -135,7 +184,11 @@ class Log:
         if not late:
             return
         names = self._names | rows.names
+        if self._form.name == "source":
+            return
         other = detect(self._file.path, names - self._declared, names) if self.detected else self._form
+        if self.detected and not other.says_deletes(names) and not self._sources:
+            refuse_unexplained(self._file.path, late - self._declared, other.meta, self._file.relation)
         # The first column of a format says what a row is; the rows before did without.
         decisive = [name for name in (*self._form.order, *self._form.meta[:1]) if name in late]
         if other is self._form and not decisive:
@@ -206,9 +259,73 @@ def _listed(spec: Spec) -> str:
     return ", ".join(relation.name for relation in spec.relations)
 
 
-def _declared(spec: Spec, relation: str | None) -> frozenset[str]:
+def _declared(spec: Spec, relation: str | None, names: Collection[str]) -> frozenset[str]:
+    """The columns of the log that the spec takes as data, by the names that the log has for them."""
     known = [r for r in spec.relations if relation is None or r.name == relation]
-    return frozenset(column.name for r in known for column in r.columns)
+    return frozenset(column.name for r in known for column in _as_called(r, names).columns)
+
+
+def _as_called(relation: Relation, names: Collection[str]) -> Relation:
+    """The relation with its columns as the log calls them: as `source:` says, unless the log has the spec's names."""
+    if relation.source is None or not relation.source.columns:
+        return relation
+    called = {own: there for own, there in relation.source.columns if there in names or own not in names}
+    columns = tuple(replace(c, name=called.get(c.name, c.name)) for c in relation.columns)
+    return replace(relation, columns=columns, key=tuple(called.get(name, name) for name in relation.key))
+
+
+def _as_declared(rows: LogRows, relation: Relation, called: Relation) -> LogRows:
+    if called is relation:
+        return rows
+    own = {there.name: here.name for here, there in zip(relation.columns, called.columns, strict=True)}
+    return replace(rows, columns={own[name]: values for name, values in rows.columns.items()})
+
+
+def _mapped(spec: Spec, relation: str | None, free: Collection[str], names: frozenset[str]) -> dict[str, Form]:
+    """The forms of relations whose `source:` says what happened; none where the log has a `_change_type`."""
+    found: dict[str, Form] = {}
+    for known in spec.relations:
+        source = known.source
+        if source is None or not source.says_changes or relation not in (None, known.name):
+            continue
+        if "_change_type" not in free or "_change_type" in (source.op, source.deleted_when):
+            found[known.name] = mapped.form_of(source, names)
+    return found
+
+
+def _by_position(file: LogFile, spec: Spec, relation: str | None, chosen: Form | None) -> LogFile:
+    """A CSV of DMS without header gets its names by position: Op, then the columns of the relation."""
+    known = None if relation is None else spec.relation(relation)
+    if known is None or chosen is None or chosen.name != "dms" or file.format != "csv":
+        return file
+    with refusing(file.path, file.format):
+        first = read_csv.header(file.path)
+    columns = [column.name for column in _as_called(known, first).columns]
+    if "Op" in first or any(name in first for name in columns):
+        return file
+    if len(first) == len(columns) + 1:
+        return replace(file, columns=("Op", *columns))
+    if len(first) == len(columns):
+        return replace(file, columns=tuple(columns))
+    raise RejectedError(
+        f"{file.path}: it has no header and {len(first)} fields; Op and the columns of {known.name}"
+        f" are {len(columns) + 1}\n  hint: let DMS write a header (AddColumnName=true), or declare all columns"
+    )
+
+
+_SEPARATORS = {";": "semicolons", "\t": "tabs", "|": "vertical bars"}
+
+
+def _refuse_separators(file: LogFile, names: Collection[str], declared: Collection[str]) -> None:
+    if file.format != "csv" or any(name in declared for name in names):
+        return
+    for mark, called in _SEPARATORS.items():
+        split = [part.strip(' "') for name in names for part in name.split(mark)]
+        if len(split) > len(names) and (len(names) == 1 or any(part in declared for part in split)):
+            raise RejectedError(
+                f"{file.path}: its fields are separated by {called} ({shown(mark)}), and dynq reads commas\n"
+                "  hint: write the file with commas, or as Parquet or JSON lines"
+            )
 
 
 def _names_inside(file: LogFile) -> frozenset[str]:

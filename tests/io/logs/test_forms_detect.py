@@ -36,7 +36,14 @@ TYPICAL: dict[str, list[tuple[str, ...]]] = {
         ("_diff", "_commit_version"),
         ("_diff", "op"),
     ],
-    "snapshot": [(), ("_relation",), ("OP",), ("before",), ("after", "source"), ("_Change_Type",), ("referrer",)],
+    "fivetran": [("_fivetran_deleted", "_fivetran_synced"), ("_fivetran_synced",)],
+    "airbyte": [("_ab_cdc_deleted_at", "_ab_cdc_lsn"), ("_airbyte_raw_id", "_airbyte_extracted_at")],
+    "hudi": [("_hoodie_commit_time", "_hoodie_record_key"), ("_hoodie_is_deleted",)],
+    "maxwell": [("database", "table", "type", "ts", "data", "old")],
+    "sqlserver": [("__$start_lsn", "__$seqval", "__$operation", "__$update_mask")],
+    "snowflake": [("METADATA$ACTION", "METADATA$ISUPDATE", "METADATA$ROW_ID")],
+    "bigquery": [("_CHANGE_TYPE", "_CHANGE_TIMESTAMP")],
+    "snapshot": [(), ("_relation",), ("before",), ("after", "source"), ("referrer",), ("shop", "options", "top")],
 }
 
 

@@ -10,14 +10,21 @@ from collections.abc import Collection
 
 from dynq_cli.errors import RejectedError
 from dynq_cli.io.logs.forms import (
+    airbyte,
+    bigquery,
     canonical,
     debezium,
     debezium_flat,
     delta,
     dms,
+    fivetran,
     flink,
+    hudi,
     iceberg,
+    maxwell,
     snapshot,
+    snowflake,
+    sqlserver,
     weights,
 )
 from dynq_cli.io.logs.forms.form import NO, Form
@@ -33,6 +40,13 @@ FORMS: tuple[Form, ...] = (
     flink.FORM,
     dms.FORM,
     weights.FORM,
+    fivetran.FORM,
+    airbyte.FORM,
+    hudi.FORM,
+    maxwell.FORM,
+    sqlserver.FORM,
+    snowflake.FORM,
+    bigquery.FORM,
     snapshot.FORM,
 )
 

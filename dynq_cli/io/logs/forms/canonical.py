@@ -35,4 +35,6 @@ def translate(rows: Rows, relation: Relation) -> Iterator[Marked]:
     yield Marked(rows, kinds, copies(rows))
 
 
-FORM = Form("canonical", detect, translate, meta=("_change_type", *_OTHERS))
+FORM = Form(
+    "canonical", detect, translate, meta=("_change_type", *_OTHERS), says_deletes=lambda names: "_change_type" in names
+)

@@ -143,4 +143,6 @@ def _joined(rows: Rows, name: str, sides: Sequence[Any]) -> RawColumn:
         raise RejectedError(f"{rows.path}: column {name} has two types, in `before` and in `after`") from error
 
 
-FORM = Form("debezium", detect, translate, meta=("op", "before", "after", "source"), order=(), tables=tables)
+FORM = Form(
+    "debezium", detect, translate, meta=("op", "before", "after", "source"), order=(), tables=tables, nested=True
+)

@@ -80,7 +80,8 @@ def as_they_are(name: str, values: RawColumn, kind: Type) -> RawColumn:
 class Marked:
     """Rows of one relation and what each says: INSERT … UPSERT or SKIP; `counts` are copies, 1 unless given.
 
-    `fillers` tells that deletes may hold zeros and empty texts where their source knew only the key.
+    `fillers` tells that deletes may hold zeros and empty texts where their source knew only the key. `order` is the
+    order of the rows, where it is not that of the file.
     """
 
     rows: Rows
@@ -88,6 +89,7 @@ class Marked:
     counts: NDArray[np.int64] | None = None
     prepare: Prepare = as_they_are
     fillers: bool = False
+    order: NDArray[np.int64] | None = None
 
 
 @dataclass(frozen=True)
@@ -97,6 +99,8 @@ class Form:
     - `detect(free, names)`: how sure the columns make it; `free` are those that no relation declares as its own
     - `meta`: the columns that it reads beside those of the relation
     - `order`: the first of these that a file has numbers its commits; with `continues`, from one file to the next
+    - `nested`: the columns of the relation are inside others
+    - `says_deletes(names)`: whether a file with these columns can say that a row went
     - `tables`: the relation that each row names, for files that are named after none; None where rows do not say
     """
 
@@ -107,3 +111,5 @@ class Form:
     order: tuple[str, ...] = ("_commit_version",)
     continues: bool = True
     tables: Callable[[Rows], tuple[str, RawColumn] | None] = lambda rows: None
+    nested: bool = False
+    says_deletes: Callable[[Collection[str]], bool] = lambda names: True

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from dynq_cli.engine.lossless import CodeError, arrow_type, lossless
 from dynq_cli.io.logs.columns import typed
 from dynq_cli.io.logs.forms.form import SKIP, Marked, Rows
-from dynq_cli.io.logs.model import DELETE, PREIMAGE, UPSERT, LogRows
+from dynq_cli.io.logs.model import DELETE, ERASE, PREIMAGE, UPSERT, LogRows
 from dynq_cli.spec.model import Column, Relation
 from dynq_cli.spec.types import Type
 
@@ -31,7 +31,7 @@ def log_rows(
     marked: Marked, relation: Relation, commits: NDArray[np.int64] | None = None, *, upsert: bool = False
 ) -> LogRows:
     """The changes that the rows say, in their order; `commits` are the numbers of their commits. O(rows)."""
-    rows, kinds, counts = marked.rows, marked.kinds, marked.counts
+    rows, kinds, counts, order = marked.rows, marked.kinds, marked.counts, marked.order
     if upsert:
         kinds = _upserted(rows, relation, kinds)
     kept = np.nonzero(kinds != SKIP)[0]
@@ -39,11 +39,12 @@ def log_rows(
         rows, kinds = rows.pick(kept), kinds[kept]
         counts = None if counts is None else counts[kept]
         commits = None if commits is None else commits[kept]
+        order = None if order is None else order[kept]
     copies = np.ones(len(rows), np.int64) if counts is None else counts
     if not len(rows):
-        return LogRows(relation.name, {}, kinds, copies, commits, rows.numbers)
+        return LogRows(relation.name, {}, kinds, copies, commits, rows.numbers, order)
     _refuse_copied_upserts(rows, relation, kinds, copies)
-    goes = (kinds == DELETE) | (kinds == PREIMAGE)
+    goes = (kinds == DELETE) | (kinds == PREIMAGE) | (kinds == ERASE)
     columns: dict[str, pa.Array] = {}
     for column in relation.columns:
         values = _values(marked, rows, relation, column, goes)
@@ -51,11 +52,11 @@ def log_rows(
             columns[column.name] = values
     if marked.fillers and relation.key:
         columns = _without_fillers(columns, relation, goes)
-    return LogRows(relation.name, columns, kinds, copies, commits, rows.numbers)
+    return LogRows(relation.name, columns, kinds, copies, commits, rows.numbers, order)
 
 
 def _upserted(rows: Rows, relation: Relation, kinds: NDArray[np.int8]) -> NDArray[np.int8]:
-    comes = (kinds != DELETE) & (kinds != PREIMAGE) & (kinds != SKIP)
+    comes = (kinds != DELETE) & (kinds != PREIMAGE) & (kinds != SKIP) & (kinds != ERASE)
     if not relation.key and len(rows):
         raise rows.refused(f"--upsert needs a key to go by, and {relation.name} has none", _UPSERT_HINT)
     upserted = np.where(comes, UPSERT, kinds)
@@ -93,7 +94,8 @@ def _values(marked: Marked, rows: Rows, relation: Relation, column: Column, goes
 def _hint(rows: Rows, name: str) -> str:
     alike = sorted(other for other in rows.names if other.casefold() == name.casefold())
     if alike:
-        return f"the file has {alike[0]}: names have to agree in upper and lower case too"
+        mapped = f"`source: {{columns: {{{name}: {alike[0]}}}}}` in the spec reads it"
+        return f"the file has {alike[0]}: names have to agree in upper and lower case too; {mapped}"
     return "every column that the spec declares has to be there; leave it out of the spec if no query uses it"
 
 

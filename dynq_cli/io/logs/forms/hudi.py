@@ -1,0 +1,49 @@
+"""Hudi's tables: `_hoodie_commit_time` and the other `_hoodie_*` columns beside those of the row.
+
+`_hoodie_operation` says I, -U, U or D where the table keeps it; `_hoodie_is_deleted` marks deleted rows. Rows with
+neither are the latest state. All replace or insert by their key, in the order of `_hoodie_commit_time`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+
+import numpy as np
+
+from dynq_cli.io.logs.forms.form import NO, SKIP, SURE, Form, Marked, Rows
+from dynq_cli.io.logs.forms.marks import flags, words
+from dynq_cli.io.logs.forms.soft_deletes import soft_kinds, whole_numbers
+from dynq_cli.io.logs.model import DELETE, INSERT, POSTIMAGE, PREIMAGE
+from dynq_cli.spec.model import Relation
+
+_OPERATION, _DELETED, _TIME = "_hoodie_operation", "_hoodie_is_deleted", "_hoodie_commit_time"
+_OPERATIONS = {"I": INSERT, "-U": PREIMAGE, "U": POSTIMAGE, "+U": POSTIMAGE, "D": DELETE}
+
+
+def detect(free: Collection[str], names: Collection[str]) -> int:
+    return SURE if any(name.startswith("_hoodie_") for name in free) else NO
+
+
+def translate(rows: Rows, relation: Relation) -> Iterator[Marked]:
+    order = whole_numbers(rows, _TIME)
+    if _OPERATION in rows.columns:
+        said = words(rows, _OPERATION, _OPERATIONS, absent=INSERT)
+        if not relation.key:
+            yield Marked(rows, said, order=order)
+            return
+        kinds = soft_kinds(rows, relation, _OPERATION, said == DELETE)
+        kinds[said == PREIMAGE] = SKIP
+    else:
+        deleted = flags(rows, _DELETED) if _DELETED in rows.columns else np.zeros(len(rows), np.bool_)
+        kinds = soft_kinds(rows, relation, _DELETED, deleted)
+    yield Marked(rows, kinds, order=order)
+
+
+FORM = Form(
+    "hudi",
+    detect,
+    translate,
+    meta=(_OPERATION, _DELETED, _TIME),
+    order=(),
+    says_deletes=lambda names: _OPERATION in names or _DELETED in names,
+)
