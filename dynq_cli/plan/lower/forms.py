@@ -116,10 +116,13 @@ def bind_value(query: ConjunctiveQuery, atom: int, wish: str, scalar: Scalar) ->
     return query, name
 
 
-def with_one(query: ConjunctiveQuery) -> tuple[ConjunctiveQuery, str]:
-    """The query with a variable that is always 1: what a relation holds of rows that have nothing to hold."""
+def with_one(query: ConjunctiveQuery, around: ConjunctiveQuery | None = None) -> tuple[ConjunctiveQuery, str]:
+    """The query with a variable that is always 1: the column of a relation whose rows have no values.
+
+    Its name is new to the query, and to the query around it.
+    """
     first = next(i for i, a in enumerate(query.atoms) if a.mode == "join")
-    name = unique("one", names_of(query))
+    name = unique("one", names_of(query) | (set() if around is None else names_of(around)))
     return bind(query, first, Variable(name, INT64), ONE), name
 
 

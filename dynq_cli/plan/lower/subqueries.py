@@ -83,7 +83,7 @@ class _Subquery:
         """The values that the subquery has, whatever the query around has."""
         inner = part_of(self.query, [self.atom], self.values, semantics="set")
         if not inner.head:
-            inner, one = with_one(inner)
+            inner, one = with_one(inner, around=self.query)
             inner = replace(inner, head=(one,))
             self.query = replace(self.query, variables=(*self.query.variables, inner.variable(one)))
         return columns_of(inner), [Feed(self.lowering.distinct(inner), inner.head)]
