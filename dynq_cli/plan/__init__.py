@@ -13,6 +13,8 @@ choose        the strategy for a query: all of the above, in order
 plan          the immutable result
 program       the steps in which a query is kept: trees, and relations that their results fill
 lower         any query as such steps
+change_cost   what one changed row of each relation costs, through all steps
+stored        what a program stores, in words
 kept          what a program costs, and its steps in words
 fingerprint   equal exactly if the kept data is
 codec         plans, and whatever else is frozen, as JSON and back

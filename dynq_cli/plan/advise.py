@@ -11,6 +11,7 @@ from dynq_cli.query.reduction import is_acyclic, is_free_connex
 
 MOST_ADDED = 2
 NO_TABLE = "no result table would be needed"
+ONE_ROW = "a change would touch one row per level"
 
 
 def advice_of(graph: Hypergraph, classes: Classification, updates_are_constant: bool) -> Iterator[str]:
@@ -27,10 +28,10 @@ def advice_of(graph: Hypergraph, classes: Classification, updates_are_constant: 
     if not graph.comparisons:
         added = _smallest(graph, lambda g: not not_q_hierarchical(g))
         if added:
-            yield f"if {_listed(added)} were in the head, a change would touch one row per level"
+            yield f"if {_listed(added)} were in the head, {ONE_ROW}"
         for v in sorted(graph.free):
             if not not_q_hierarchical(graph.with_free(graph.free - {v})):
-                yield f"without {v} in the head, a change would touch one row per level"
+                yield f"without {v} in the head, {ONE_ROW}"
 
 
 def _break_cycle(graph: Hypergraph) -> Iterator[str]:

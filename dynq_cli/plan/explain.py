@@ -9,7 +9,7 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from dynq_cli.plan.advise import NO_TABLE
+from dynq_cli.plan.advise import NO_TABLE, ONE_ROW
 from dynq_cli.plan.choose import OTHER_TREE
 from dynq_cli.plan.draw import LEGEND, draw_text
 from dynq_cli.plan.fingerprint import fingerprint
@@ -17,6 +17,7 @@ from dynq_cli.plan.kept import Kept, kept_of
 from dynq_cli.plan.lower import program_of, why_a_table
 from dynq_cli.plan.plan import AnyPlan, Guarantees, Plan, UnionPlan
 from dynq_cli.plan.program import Derived, Program, Together
+from dynq_cli.plan.stored import stored
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.plan.why_stored import notes_of
 from dynq_cli.query.classify import Classification
@@ -64,6 +65,9 @@ def _advice(plan: Plan, program: Program, kept: Kept) -> Iterator[str]:
         return
     filters = any(feed.where for step in program.steps if isinstance(step, Derived) for feed in step.feeds)
     for text in plan.advice:
+        if text.endswith(ONE_ROW) and kept.steps:
+            # That holds for one tree; the rows that it passes on are as many as before.
+            continue
         if text.endswith(NO_TABLE):
             if not filters:
                 yield text
@@ -85,6 +89,7 @@ def _lines(plan: AnyPlan, spec: Spec) -> Iterator[str]:
         return
     program = program_of(plan.query, spec)
     kept = kept_of(program, spec)
+    yield from _summary(program, spec, kept, tuple(_advice(plan, program, kept)))
     yield from _entry("query", str(plan.query))
     for text in _body(plan.query):
         yield from _entry("", text)
@@ -105,13 +110,25 @@ def _lines(plan: AnyPlan, spec: Spec) -> Iterator[str]:
     for d in plan.distinct:
         yield from _tree("tree", plan, d.tree, f"counts distinct {d.variable} for {d.aggregate}")
     yield from _costs(kept.guarantees)
-    for i, u in enumerate(kept.updates):
-        yield from _entry("changes" if i == 0 else "", f"{u.atom}: {u.bound}, {u.meaning}")
-    for i, text in enumerate(_advice(plan, program, kept)):
-        yield from _entry("cheaper" if i == 0 else "", text)
     for _, view in plan.views:
         yield ""
         yield from (f"  {line}" if line else "" for line in _lines(view, spec))
+
+
+def _summary(program: Program, spec: Spec, kept: Kept, advice: tuple[str, ...]) -> Iterator[str]:
+    """What is stored, what a change costs, what to edit; the theory follows."""
+    yield from _entry("stores", stored(program, spec))
+    for i, change in enumerate(kept.changes):
+        yield from _entry("changes" if i == 0 else "", str(change))
+    for i, text in enumerate(advice or _no_advice(kept)):
+        yield from _entry("cheaper" if i == 0 else "", text)
+    yield "  theory"
+
+
+def _no_advice(kept: Kept) -> tuple[str, ...]:
+    if any(change.exponent for change in kept.changes):
+        return ()
+    return ("nothing: a change touches a fixed number of rows, however large the data are",)
 
 
 def _steps(kept: Kept) -> Iterator[str]:
@@ -128,6 +145,7 @@ def _order(program: Program) -> Iterator[str]:
 def _union(plan: UnionPlan, spec: Spec) -> Iterator[str]:
     program = program_of(plan.query, spec)
     kept = kept_of(program, spec)
+    yield from _summary(program, spec, kept, ())
     yield from _entry("query", str(plan.query))
     yield from _classes(plan.classification)
     if plan.refusal:
@@ -225,6 +243,12 @@ def explain_json(plan: AnyPlan, spec: Spec) -> dict[str, object]:
             "t_hierarchical": c.not_t_hierarchical,
             "free_connex": c.not_free_connex or c.not_acyclic,
             "acyclic": c.not_acyclic,
+        },
+        "changes": {c.relation: {"bound": c.bound, "meaning": c.meaning} for c in kept.changes},
+        "summary": {
+            "stores": stored(program, spec),
+            "changes": [str(c) for c in kept.changes],
+            "advice": list(_advice(plan, program, kept) if isinstance(plan, Plan) else ()),
         },
         "steps": list(kept.steps),
         "order": [str(o) for o in program.order],

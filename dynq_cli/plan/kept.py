@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from dynq_cli.plan.bounds import total
+from dynq_cli.plan.change_cost import ChangeCost, Costs, change_costs
 from dynq_cli.plan.choose import weights_of
 from dynq_cli.plan.kept_together import of_together, read_together
 from dynq_cli.plan.plan import Guarantee, Guarantees, Plan, UpdateCost
@@ -23,10 +24,11 @@ from dynq_cli.spec.model import Spec
 
 @dataclass(frozen=True)
 class Kept:
-    """`steps` in words, none if one tree is all there is."""
+    """`changes` per relation, through all steps; `steps` in words, none if one tree is all there is."""
 
     guarantees: Guarantees
     updates: tuple[UpdateCost, ...]
+    changes: tuple[ChangeCost, ...]
     steps: tuple[str, ...] = ()
 
 
@@ -34,7 +36,7 @@ def kept_of(program: Program, spec: Spec) -> Kept:
     """What a program promises, and how it does it."""
     last = program.result
     if len(program.steps) == 1 and isinstance(last, Tree):
-        return Kept(last.plan.guarantees, last.plan.updates)
+        return Kept(last.plan.guarantees, last.plan.updates, change_costs(program, spec))
     return _Costs(program, spec).kept()
 
 
@@ -58,14 +60,23 @@ class _Costs:
         return Kept(
             Guarantees(self._update(), delay, count, jth, self._space()),
             tuple(self._updates()),
+            change_costs(self.program, self.spec),
             tuple(self._steps()),
         )
 
     def _reading(self, last: Tree | Together) -> tuple[Guarantee, Guarantee, Guarantee]:
         """Delay, count and jth."""
         if isinstance(last, Tree):
-            return last.plan.guarantees.delay, last.plan.guarantees.count, last.plan.guarantees.jth
+            jth = last.plan.guarantees.jth
+            if all(a.source in self._one_row for a in last.plan.query.atoms):
+                jth = Guarantee("O(1)", "the result has at most one row")
+            return last.plan.guarantees.delay, last.plan.guarantees.count, jth
         return of_together(last)
+
+    @property
+    def _one_row(self) -> frozenset[str]:
+        """The relations of at most one row."""
+        return frozenset(d.name for d in self.derived if d.groups is not None and not d.groups.keys)
 
     def _feeding(self) -> dict[str, Plan]:
         return {f.tree: self.trees[f.tree] for d in self.derived for f in d.feeds}
@@ -121,20 +132,9 @@ class _Costs:
         return Guarantee(bound, f"the rows of {names} are stored{limit}")
 
     def _updates(self) -> Iterator[UpdateCost]:
-        """What changes of the spec's relations touch in the trees that they reach first."""
-        for name, plan in self.trees.items():
-            passes = list(self._passes_one(plan))
-            feeds = name in self._feeding()
-            for atom, cost, one in zip(plan.query.atoms, plan.updates, passes, strict=True):
-                if self.spec.relation(atom.source) is None:
-                    continue
-                if name in self.passages:
-                    yield UpdateCost(f"{name}: {cost.atom}", "O(1)", "passes its row on")
-                elif one or not feeds:
-                    yield UpdateCost(f"{name}: {cost.atom}", cost.bound, cost.meaning)
-                else:
-                    bound = total([cost.bound, "O(|Δ|)"])
-                    yield UpdateCost(f"{name}: {cost.atom}", bound, f"{cost.meaning}, and Δ rows of {name} come or go")
+        """What changes of the spec's relations cost, atom by atom, in their tree and in the steps after it."""
+        for name, atom, cost in Costs(self.program, self.spec).by_atom():
+            yield UpdateCost(f"{name}: {atom.brief}", cost.bound, cost.meaning)
 
     def _steps(self) -> Iterator[str]:
         for step in self.program.steps:

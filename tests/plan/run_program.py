@@ -22,8 +22,18 @@ Row = tuple[Any, ...]
 
 def run(program: Program, connection: duckdb.DuckDBPyConnection) -> Counter[Row]:
     """The rows of the query's result with their copies, from the tables of a database, which it leaves as it was."""
+    return _ran(program, connection)[0]
+
+
+def contents(program: Program, connection: duckdb.DuckDBPyConnection) -> dict[str, Counter[Row]]:
+    """The rows of every tree's result and of every derived relation."""
+    return _ran(program, connection)[1]
+
+
+def _ran(program: Program, connection: duckdb.DuckDBPyConnection) -> tuple[Counter[Row], dict[str, Counter[Row]]]:
     cursor = connection.cursor()
     cursor.execute("BEGIN")
+    held: dict[str, Counter[Row]] = {}
     try:
         results: dict[str, tuple[tuple[str, ...], Counter[Row]]] = {}
         for step in program.steps:
@@ -33,8 +43,10 @@ def run(program: Program, connection: duckdb.DuckDBPyConnection) -> Counter[Row]
             elif isinstance(step, Together):
                 results[step.name] = step.form.head, _read(step, results)
             else:
-                _store(cursor, step, _rows(step, results))
-        return _shown(cursor, program.form, results[program.result.name][1])
+                held[step.name] = _rows(step, results)
+                _store(cursor, step, held[step.name])
+        held |= {name: rows for name, (_, rows) in results.items()}
+        return _shown(cursor, program.form, results[program.result.name][1]), held
     finally:
         cursor.execute("ROLLBACK")
 

@@ -1,0 +1,60 @@
+"""What a program stores besides the base tables, and how large it is, in words."""
+
+from __future__ import annotations
+
+from dynq_cli.plan.change_cost import Costs
+from dynq_cli.plan.program import Derived, Program, Tree
+from dynq_cli.spec.model import Spec
+
+
+def stored(program: Program, spec: Spec) -> str:
+    """The views, the relations between them, and whether the result is among them."""
+    costs = Costs(program, spec)
+    derived = {s.name: s for s in program.steps if isinstance(s, Derived)}
+    seen = [
+        a.source
+        for s in program.steps
+        if isinstance(s, Tree) and s.name not in costs.passages
+        for a in s.plan.query.atoms
+        if spec.relation(a.source) is not None
+    ]
+    views = list(dict.fromkeys(seen))
+    result = _result(program, derived)
+    said = [f"its result, {_rows(costs, result)}"] if result is not None else []
+    if views:
+        said.append(f"views of {_listed(views)}, no larger than the tables")
+    said += [f"{name}, {_rows(costs, step)}" for name, step in derived.items() if step is not result]
+    if result is None:
+        said.append("not the result")
+    return "; ".join(said)
+
+
+def _result(program: Program, derived: dict[str, Derived]) -> Derived | None:
+    """The relation that holds the rows of the result, if one does."""
+    last = program.result
+    if not isinstance(last, Tree) or len(last.plan.query.atoms) != 1:
+        return None
+    return derived.get(last.plan.query.atoms[0].source)
+
+
+def _rows(costs: Costs, step: Derived) -> str:
+    measures = step.groups.measures if step.groups is not None else ()
+    looked_at = [f"{m.aggregate.function.replace('_', ' ').upper()}({m.value})" for m in measures if m.value]
+    return _sized(costs, step) + (f" with the distinct values of {_listed(looked_at)}" if looked_at else "")
+
+
+def _sized(costs: Costs, step: Derived) -> str:
+    if step.groups is not None:
+        keys = step.groups.keys
+        if not keys:
+            return "one row"
+        what = f"one row per {', '.join(keys)}"
+    else:
+        what = f"one row per {', '.join(c.name for c in step.columns)}"
+    exponent = costs.exponents[step.name]
+    names = " ⋈ ".join(costs.origins[step.name])
+    return what if exponent <= 1 else f"{what}, at most as many as {names} has"
+
+
+def _listed(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
