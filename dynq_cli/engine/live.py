@@ -25,7 +25,7 @@ from dynq_cli.engine.frames import table_of
 from dynq_cli.engine.in_order import Bound
 from dynq_cli.engine.ingest import RowError
 from dynq_cli.engine.layout import Layout, layout_of
-from dynq_cli.engine.lossless import CodeError, lossless
+from dynq_cli.engine.lossless import CodeError, lossless, python_value
 from dynq_cli.engine.meaning import Meaning
 from dynq_cli.engine.pairs import joined, split
 from dynq_cli.engine.refused import why
@@ -247,7 +247,7 @@ class Live:
         codes: dict[str, int] = {}
         for c in q.columns:
             if c.kind == "expression":
-                if _constant(c).as_py() != row[c.name]:
+                if python_value(_constant(c)) != python_value(row[c.name]):
                     return None
                 continue
             for variable, code in zip(variables_of(c), self._coded(q, c, row[c.name]), strict=True):
@@ -264,7 +264,7 @@ class Live:
         found: dict[str, Bound] = {}
         for c in self._named(q, query, row):
             if c.kind == "expression":
-                if _constant(c).as_py() != row[c.name]:
+                if python_value(_constant(c)) != python_value(row[c.name]):
                     raise RejectedError(f"column {c.name}: {row[c.name]!r} is not its only value, {_constant(c)}")
                 continue
             for variable, bound in zip(variables_of(c), self._bounds(q, c, row[c.name]), strict=True):

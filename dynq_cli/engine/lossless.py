@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -192,12 +192,35 @@ def _first_failure(array: pa.Array, attempt: Callable[[pa.Array], pa.Array]) -> 
 
 def _reason(array: pa.Array, row: int, kind: Type) -> str:
     shown = "the value"
-    # Python has no date before year 1 nor after 9999, and no text that is not UTF-8.
-    with suppress(ValueError, OverflowError, pa.ArrowException):
-        shown = str(array[row].as_py())
+    with suppress(ValueError, OverflowError, pa.ArrowException):  # a text that is not UTF-8, a time outside the day
+        shown = spelled(array[row])
     if kind.name == "string":
         return "the text is not valid UTF-8"
     return f"{shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + '...'} does not fit {kind}"
+
+
+def python_value(value: Any) -> Any:
+    """A scalar as a Python value; the scalar itself where Python has none: dates before year 1 and after 9999."""
+    if not isinstance(value, pa.Scalar):
+        return value
+    try:
+        return value.as_py()
+    except (OverflowError, ValueError):
+        return value
+
+
+def spelled(value: pa.Scalar) -> str:
+    """A value in a message, dates of any year too.
+
+    >>> spelled(pa.scalar(2_932_897, pa.int32()).cast(pa.date32())), spelled(pa.scalar(7))
+    ('10000-01-01', '7')
+    """
+    plain = python_value(value)
+    if isinstance(plain, pa.Date32Scalar | pa.Date64Scalar | pa.TimestampScalar):
+        unit = "D" if pt.is_date32(plain.type) else "ms" if pt.is_date64(plain.type) else plain.type.unit
+        moment = np.array(plain.value, np.int64).view(f"M8[{unit}]")
+        return str(np.datetime_as_string(moment, "D" if pt.is_date(plain.type) else None))
+    return "NULL" if plain is None else str(plain)
 
 
 def fixed_width(array: pa.Array, dtype: type[Item], lanes: int = 1) -> npt.NDArray[Item]:

@@ -7,6 +7,7 @@ from dynq_cli.engine.codes import decode
 from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.engine import BatchError, Changes
 from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.lossless import spelled
 
 _REASONS = {
     f.NEGATIVE: "deletes a row that is not there",
@@ -26,8 +27,7 @@ def why(error: BatchError, changes: Changes, base: BaseLayout, dictionaries: Dic
         column = base.relation.column(name)
         assert column is not None
         at = base.order.index(name)
-        value = decode(row[at : at + 1], column.type, dictionaries)[0].as_py()
-        said.append("NULL" if value is None else str(value))
+        said.append(spelled(decode(row[at : at + 1], column.type, dictionaries)[0]))
     shown = ", ".join(said)
     if len(shown) > _SHOWN:
         shown = shown[: _SHOWN - 1] + "…"

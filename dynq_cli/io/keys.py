@@ -87,6 +87,6 @@ def fingerprints(values: pa.Array) -> pa.Array:
         return values.cast(pa.int64(), safe=False)
     if pt.is_date32(values.type):
         return values.cast(pa.int32()).cast(pa.int64())
-    if pt.is_timestamp(values.type):
+    if pt.is_timestamp(values.type) or pt.is_date64(values.type):
         return values.cast(pa.int64())
     return pa.array(map(hash, values.to_pylist()), pa.int64())

@@ -54,6 +54,7 @@ _HINTS = {
 _USUAL_YEAR = r"^\d{4}-"
 _PAST_MICROSECONDS = r"\.\d{7}"
 _ZEROS_PAST_MICROSECONDS = r"(\.\d{6})0+(\D|$)"
+_LAST = {"date": 2**31 - 1, "timestamp": 2**63 - 1}
 _SOME_DAY = "1970-01-01"
 _PLAIN_NUMBER = b"-.0123456789"
 
@@ -77,12 +78,23 @@ def parse(texts: pa.Array, kind: Type) -> pa.Array:
 def _why_not(text: str, family: str, kind: Type) -> str:
     """What is wrong with a text that has no value: how it is written, or that the type has no such number."""
     is_number = family in ("integer", "decimal", "float") and re.fullmatch(_PATTERNS[family], text, re.ASCII)
+    if family in ("date", "timestamp") and _is_past_range(text, family):
+        return f"is out of the range of {kind}"
     if not is_number:
         return f"is not {_article(kind)}: {_HINTS[family]}"
     if kind.name != "decimal":
         return f"is out of the range of {kind}"
     before, after = kind.precision - kind.scale, kind.scale
     return f"does not fit {kind}: at most {before} digits before the point and {after} after it"
+
+
+def _is_past_range(text: str, family: str) -> bool:
+    """Whether a text is a day or a moment that the type has no number for."""
+    try:
+        found = wide_years.days(text) if family == "date" else wide_years.microseconds(text)
+    except ValueError:
+        return False
+    return not -(last := _LAST[family]) - 1 <= found <= last
 
 
 def _article(kind: Type) -> str:

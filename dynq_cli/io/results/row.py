@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dynq_cli.engine.lossless import CodeError
+from dynq_cli.engine.lossless import CodeError, python_value
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.io.arrow_types import from_arrow
 from dynq_cli.io.logs.columns import typed
@@ -64,10 +64,7 @@ def _value(field: pa.Field, value: Any) -> Any:
         found = typed([value], kind, is_text=False)[0]
     except CodeError as error:
         raise RejectedError(f"the row's column {shown(field.name)}: {error.reason}") from None
-    try:
-        return found.as_py()
-    except (OverflowError, ValueError):  # a year that Python's dates do not have
-        return found
+    return python_value(found)
 
 
 def _listed(names: list[str]) -> str:
