@@ -16,6 +16,7 @@ _ARTICLE: dict[Format, str] = {
     "arrow": "an Arrow IPC",
     "jsonl": "a JSON-lines",
 }
+_AGAIN = "copy it again from its source, or extract it again"
 
 
 @contextmanager
@@ -30,4 +31,5 @@ def refusing(path: str, form: Format) -> Iterator[None]:
         if isinstance(error, OSError) and error.strerror:
             raise RejectedError(f"{path} cannot be read: {error.strerror}") from error
         said = " ".join(str(error).split()) or type(error).__name__
-        raise RejectedError(f"{path} is damaged or not {_ARTICLE[form]} file: {said}") from error
+        again = "" if form in ("csv", "jsonl") else f"; {_AGAIN}"
+        raise RejectedError(f"{path} is damaged or not {_ARTICLE[form]} file: {said}{again}") from error

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -18,6 +19,7 @@ import pyarrow.types as pt
 from dynq_cli.errors import RejectedError
 from dynq_cli.io.arrow_types import NoTypeError, from_arrow
 from dynq_cli.io.old_calendar import counts_by_it, refuse_old_days
+from dynq_cli.io.parquet_footer import BYTE_ARRAY, Chunk, Footer, Pages, read_footer, read_pages
 from dynq_cli.io.raw import META_COLUMNS, Raw
 from dynq_cli.io.sizes import MOST_BYTES, MOST_ROWS
 
@@ -31,25 +33,51 @@ _TEXTS = (pt.is_string, pt.is_large_string, pt.is_binary, pt.is_large_binary)
 
 
 def read(path: str, skim_after: int) -> Iterator[Raw]:
-    with pq.ParquetFile(path) as plain:
+    footer = read_footer(path)
+    with _opened(path, footer) as plain:
         schema: pa.Schema = plain.schema_arrow
     texts = [field.name for field in schema if _is_text(field.type)]
-    with pq.ParquetFile(path, read_dictionary=texts, coerce_int96_timestamp_unit="us") as file:
-        unusable = dict(_unusable(schema))
-        names = [name for name in schema.names if name not in unusable]
+    unusable = dict(_unusable(schema))
+    names = [name for name in schema.names if name not in unusable]
+    _pages_by_leaf(path, footer, set(names))
+    with _opened(path, footer, read_dictionary=texts, coerce_int96_timestamp_unit="us") as file:
         yield Raw(names, [pa.array([], schema.field(name).type) for name in names], 0, unusable)
         # Where rows are of several relations, or of deletes, NULLs of a whole group say too little.
         rows_differ = not {"_relation", "_change_type"}.isdisjoint(names)
         seen = 0
-        for group in range(file.num_row_groups):
-            meta = file.metadata.row_group(group)
-            nulls = _null_counts(meta, names) if seen >= skim_after and not rows_differ else None
+        for group, rows in enumerate(footer.rows):
+            nulls = _null_counts(footer.groups[group], names) if seen >= skim_after and not rows_differ else None
             if nulls is not None:
-                yield Raw(names, [pa.array([], schema.field(name).type) for name in names], meta.num_rows, nulls=nulls)
+                yield Raw(names, [pa.array([], schema.field(name).type) for name in names], rows, nulls=nulls)
             else:
-                for batch in file.iter_batches(batch_size=_BATCH, row_groups=[group], columns=names):
+                for batch in _batches(file, footer, group, names, _BATCH):
                     yield Raw(batch.schema.names, batch.columns, batch.num_rows)
-            seen += meta.num_rows
+            seen += rows
+
+
+def _opened(path: str, footer: Footer, **options: Any) -> pq.ParquetFile:
+    """The file, read by its checked footer. Pages that carry a checksum are compared with it."""
+    return pq.ParquetFile(path, metadata=footer.metadata, page_checksum_verification=True, **options)
+
+
+def _batches(file: pq.ParquetFile, footer: Footer, group: int, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
+    """The rows of a row group. ValueError where there are more or less than the footer says."""
+    read = 0
+    for batch in file.iter_batches(batch_size=rows, row_groups=[group], columns=names):
+        read += batch.num_rows
+        yield batch
+    if read != footer.rows[group]:
+        raise ValueError(f"row group {group + 1} has {read:,} rows where the footer says {footer.rows[group]:,}")
+
+
+def _pages_by_leaf(path: str, footer: Footer, columns: Collection[str]) -> dict[str, list[tuple[Chunk, Pages]]]:
+    """The pages of all leaves of these columns, by the leaf's path: one entry per row group."""
+    found: dict[str, list[tuple[Chunk, Pages]]] = {}
+    for group in footer.groups:
+        for chunk in group:
+            if chunk.leaf.path.split(".")[0] in columns or chunk.leaf.path in columns:
+                found.setdefault(chunk.leaf.path, []).append((chunk, read_pages(path, chunk)))
+    return found
 
 
 def _unusable(schema: pa.Schema) -> Iterator[tuple[str, str]]:
@@ -66,22 +94,21 @@ def _unusable(schema: pa.Schema) -> Iterator[tuple[str, str]]:
                 yield field.name, str(error)
 
 
-def _null_counts(meta: pq.RowGroupMetaData, names: list[str]) -> dict[str, int] | None:
+def _null_counts(group: Collection[Chunk], names: list[str]) -> dict[str, int] | None:
     """How many NULLs each column of a row group has, if its statistics say so for all of them."""
     counts: dict[str, int] = {}
-    for i in range(meta.num_columns):
-        column = meta.column(i)
-        if column.path_in_schema in names and column.path_in_schema not in META_COLUMNS:
-            statistics = column.statistics
-            if statistics is None or not statistics.has_null_count:
+    for chunk in group:
+        name = chunk.leaf.path
+        if name in names and name not in META_COLUMNS:
+            if chunk.nulls is None:
                 return None
-            counts[column.path_in_schema] = statistics.null_count
+            counts[name] = chunk.nulls
     return counts
 
 
 def schema(path: str) -> pa.Schema:
     """The columns, and what the file says about itself."""
-    with pq.ParquetFile(path) as file:
+    with _opened(path, read_footer(path)) as file:
         return file.schema_arrow
 
 
@@ -97,26 +124,27 @@ def stream(path: str, wanted: Collection[str] | None) -> Iterator[pa.RecordBatch
     Memory is that of a batch, at most about MOST_BYTES, and of Parquet's pages; what a batch stands for, in
     dictionaries, may be more. Columns are decoded in parallel. Structs come without the lists in them.
     """
-    with pq.ParquetFile(path) as file:
-        declared, metadata = file.schema_arrow, file.metadata
+    footer = read_footer(path)
+    with _opened(path, footer) as file:
+        declared = file.schema_arrow
     fields = [field for field in declared if wanted is None or field.name in wanted]
     leaves = {leaf: kind for field in fields for leaf, kind in _leaves(field)}
     if wanted is not None:
         _refuse_lists(path, fields, leaves)
-    indices = [i for i in range(metadata.num_columns) if metadata.schema.column(i).path in leaves]
-    _refuse_long_texts(path, metadata, indices)
-    coded = [leaf for leaf in leaves if _is_text(leaves[leaf]) and _stays_coded(path, metadata, leaf, indices)]
-    rows = max(1, min(MOST_ROWS, MOST_BYTES // _row_bytes(metadata, indices, coded)))
-    with pq.ParquetFile(
+    pages = {leaf: found for leaf, found in _pages_by_leaf(path, footer, leaves).items() if leaf in leaves}
+    _refuse_long_texts(path, pages)
+    coded = [leaf for leaf in pages if _is_text(leaves[leaf]) and _stays_coded(path, footer, leaf, pages[leaf])]
+    rows = max(1, min(MOST_ROWS, MOST_BYTES // _row_bytes(footer, pages, coded)))
+    with _opened(
         path,
-        metadata=metadata,
+        footer,
         read_dictionary=coded,
         coerce_int96_timestamp_unit="us",
         pre_buffer=os.path.getsize(path) <= _WHOLE,
     ) as file:
-        has_old_days, first = counts_by_it(metadata.metadata), 1
-        for group in range(file.num_row_groups):
-            for batch in file.iter_batches(batch_size=rows, row_groups=[group], columns=list(leaves)):
+        has_old_days, first = counts_by_it(footer.metadata.metadata), 1
+        for group in range(len(footer.groups)):
+            for batch in _batches(file, footer, group, list(leaves), rows):
                 if has_old_days:
                     refuse_old_days(path, batch, first)
                 first += batch.num_rows
@@ -145,15 +173,13 @@ def _refuse_lists(path: str, fields: Collection[pa.Field], leaves: Collection[st
             )
 
 
-def _refuse_long_texts(path: str, metadata: pq.FileMetaData, indices: Collection[int]) -> None:
+def _refuse_long_texts(path: str, pages: Mapping[str, Sequence[tuple[Chunk, Pages]]]) -> None:
     """A file of some kilobytes can hold a text of two gigabytes, which Arrow unpacks in one go."""
-    for group in range(metadata.num_row_groups):
-        for i in indices:
-            column = metadata.row_group(group).column(i)
-            size = column.total_uncompressed_size // max(column.num_values, 1)
-            if column.physical_type == "BYTE_ARRAY" and size > _LONGEST:
+    for leaf, found in pages.items():
+        for chunk, of_chunk in found:
+            if chunk.leaf.type == BYTE_ARRAY and of_chunk.longest > _LONGEST:
                 raise RejectedError(
-                    f"{path}: column {column.path_in_schema} has texts of {size:,} bytes,"
+                    f"{path}: column {leaf} has texts of {of_chunk.longest:,} bytes,"
                     f" and {_LONGEST:,} is the most that can be read"
                 )
 
@@ -162,23 +188,19 @@ def _is_text(kind: pa.DataType) -> bool:
     return any(is_text(kind) for is_text in _TEXTS)
 
 
-def _stays_coded(path: str, metadata: pq.FileMetaData, leaf: str, indices: Collection[int]) -> bool:
+def _stays_coded(path: str, footer: Footer, leaf: str, pages: Sequence[tuple[Chunk, Pages]]) -> bool:
     """Whether a text is read as a dictionary: if it repeats a lot, or if it is long and could."""
-    index = next(i for i in indices if metadata.schema.column(i).path == leaf)
-    for group in range(metadata.num_row_groups):
-        column = metadata.row_group(group).column(index)
-        if column.total_uncompressed_size < _LENGTH_PREFIX * column.num_values:
+    for group, (chunk, of_chunk) in enumerate(pages):
+        if of_chunk.unpacked < _LENGTH_PREFIX * chunk.values or of_chunk.has_deltas:
             return True
-        if any(encoding.startswith("DELTA") for encoding in column.encodings):
-            return True
-        if column.has_dictionary_page and _longest(path, metadata, leaf, group) > _SHORT:
+        if of_chunk.has_dictionary and _longest(path, footer, leaf, group) > _SHORT:
             return True
     return False
 
 
-def _longest(path: str, metadata: pq.FileMetaData, leaf: str, group: int) -> int:
+def _longest(path: str, footer: Footer, leaf: str, group: int) -> int:
     """The length of the longest text in the dictionary of a row group, at the cost of reading the dictionary."""
-    with pq.ParquetFile(path, metadata=metadata, read_dictionary=[leaf]) as file:
+    with _opened(path, footer, read_dictionary=[leaf]) as file:
         for batch in file.iter_batches(batch_size=1, row_groups=[group], columns=[leaf]):
             values = batch.column(0)
             while pt.is_struct(values.type):
@@ -187,14 +209,15 @@ def _longest(path: str, metadata: pq.FileMetaData, leaf: str, group: int) -> int
     return 0
 
 
-def _row_bytes(metadata: pq.FileMetaData, indices: Collection[int], coded: Collection[str]) -> int:
+def _row_bytes(footer: Footer, pages: Mapping[str, Sequence[tuple[Chunk, Pages]]], coded: Collection[str]) -> int:
     """About how many bytes a row takes in memory, texts by what they take in the file."""
     total = 1
-    for i in indices:
-        column = metadata.schema.column(i)
-        if column.physical_type != "BYTE_ARRAY" or column.path in coded:
-            total += max(_WIDEST, column.length)
+    for leaf in footer.leaves:
+        found = pages.get(leaf.path, ())
+        if not found:
             continue
-        groups = (metadata.row_group(g) for g in range(metadata.num_row_groups))
-        total += max((g.column(i).total_uncompressed_size // max(g.num_rows, 1) for g in groups), default=0) + _WIDEST
+        if leaf.type != BYTE_ARRAY or leaf.path in coded:
+            total += max(_WIDEST, leaf.width)
+            continue
+        total += max(of_chunk.unpacked // max(chunk.rows, 1) for chunk, of_chunk in found) + _WIDEST
     return total

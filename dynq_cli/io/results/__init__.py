@@ -6,7 +6,7 @@
 - `copies`: rows repeated `_count` times, and at most so many of them
 - `write`: a stream of record batches into a file of one form, while the next ones are made
 - `parquet_groups`: row groups of a Parquet file, encoded side by side; `parquet_columns`: which columns have a
-  dictionary; `thrift`: its footer
+  dictionary, `io.thrift`: its footer
 - `ahead`: one thread makes blocks while another writes them
 - `whole_file`: a file that appears whole or not at all
 - `table`: the first rows as a text table for a terminal

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dynq_cli.io.results.parquet_columns import options_for
-from dynq_cli.io.results.thrift import Field, Struct, read, written
+from dynq_cli.io.thrift import Field, Struct, read, written
 
 ENCODERS = 2
 _MAGIC = b"PAR1"

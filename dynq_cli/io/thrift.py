@@ -1,4 +1,4 @@
-"""Thrift's compact protocol, as far as the footer of a Parquet file needs it: any struct in, the same bytes out.
+"""Thrift's compact protocol, as far as footer and page headers of a Parquet file need it.
 
     written(read(data)) = data
 
@@ -15,6 +15,8 @@ Struct = dict[int, "Field"]
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
 _STOP = 0
+_WIDEST = 70  # bits that the bytes of a 64-bit number can hold
+_DEEPEST = 32  # structs within structs; Parquet has at most ten
 _SHORT = 15  # from this many items on a list's size stands by itself; so do steps from a field to one further on
 
 
@@ -30,6 +32,12 @@ def read(data: bytes | memoryview) -> Struct:
     return _Reader(data).struct()
 
 
+def read_measured(data: bytes | memoryview) -> tuple[Struct, int]:
+    """The struct that the data begins with, and its length in bytes. ValueError or IndexError if there is none."""
+    reader = _Reader(data)
+    return reader.struct(), reader.at
+
+
 def written(struct: Struct) -> bytes:
     """The bytes of a struct."""
     out = bytearray()
@@ -39,8 +47,9 @@ def written(struct: Struct) -> bytes:
 
 class _Reader:
     def __init__(self, data: bytes | memoryview) -> None:
-        self._data = data
-        self._at = 0
+        self._data = memoryview(data).cast("B")  # Arrow's buffers have signed bytes
+        self.at = 0
+        self._depth = 0
         self._readers: dict[int, Callable[[], Any]] = {
             TRUE: lambda: True,
             FALSE: lambda: False,
@@ -58,10 +67,14 @@ class _Reader:
     def struct(self) -> Struct:
         found: Struct = {}
         number = 0
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise ValueError("structs are nested too deeply")
         while (head := self._bytes(1)[0]) != _STOP:
             step, kind = head >> 4, head & 15
             number = number + step if step else self._signed()
             found[number] = Field(kind, self._value(kind))
+        self._depth -= 1
         return found
 
     def _value(self, kind: int) -> Any:
@@ -78,20 +91,22 @@ class _Reader:
         return Field(kind, [self._value(kind) for _ in range(size)])
 
     def _bytes(self, size: int) -> bytes:
-        found = bytes(self._data[self._at : self._at + size])
+        found = bytes(self._data[self.at : self.at + size])
         if len(found) < size:
             raise IndexError("the data ends too early")
-        self._at += size
+        self.at += size
         return found
 
     def _unsigned(self) -> int:
         value = shift = 0
-        while True:
-            byte = self._bytes(1)[0]
+        while shift < _WIDEST:
+            byte = self._data[self.at]
+            self.at += 1
             value |= (byte & 0x7F) << shift
             shift += 7
             if byte < 0x80:
                 return value
+        raise ValueError("a number is longer than 64 bits")
 
     def _signed(self) -> int:
         value = self._unsigned()
