@@ -90,10 +90,11 @@ def take_back(live: Live, nets: Mapping[str, Net]) -> None:
 
 def bring(live: Live, nets: Mapping[str, Net]) -> None:
     """Apply nets, as one commit. Raises BatchError, with nothing changed."""
-    live.attempt({name: _changes(live, name, net) for name, net in nets.items() if len(net.delta)})
+    live.attempt({name: as_changes(live, name, net) for name, net in nets.items() if len(net.delta)})
 
 
-def _changes(live: Live, relation: str, net: Net) -> Changes:
+def as_changes(live: Live, relation: str, net: Net) -> Changes:
+    """Inserts and deletes of whole rows that amount to a net, with what leaves compute of them. O(rows)."""
     base = live.base(relation)
     kinds = np.where(net.delta > 0, k.INSERT, k.DELETE).astype(np.int8)
     counts = np.abs(net.delta)

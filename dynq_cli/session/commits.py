@@ -51,14 +51,7 @@ class Commits:
 
     def encode(self, file: LogFile, rows: LogRows) -> Piece:
         """Rows in codes. RejectedError naming file, row and column."""
-        base = self._live.base(rows.relation)
-        try:
-            changes = encode_rows(rows.columns, rows.kinds, rows.counts, base, self._live.dictionaries)
-        except RowError as error:
-            raise _refused(file, int(rows.numbers[error.row]), error.column, error.reason) from None
-        except ScalarError as error:
-            raise RejectedError(f"{file.path}: rows {rows.numbers[0]} to {rows.numbers[-1]}: {error}") from None
-        return Piece.of(file, changes, rows.commits, rows.numbers, rows.order)
+        return encoded(self._live, file, rows)
 
     def add(self, relation: str, piece: Piece) -> None:
         """The next rows. RejectedError if a commit is refused; BackwardsError, see there."""
@@ -170,10 +163,24 @@ class Commits:
             raise _refused(file, number, error.column, error.reason) from None
 
     def _why(self, error: BatchError, joined: Piece, batch: Mapping[str, Changes]) -> RejectedError:
-        base = self._live.base(error.relation)
-        columns, reason = why(error, batch[error.relation], base, self._live.dictionaries)
-        file, number = joined.place(error.change)
-        return _refused(file, number, columns, reason)
+        return refusal(self._live, error, batch[error.relation], *joined.place(error.change))
+
+
+def encoded(live: Live, file: LogFile, rows: LogRows) -> Piece:
+    """Rows in codes, their `ops` still kinds. RejectedError naming file, row and column."""
+    try:
+        changes = encode_rows(rows.columns, rows.kinds, rows.counts, live.base(rows.relation), live.dictionaries)
+    except RowError as error:
+        raise _refused(file, int(rows.numbers[error.row]), error.column, error.reason) from None
+    except ScalarError as error:
+        raise RejectedError(f"{file.path}: rows {rows.numbers[0]} to {rows.numbers[-1]}: {error}") from None
+    return Piece.of(file, changes, rows.commits, rows.numbers, rows.order)
+
+
+def refusal(live: Live, error: BatchError, changes: Changes, file: LogFile, number: int) -> RejectedError:
+    """The engine's refusal of a change, in words that name the row of a file and its columns."""
+    columns, reason = why(error, changes, live.base(error.relation), live.dictionaries)
+    return _refused(file, number, columns, reason)
 
 
 def _refused(file: LogFile, number: int, column: str, reason: str) -> RejectedError:

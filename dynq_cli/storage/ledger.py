@@ -31,6 +31,9 @@ from dynq_cli.storage.ledger_facts import LEDGER, LedgerFacts, index_name
 from dynq_cli.storage.ledger_index import OpenIndex, read_index, write_index
 from dynq_cli.storage.manifest import damaged
 
+# The form of a file that replaced a relation: it is no log, and its name may come again with other content.
+REPLACE = "replace"
+
 # Keys that may stand in the tail, three to an entry of one log: reading it takes about two milliseconds then.
 TAIL_KEYS = 768
 # An index is merged into the one after it unless it is this many times as large.
@@ -125,18 +128,18 @@ class Ledger:
         self._cached: dict[int, Entry] = {}
 
     def find(self, relation: str, name: str) -> Known | None:
-        """The latest log of a relation with a file name. O(tail) once, then O(log entries)."""
+        """The latest log of a relation with a file name; no full dump. O(tail) once, then O(log entries)."""
         for entry in self._with_key(_key(_NAME, relation, name)):
             for log in reversed(entry.logs):
-                if (log.relation, log.name) == (relation, name):
+                if (log.relation, log.name) == (relation, name) and log.form != REPLACE:
                     return Known(entry.version, entry.time, log)
         return None
 
     def find_content(self, relation: str, content: str) -> Known | None:
-        """The latest log of a relation with a content, whatever its name. O(tail) once, then O(log entries)."""
+        """As `find`, of a log with a content, whatever its name. O(tail) once, then O(log entries)."""
         for entry in self._with_key(_key(_CONTENT, relation, content)):
             for log in reversed(entry.logs):
-                if (log.relation, log.content) == (relation, content):
+                if (log.relation, log.content) == (relation, content) and log.form != REPLACE:
                     return Known(entry.version, entry.time, log)
         return None
 

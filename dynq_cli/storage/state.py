@@ -3,6 +3,7 @@
     state = create("spec.yaml", ".dynq")     version 0
     state = open(".dynq")
     state.apply({"orders": table})           one version, all or nothing; O(change) once open
+    state.replace({"orders": table})         the table is the whole relation: its difference is one version
     state.count("q")                         from the manifest alone: no engine is opened
     state.enum("q")                          record batches: every distinct row once, `_count` last for bags
     state.dump("orders")                     record batches: the rows of a base relation
@@ -190,6 +191,29 @@ class State:
                 writer.take(batch)
             except BatchError as error:
                 raise live.rejected(error, batch) from None
+            return writer.commit(Origin())
+
+    def replace(self, tables: Any, relation: str | None = None) -> int:
+        """Make tables the whole of their relations, by relation or of one: the difference is one version; its number.
+
+        Tables are as for `apply`, without `_change_type`; `_count` says copies. Where nothing differs there is no new
+        version, and the one in force is returned. RejectedError, LockedError as for `apply`. O(rows of the tables
+        and of the relations) beside the changes.
+        """
+        from dynq_cli.engine.engine import BatchError
+        from dynq_cli.engine.replacement import rejected, replaced
+        from dynq_cli.storage.writer import Origin
+
+        with self.writing() as writer:
+            named = tables if isinstance(tables, Mapping) else {self._relation(relation): tables}
+            live = writer.opened.live
+            found = replaced(live, named)
+            if not found.changes:
+                return writer.version
+            try:
+                writer.take(found.changes)
+            except BatchError as error:
+                raise rejected(live, error, found) from None
             return writer.commit(Origin())
 
     @contextmanager

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from enum import StrEnum
 from pathlib import Path
@@ -32,12 +33,16 @@ class MissingDelete(StrEnum):
 
 def apply(
     paths: Annotated[
-        list[str],
+        list[str] | None,
         typer.Argument(metavar="PATH", help="Change logs, or directories of them, by name.", show_default=False),
-    ],
+    ] = None,
     state: options.State = ".dynq",
     atomic: Annotated[bool, typer.Option("--atomic", help="All files are one version.")] = False,
     upsert: Annotated[bool, typer.Option("--upsert", help="Inserts replace rows of the same key.")] = False,
+    replace: Annotated[
+        list[str] | None,
+        typer.Option("--replace", metavar="REL=PATH", help="The file is the whole relation; may be repeated."),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything, change nothing.")] = False,
     relation: Annotated[
         str | None, typer.Option("--relation", metavar="NAME", help="The relation of all files.")
@@ -64,9 +69,23 @@ def apply(
     An extraction directory is one version, too. A log that was applied before is skipped. At the first that is rejected
     it stops with exit code 3; the versions before it are kept.
 
+    --replace REL=PATH takes a full dump instead: its difference to the relation is applied, and all replaces are one
+    version. Where nothing changed there is none. --replace PATH goes by the file's name.
+
     --diff FILE is a change log as of dynq diff; if several versions were made, a column _commit_version has the version
     that each change belongs to. It is about the versions that were made, also if a log after them was rejected.
     """
+    _check_replace(
+        paths or (),
+        replace or (),
+        {
+            "--upsert": upsert,
+            "--atomic": atomic,
+            "--relation": relation is not None,
+            "--allow-replay": allow_replay,
+            "--on-missing-delete": on_missing_delete is not MissingDelete.fail,
+        },
+    )
     diff_form = _diff_form(diff, query, dry_run=dry_run, as_json=as_json)
     from dynq_cli.session.take_in import Options, take_in
     from dynq_cli.storage.state import open
@@ -104,7 +123,12 @@ def apply(
 
         refused = None
         try:
-            take_in(view, paths, asked, tell, bar.add, output.warn)
+            if replace:
+                from dynq_cli.session.replace import replace_relations
+
+                tell(replace_relations(view, replace, form=form, dry_run=dry_run, progress=bar.add, warn=output.warn))
+            else:
+                take_in(view, paths or (), asked, tell, bar.add, output.warn)
         except RejectedError as error:
             refused = error
         version = view.version
@@ -121,6 +145,17 @@ def apply(
         raise refused
 
 
+def _check_replace(paths: Sequence[str], replace: Sequence[str], others: Mapping[str, bool]) -> None:
+    """UsageError unless there is something to apply, and `--replace` stands without what is about logs."""
+    if not paths and not replace:
+        raise UsageError("what is to be applied? Name change logs, or a full dump with --replace RELATION=PATH")
+    if replace and paths:
+        raise UsageError(f"--replace takes full dumps and PATH change logs: apply {paths[0]} by itself")
+    wrong = [name for name, is_given in others.items() if is_given]
+    if replace and wrong:
+        raise UsageError(f"{wrong[0]} is about change logs, and --replace takes full dumps: leave one of them out")
+
+
 def _diff_form(diff: str | None, query: str | None, *, dry_run: bool, as_json: bool) -> Form:
     """The form of what `--diff` writes; UsageError if options do not go together."""
     if diff is None and query is not None:
@@ -134,6 +169,8 @@ def _diff_form(diff: str | None, query: str | None, *, dry_run: bool, as_json: b
 
 def described(outcome: Outcome, *, dry_run: bool = False) -> str:
     """What became of a log, in a line."""
+    if outcome.version is None and outcome.form:
+        return f"{outcome.path}: {outcome.reason}"
     if outcome.version is None:
         return f"{outcome.path}: skipped, {outcome.reason}"
     parts = [_number(outcome.inserts, "insert"), _number(outcome.deletes, "delete")]

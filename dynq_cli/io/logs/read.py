@@ -36,10 +36,17 @@ _NAME_HINT = "name it with --relation, call the file RELATION.csv or the like, o
 
 
 def read_log(
-    file: LogFile, spec: Spec, *, form: str | None = None, upsert: bool = False, relation: str | None = None
+    file: LogFile,
+    spec: Spec,
+    *,
+    form: str | None = None,
+    upsert: bool = False,
+    relation: str | None = None,
+    whole: bool = False,
 ) -> Log:
     """The log in a file. `form` is what `--format` says, `relation` what `--relation` says.
 
+    With `whole` the file has to be a whole relation: a change log is refused.
     Reads the names of the columns, and of wrapped events the first rows.
     """
     chosen = form_named(form)
@@ -55,7 +62,7 @@ def read_log(
         names = _names_inside(file)
         declared = _declared(spec, relation or (None if "_relation" in names else file.relation), names)
     known = relation or (None if "_relation" in names else file.relation)
-    sources = {} if chosen else _mapped(spec, known, names - declared, names)
+    sources = {} if chosen else _mapped(spec, known, names - declared, names, whole)
     if chosen is not None:
         found = chosen
     elif known in sources:
@@ -64,7 +71,9 @@ def read_log(
         found = detect(file.path, names - declared, names)
         if not found.says_deletes(names) and not sources:
             refuse_unexplained(file.path, names - declared, found.meta, known)
-    return Log(file, spec, found, names, declared, relation, wrapped, upsert, sources, detected=chosen is None)
+    if whole:
+        _refuse_changes(file, found, names - declared, known)
+    return Log(file, spec, found, names, declared, relation, wrapped, upsert, sources, whole, detected=chosen is None)
 
 
 def form_named(name: str | None) -> Form | None:
@@ -88,6 +97,7 @@ class Log:
     _wrapped: bool
     _upsert: bool
     _sources: Mapping[str, Form]
+    _whole: bool
     detected: bool
 
     @property
@@ -124,7 +134,7 @@ class Log:
         if name is None:
             raise rows.refused("nothing says which relation it belongs to", _NAME_HINT)
         relation = _as_called(self._known(name), self._names)
-        by_key = relation.key and self._sources.get(name, self._form).says_deletes(self._names)
+        by_key = relation.key and not self._whole and self._sources.get(name, self._form).says_deletes(self._names)
         needed = relation.key if by_key else [column.name for column in relation.columns]
         missing = [column for column in needed if column not in self._names]
         if missing:
@@ -166,6 +176,7 @@ class Log:
             np.arange(chunk.first, chunk.first + chunk.rows),
             is_text=self._file.format == "csv",
             is_json=self._file.format == "jsonl",
+            is_whole=self._whole,
         )
         if self._wrapped:
             rows = unwrapped(rows)
@@ -184,6 +195,8 @@ class Log:
         if not late:
             return
         names = self._names | rows.names
+        if self._whole:
+            _refuse_operations(self._file, self._spec, late - self._declared)
         if self._form.name == "source":
             return
         other = detect(self._file.path, names - self._declared, names) if self.detected else self._form
@@ -281,16 +294,47 @@ def _as_declared(rows: LogRows, relation: Relation, called: Relation) -> LogRows
     return replace(rows, columns={own[name]: values for name, values in rows.columns.items()})
 
 
-def _mapped(spec: Spec, relation: str | None, free: Collection[str], names: frozenset[str]) -> dict[str, Form]:
-    """The forms of relations whose `source:` says what happened; none where the log has a `_change_type`."""
+def _mapped(
+    spec: Spec, relation: str | None, free: Collection[str], names: frozenset[str], whole: bool
+) -> dict[str, Form]:
+    """The forms of relations whose `source:` says what happened; none where the log has a `_change_type`.
+
+    A whole relation need not have the column of operations.
+    """
     found: dict[str, Form] = {}
     for known in spec.relations:
         source = known.source
+        if whole and source is not None and source.op not in names:
+            source = replace(source, op=None)
         if source is None or not source.says_changes or relation not in (None, known.name):
             continue
         if "_change_type" not in free or "_change_type" in (source.op, source.deleted_when):
             found[known.name] = mapped.form_of(source, names)
     return found
+
+
+def _refuse_changes(file: LogFile, form: Form, free: Collection[str], relation: str | None) -> None:
+    """RejectedError unless a file can be a whole relation."""
+    if "_relation" in free and relation is None:
+        raise RejectedError(
+            f"{file.path}: it has a column _relation, so its rows may be of several relations\n"
+            "  hint: say which one with --replace RELATION=PATH"
+        )
+    if not form.can_be_whole(free):
+        raise _changes(file, form.name)
+
+
+def _refuse_operations(file: LogFile, spec: Spec, late: Collection[str]) -> None:
+    """Rows that come late must not have the column of operations of a `source:` either."""
+    if any(r.source is not None and r.source.op in late for r in spec.relations):
+        raise _changes(file, "source")
+
+
+def _changes(file: LogFile, form: str) -> RejectedError:
+    return RejectedError(
+        f"{file.path}: it is a change log ({form}), and --replace takes all rows of a relation\n"
+        "  hint: apply it without --replace; --format snapshot takes its rows as they are"
+    )
 
 
 def _by_position(file: LogFile, spec: Spec, relation: str | None, chosen: Form | None) -> LogFile:

@@ -50,4 +50,12 @@ def _order(rows: Rows) -> NDArray[np.int64] | None:
     return moments(rows, _EXTRACTED) if updated is None else updated
 
 
-FORM = Form("airbyte", detect, translate, meta=_META, order=(), says_deletes=lambda names: _DELETED in names)
+FORM = Form(
+    "airbyte",
+    detect,
+    translate,
+    meta=_META,
+    order=(),
+    says_deletes=lambda names: _DELETED in names,
+    can_be_whole=lambda free: True,
+)

@@ -36,5 +36,10 @@ def translate(rows: Rows, relation: Relation) -> Iterator[Marked]:
 
 
 FORM = Form(
-    "canonical", detect, translate, meta=("_change_type", *_OTHERS), says_deletes=lambda names: "_change_type" in names
+    "canonical",
+    detect,
+    translate,
+    meta=("_change_type", *_OTHERS),
+    says_deletes=lambda names: "_change_type" in names,
+    can_be_whole=lambda free: "_change_type" not in free and "_commit_version" not in free,
 )

@@ -37,4 +37,5 @@ FORM = Form(
     meta=(_DELETED, _SYNCED, _ACTIVE),
     order=(),
     says_deletes=lambda names: _DELETED in names,
+    can_be_whole=lambda free: True,
 )

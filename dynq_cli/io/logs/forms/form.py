@@ -32,7 +32,8 @@ class Rows:
     """Rows of one file as they stand in it, with their numbers in the file.
 
     `names` are the columns that the file has, of which `columns` may be some. `is_text` says that all values are
-    texts, as in a CSV; `is_json` that a key left out of a row is NULL. `schemas` has what Kafka Connect says about
+    texts, as in a CSV; `is_json` that a key left out of a row is NULL; `is_whole` that the file is a whole relation, in
+    which a deleted row is absent. `schemas` has what Kafka Connect says about
     each row, where it does.
     """
 
@@ -42,6 +43,7 @@ class Rows:
     numbers: NDArray[np.int64]
     is_text: bool = False
     is_json: bool = False
+    is_whole: bool = False
     schemas: Sequence[Any] | None = None
 
     def __len__(self) -> int:
@@ -101,6 +103,7 @@ class Form:
     - `order`: the first of these that a file has numbers its commits; with `continues`, from one file to the next
     - `nested`: the columns of the relation are inside others
     - `says_deletes(names)`: whether a file with these columns can say that a row went
+    - `can_be_whole(free)`: whether a file with these columns can be a whole relation, as `--replace` takes it
     - `tables`: the relation that each row names, for files that are named after none; None where rows do not say
     """
 
@@ -113,3 +116,4 @@ class Form:
     tables: Callable[[Rows], tuple[str, RawColumn] | None] = lambda rows: None
     nested: bool = False
     says_deletes: Callable[[Collection[str]], bool] = lambda names: True
+    can_be_whole: Callable[[Collection[str]], bool] = lambda free: False

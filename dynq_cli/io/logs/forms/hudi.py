@@ -46,4 +46,5 @@ FORM = Form(
     meta=(_OPERATION, _DELETED, _TIME),
     order=(),
     says_deletes=lambda names: _OPERATION in names or _DELETED in names,
+    can_be_whole=lambda free: True,
 )

@@ -37,7 +37,13 @@ def form_of(source: LogSource, names: frozenset[str]) -> Form:
     def translate(rows: Rows, relation: Relation) -> Iterator[Marked]:
         yield Marked(rows, _kinds(rows, relation, source), copies(rows))
 
-    return Form("source", lambda free, all_names: NO, translate, (*meta, "_commit_version", "_count"))
+    return Form(
+        "source",
+        lambda free, all_names: NO,
+        translate,
+        (*meta, "_commit_version", "_count"),
+        can_be_whole=lambda free: source.op is None and "_commit_version" not in free,
+    )
 
 
 def needs_all_columns(source: LogSource, names: frozenset[str]) -> bool:

@@ -19,4 +19,4 @@ def translate(rows: Rows, relation: Relation) -> Iterator[Marked]:
     yield Marked(rows, np.full(len(rows), INSERT, np.int8))
 
 
-FORM = Form("snapshot", detect, translate, order=(), says_deletes=lambda names: False)
+FORM = Form("snapshot", detect, translate, order=(), says_deletes=lambda names: False, can_be_whole=lambda free: True)

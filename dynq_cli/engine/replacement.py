@@ -1,0 +1,156 @@
+"""The difference between a base table and the rows that are to be all of it.
+
+    replacement = Replacement(live, "orders")
+    new = replacement.add(changes)           which of these rows the table does not hold
+    replacement.difference([new rows, …])    the deletes and inserts after which it holds what was added, and no more
+
+A table with key k holds (1, a), (2, b). Given (2, c), (3, d), the difference is: delete (1, a), delete (2, b), insert
+(2, c), insert (3, d). Given (1, a), (2, b), it is empty. Without a key, copies are compared.
+
+O(rows given + rows of the table) time; 9 bytes per row of the table, and the rows that differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynq_cli.engine.changes import BatchError, Changes
+from dynq_cli.engine.codes import Codes
+from dynq_cli.engine.frames import table_of
+from dynq_cli.engine.kernels import base as kernels
+from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.live import Live
+from dynq_cli.engine.net import Net, as_changes
+from dynq_cli.errors import RejectedError
+
+_LARGEST = 2**63 - 1
+# Copies in all below which no sum of them leaves 64 bits.
+_SAFE = 2.0**62
+
+
+def is_empty(live: Live, relation: str) -> bool:
+    """Whether a base table holds no row. O(1)."""
+    return not live.engine.arena.T[live.base(relation).table, f.T_LIVE]
+
+
+class Replacement:
+    """See the module. The table must not change between the first `add` and `difference`."""
+
+    def __init__(self, live: Live, relation: str) -> None:
+        self._live, self._relation = live, relation
+        self._base = live.base(relation)
+        self._given = np.zeros(int(live.engine.arena.T[self._base.table, f.T_USED]), np.int64)
+        self._seen = np.zeros(len(self._given), np.bool_)
+        self._total = 0.0
+
+    def add(self, changes: Changes) -> NDArray[np.bool_]:
+        """More rows of the whole relation; which of them the table lacks. O(rows).
+
+        BatchError for a row whose key was added before or that has several copies, as far as the table has the key;
+        applying the difference finds the others.
+        """
+        arena, base = self._live.engine.arena, self._base
+        rows = np.empty(len(changes), np.int64)
+        kernels.look_up(arena.a64, arena.T, base.table, np.ascontiguousarray(changes.codes), rows)
+        there = np.flatnonzero(rows >= 0)
+        if base.relation.key:
+            self._check_keys(changes, there, rows[there])
+            same = (self._records()[rows[there], : len(base.order)] == changes.codes[there]).all(axis=1)
+            there = there[same]
+            self._given[rows[there]] = 1
+        else:
+            self._count(changes, there, rows[there])
+        new = np.ones(len(changes), np.bool_)
+        new[there] = False
+        return new
+
+    def difference(self, new: Sequence[Changes]) -> Changes:
+        """Deletes, and inserts of copies of rows that are there, then the rows that `add` found to be new."""
+        table = self._live.engine.arena.T[self._base.table]
+        records = self._records()
+        delta = self._given - records[:, table[f.T_MULT]]
+        rows = np.flatnonzero(delta)
+        net = Net(records[rows, : len(self._base.order)], delta[rows])
+        known = as_changes(self._live, self._relation, net)
+        # Whole rows, so none goes by its key alone.
+        known = replace(known, ops=np.where(net.delta > 0, f.INSERT, f.DELETE).astype(np.int8))
+        parts = [part for part in (known, *(replace(part, ops=_inserts(part)) for part in new)) if len(part)]
+        return Changes.joined(parts) if parts else known
+
+    def _records(self) -> Codes:
+        """The records of the table, by row id: a view."""
+        arena = self._live.engine.arena
+        table = arena.T[self._base.table]
+        first, stride = int(table[f.T_ROWS]), int(table[f.T_STRIDE])
+        records: Codes = arena.a64[first : first + len(self._given) * stride].reshape(-1, stride)
+        return records
+
+    def _check_keys(self, changes: Changes, there: Codes, ids: Codes) -> None:
+        again = np.ones(len(ids), np.bool_)
+        again[np.unique(ids, return_index=True)[1]] = False
+        again |= self._seen[ids]
+        again |= changes.counts[there] > 1
+        if again.any():
+            raise BatchError(self._relation, f.DUPLICATE_KEY, int(there[again.argmax()]))
+        self._seen[ids] = True
+
+    def _count(self, changes: Changes, there: Codes, ids: Codes) -> None:
+        counts = changes.counts[there]
+        self._total += float(counts.sum(dtype=np.float64))
+        if self._total < _SAFE:
+            np.add.at(self._given, ids, counts)
+            return
+        for row, at, copies in zip(there.tolist(), ids.tolist(), counts.tolist(), strict=True):
+            many = int(self._given[at]) + copies
+            if many > _LARGEST:
+                raise BatchError(self._relation, f.TOO_MANY, row)
+            self._given[at] = many
+
+
+class Replaced(NamedTuple):
+    """Tables as they were given, in codes, the difference of each to what is there, and where its rows stand."""
+
+    given: dict[str, Changes]
+    changes: dict[str, Changes]
+    rows: dict[str, Codes]  # of each change the row of its table, or -1
+
+
+def replaced(live: Live, tables: Mapping[str, Any]) -> Replaced:
+    """The difference of whole relations to what is there; relations without one are left out.
+
+    RejectedError where a table cannot be its relation.
+    """
+    found = Replaced({}, {}, {})
+    for name, data in tables.items():
+        table = table_of(data)
+        if "_change_type" in table.column_names and live.base(name).relation.column("_change_type") is None:
+            raise RejectedError(
+                f"{name}: a table with _change_type is a change log, and replace takes the rows of a whole relation\n"
+                "  hint: apply takes change logs"
+            )
+        found.given.update(live.changes({name: table}))
+        given, replacement = found.given[name], Replacement(live, name)
+        try:
+            new = np.flatnonzero(replacement.add(given))
+        except BatchError as error:
+            raise live.rejected(error, found.given) from None
+        changes = replacement.difference([given.only(new)])
+        if len(changes):
+            found.changes[name] = changes
+            found.rows[name] = np.concatenate([np.full(len(changes) - len(new), -1), new])
+    return found
+
+
+def rejected(live: Live, error: BatchError, found: Replaced) -> RejectedError:
+    """The refusal of a difference, in words that name the row as it was given."""
+    row = int(found.rows[error.relation][error.change])
+    return live.rejected(BatchError(error.relation, error.reason, row), found.given)
+
+
+def _inserts(changes: Changes) -> NDArray[np.int8]:
+    return np.full(len(changes), f.INSERT, np.int8)

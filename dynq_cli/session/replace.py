@@ -1,0 +1,241 @@
+"""Whole relations into a state: the difference to what is there is one version.
+
+    replace_relations(state, ["orders=dump/orders.parquet"])
+
+A file, or the files below a path, are all rows of their relation. Rows that they lack are deleted; rows that the
+relation lacks are inserted. Rows that are marked as deleted are absent. In a format with soft deletes the last row of a
+key counts, as for logs. Where nothing differs there is no version. A refused file changes nothing.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from dynq_cli.engine import kinds as k
+from dynq_cli.engine.changes import Changes
+from dynq_cli.engine.consolidate import in_order
+from dynq_cli.engine.engine import BatchError
+from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.replacement import Replacement, is_empty
+from dynq_cli.errors import RejectedError, UsageError
+from dynq_cli.io.logs.chunks import rows_in
+from dynq_cli.io.logs.discover import find_groups
+from dynq_cli.io.logs.identity import identity_of
+from dynq_cli.io.logs.model import LogFile
+from dynq_cli.io.logs.read import form_named, read_log
+from dynq_cli.phases import phase
+from dynq_cli.session.commits import Commits, encoded, refusal
+from dynq_cli.session.pieces import Piece
+from dynq_cli.session.take_in import Outcome
+from dynq_cli.spec.shown import shown
+from dynq_cli.storage.ledger import REPLACE, AppliedLog
+from dynq_cli.storage.state import State
+from dynq_cli.storage.writer import Origin, Writer
+
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True)
+class Whole:
+    """The files that are all of a relation. `named` is the relation where the user named it, else None."""
+
+    named: str | None
+    files: tuple[LogFile, ...]
+    extractions: tuple[str, ...]
+
+
+def replace_relations(
+    state: State,
+    asked: Sequence[str],
+    *,
+    form: str | None = None,
+    dry_run: bool = False,
+    progress: Callable[[int], None] = lambda rows: None,
+    warn: Callable[[str], None] = lambda message: None,
+) -> Outcome:
+    """Make files the whole of their relations: `RELATION=PATH`, or a path whose name says the relation; one version.
+
+    `form` is what `--format` says. RejectedError if a file cannot be its relation, UsageError if it is not clear which
+    one it is; LockedError if another process is writing. O(rows of the files and of the relations).
+    """
+    form_named(form)
+    with state.writing(rehearsal=dry_run) as writer:
+        try:
+            wholes = _wholes(asked, [r.name for r in state.spec.relations], warn)
+            return _Replacing(writer, wholes, _said(asked), form, progress).run()
+        except RejectedError as error:
+            raise RejectedError(
+                f"{error}\n  nothing of it was applied; the state is at version {writer.version}"
+            ) from None
+
+
+def _wholes(asked: Sequence[str], relations: Sequence[str], warn: Callable[[str], None]) -> dict[str, Whole]:
+    found: dict[str, Whole] = {}
+    for item in asked:
+        named, path = _split(item, relations)
+        groups = find_groups([path], relations, relation=named, atomic=True, warn=warn)
+        files = [file for group in groups for file in group.files]
+        if not files:
+            raise RejectedError(
+                f"{path} has no data files, so nothing says what the relation holds\n"
+                "  hint: a relation without rows is a file that has its columns, and no rows"
+            )
+        extractions = tuple(folder for group in groups for folder in group.extractions)
+        of: dict[str, list[LogFile]] = {}
+        for file in files:
+            if file.relation is None:
+                raise UsageError(f"nothing says which relation {file.path} is: write --replace RELATION={item}")
+            of.setdefault(file.relation, []).append(file)
+        for relation, several in of.items():
+            if relation in found:
+                raise UsageError(
+                    f"--replace {item}: {relation} is replaced by {found[relation].files[0].path} already\n"
+                    "  hint: put all files of a relation into one directory"
+                )
+            found[relation] = Whole(named, tuple(several), extractions)
+    return found
+
+
+def _split(item: str, relations: Sequence[str]) -> tuple[str | None, str]:
+    """The relation that an argument names, if it does, and the path."""
+    relation, equals, path = item.partition("=")
+    if equals and relation in relations:
+        if not path:
+            raise UsageError(f"--replace {item} names no file: write --replace {relation}=PATH")
+        return relation, path
+    if equals and not os.path.exists(item):
+        raise UsageError(
+            f"--replace {item}: no relation {shown(relation)} in the spec; there is {', '.join(relations)}"
+        )
+    if not item:
+        raise UsageError("--replace names no file: write --replace RELATION=PATH")
+    return None, item
+
+
+def _said(asked: Sequence[str]) -> str:
+    more = f" and {len(asked) - _MOST_NAMED} more" if len(asked) > _MOST_NAMED else ""
+    return ", ".join(asked[:_MOST_NAMED]) + more
+
+
+@dataclass
+class _Replacing:
+    """Relations on their way to being replaced."""
+
+    writer: Writer
+    wholes: Mapping[str, Whole]
+    path: str
+    form: str | None
+    progress: Callable[[int], None]
+    rows: dict[str, int] = field(default_factory=dict)  # by file
+    inserts: dict[str, int] = field(default_factory=dict)  # by relation
+    deletes: dict[str, int] = field(default_factory=dict)
+
+    def run(self) -> Outcome:
+        live = self.writer.opened.live
+        # The first load is streamed, as a log would be.
+        if all(is_empty(live, relation) for relation in self.wholes):
+            self._fill()
+        else:
+            self._replace()
+        rows, inserts, deletes = (sum(of.values()) for of in (self.rows, self.inserts, self.deletes))
+        if not inserts and not deletes:
+            reason = "nothing changed, so there is no new version"
+            return Outcome(self.path, None, form=REPLACE, rows=rows, reason=reason)
+        version = self.writer.commit(Origin(list(self._logs())))
+        return Outcome(self.path, version, REPLACE, rows, inserts, deletes)
+
+    def _fill(self) -> None:
+        commits = Commits(self.writer.opened.live, self.writer.take)
+        for relation, whole in self.wholes.items():
+            for piece in self._pieces(relation, whole):
+                self._count(relation, piece.changes)
+                commits.add(relation, piece)
+        commits.finish()
+
+    def _replace(self) -> None:
+        live = self.writer.opened.live
+        batch: dict[str, Changes] = {}
+        new: dict[str, Piece] = {}
+        for relation, whole in self.wholes.items():
+            replacement = Replacement(live, relation)
+            pieces = []
+            for piece in self._pieces(relation, whole):
+                try:
+                    missing = replacement.add(piece.changes)
+                except BatchError as error:
+                    raise refusal(live, error, piece.changes, *piece.place(error.change)) from None
+                if missing.any():
+                    pieces.append(piece.only(missing))
+            if pieces:
+                new[relation] = Piece.joined(pieces)
+            changes = replacement.difference([new[relation].changes] if pieces else [])
+            self._count(relation, changes)
+            if len(changes):
+                batch[relation] = changes
+        try:
+            if batch:
+                self.writer.take(batch)
+        except BatchError as error:
+            of, changes = new[error.relation], batch[error.relation]
+            place = of.place(error.change - (len(changes) - len(of)))
+            raise refusal(live, error, changes, *place) from None
+
+    def _count(self, relation: str, changes: Changes) -> None:
+        gone = int(changes.counts[changes.ops == f.DELETE].sum())
+        self.deletes[relation] = self.deletes.get(relation, 0) + gone
+        self.inserts[relation] = self.inserts.get(relation, 0) + int(changes.counts.sum()) - gone
+
+    def _pieces(self, relation: str, whole: Whole) -> Iterator[Piece]:
+        """The rows of a whole relation, as inserts. Of formats with soft deletes all rows are held."""
+        live = self.writer.opened.live
+        held = []
+        for file in whole.files:
+            log = read_log(file, live.spec, form=self.form, relation=whole.named, whole=True)
+            self.rows[file.path] = 0
+            with phase(f"comparing {os.path.basename(file.path)}", total=rows_in(file)) as comparing:
+                for rows in log.rows():
+                    piece = encoded(live, file, rows)
+                    self.rows[file.path] += len(rows)
+                    comparing.add(len(rows))
+                    self.progress(len(rows))
+                    if (piece.changes.ops == k.INSERT).all():
+                        yield piece
+                    else:
+                        _refuse_images(piece, relation)
+                        held.append(piece)
+        if held:
+            yield _current(Piece.joined(held).in_order(), len(live.base(relation).relation.key))
+
+    def _logs(self) -> Iterator[AppliedLog]:
+        """What the ledger notes: the changes of a relation of several files stand with the first one."""
+        for relation, whole in self.wholes.items():
+            inserts, deletes = self.inserts.get(relation, 0), self.deletes.get(relation, 0)
+            for file in whole.files:
+                i = identity_of(file, whole.extractions)
+                rows = self.rows[file.path]
+                yield AppliedLog(relation, i.name, i.content, i.length, REPLACE, rows, inserts, deletes)
+                inserts = deletes = 0
+
+
+def _refuse_images(piece: Piece, relation: str) -> None:
+    wrong = ~np.isin(piece.changes.ops, (k.INSERT, k.UPSERT, k.ERASE))
+    if wrong.any():
+        file, number = piece.place(int(wrong.argmax()))
+        raise RejectedError(
+            f"{file.path}: row {number}: a change of {relation}, and --replace takes all of its rows\n"
+            "  hint: apply it without --replace"
+        )
+
+
+def _current(piece: Piece, keys: int) -> Piece:
+    """The last row of each key, unless that is a delete, as inserts. O(rows log rows)."""
+    order, is_first = in_order(piece.changes.codes[:, :keys])
+    last = np.sort(order[np.append(is_first[1:], True)])
+    last = last[piece.changes.ops[last] != k.ERASE]
+    kept = piece.only(last)
+    inserts = replace(kept.changes, ops=np.full(len(last), k.INSERT, np.int8))
+    return replace(kept, changes=inserts, order=None)
