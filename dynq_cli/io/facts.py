@@ -20,7 +20,7 @@ from dynq_cli.io.pieces import Piece
 from dynq_cli.io.sniff import FLOAT, NOTHING, TEXT, Guess, join, sniff
 from dynq_cli.spec.types import Type, widen
 
-_MOST_PAIRED = 16  # columns that may be in a pair: 120 pairs
+_MOST_COMBINED = {2: 16, 3: 10}  # columns that keys of a size are made of: 120 pairs, 120 triples
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
@@ -188,12 +188,12 @@ class RelationFacts:
             self.keys, self.rows_compared = self._finder.finish(), self._finder.rows
             self._finder = None
 
-    def pair_finder(self) -> KeyFinder | None:
-        """A finder for pairs, to be fed with the same rows again; None if single columns will do."""
-        names = [c.name for c in self.columns.values() if c.may_identify and not c.nulls][:_MOST_PAIRED]
-        if self.keys or self.rows_compared < 2 or len(names) < 2:
+    def wider_finder(self, size: int) -> KeyFinder | None:
+        """A finder for keys of two or three columns, to be fed with the same rows again; None if smaller ones do."""
+        names = [c.name for c in self.columns.values() if c.may_identify and not c.nulls][: _MOST_COMBINED[size]]
+        if self.keys or self.rows_compared < 2 or len(names) < size:
             return None
-        return KeyFinder(combinations(names, 2), self.key_rows)
+        return KeyFinder(combinations(names, size), self.key_rows)
 
 
 def _name_problem(name: str, lower: set[str]) -> str:

@@ -2,7 +2,7 @@
 
 What it prints is a spec that loads as it stands. Memory is that of a few thousand rows and of
 the fingerprints in the search for keys, whatever the size of the files; time is one pass over
-them, and a second over the first rows of relations that have no single-column key.
+them, and up to two more over the first rows of relations that have no key of one column, or of two.
 """
 
 from __future__ import annotations
@@ -41,7 +41,8 @@ def infer_spec(paths: Iterable[str], key_rows: int = DEFAULT_KEY_ROWS) -> Skelet
     if not files:
         raise UsageError("there is nothing to infer from: name a data file or a directory")
     relations = _observe(files, key_rows)
-    _find_pairs(files, relations, key_rows)
+    for size in (2, 3):
+        _find_wider_keys(files, relations, key_rows, size)
     usable = [r for r in relations.values() if any(not c.unusable for c in r.own_columns)]
     warnings = [
         f"{relation.name}.{visible(column.name)} is left out: {column.unusable}"
@@ -89,10 +90,10 @@ def _refuse_clashes(relations: dict[str, RelationFacts]) -> None:
             )
 
 
-def _find_pairs(files: Sequence[DataFile], relations: dict[str, RelationFacts], key_rows: int) -> None:
+def _find_wider_keys(files: Sequence[DataFile], relations: dict[str, RelationFacts], key_rows: int, size: int) -> None:
     finders: dict[str, KeyFinder] = {}
     for facts in relations.values():
-        finder = facts.pair_finder()
+        finder = facts.wider_finder(size)
         if finder is not None:
             finders[facts.name] = finder
     if not finders:
