@@ -20,29 +20,33 @@ from dynq_cli.errors import EXIT_INTERRUPTED, EXIT_RUNTIME, DynqError
 
 # In the order of `dynq --help`; each is the function of its name in a module of its own, or a group of such.
 COMMANDS = (
-    "apply",
-    "check",
-    "count",
-    "demo",
-    "diff",
-    "dump",
-    "enum",
-    "explain",
+    # make a state and feed it
     "infer",
+    "explain",
     "init",
+    "apply",
+    "run",
+    "extract",
+    # read results
+    "count",
+    "enum",
+    "diff",
+    "jth",
+    "page",
+    "sample",
+    "rank",
+    "test",
+    "dump",
+    # versions and marks
     "mark",
     "marks",
-    "page",
-    "prune",
-    "rank",
-    "run",
-    "sample",
-    "status",
-    "test",
     "unmark",
+    # look after a state
+    "status",
+    "check",
     "verify",
-    "jth",
-    "extract",
+    "prune",
+    "demo",
 )
 # A position may be negative: it is out of range, not an option.
 _SETTINGS = {"jth": {"ignore_unknown_options": True}}

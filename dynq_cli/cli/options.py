@@ -96,7 +96,10 @@ Row = Annotated[
 ]
 Spec = Annotated[str, typer.Argument(metavar="SPEC", help="The spec, a YAML file.", show_default=False)]
 SpecOrState = Annotated[
-    str, typer.Argument(metavar="SPEC", help="The spec, a YAML file, or a state directory.", show_default=False)
+    str | None,
+    typer.Argument(
+        metavar="[SPEC]", help="The spec, a YAML file, or a state directory; else that of --state.", show_default=False
+    ),
 ]
 
 _GLOBAL = ("quiet", "verbose", "log_format")

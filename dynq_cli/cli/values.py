@@ -49,11 +49,23 @@ def _lighten(params: list[Any]) -> list[Any]:
     return params
 
 
+def _first_sentence(text: str | None) -> str:
+    """The first sentence of a command's help, whole; the list of commands wraps it."""
+    paragraph = " ".join((text or "").split("\n\n")[0].split())
+    return paragraph.partition(". ")[0].rstrip(".")
+
+
 class Command(TyperCommand):
     def get_params(self, ctx: Any) -> list[Any]:
         return _lighten(super().get_params(ctx))
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        return _first_sentence(self.help)
 
 
 class Group(TyperGroup):
     def get_params(self, ctx: Any) -> list[Any]:
         return _lighten(super().get_params(ctx))
+
+    def get_short_help_str(self, limit: int = 45) -> str:
+        return _first_sentence(self.help)

@@ -34,8 +34,11 @@ def page(
     after: Mapping[str, Any] | None = None,
     before: Mapping[str, Any] | None = None,
     limit: int = PAGE,
+    at: str | int | None = None,
 ) -> Iterator[pa.RecordBatch]:
     """At most `limit` rows: those behind the first `offset`, those after a row, or the last up to a row, with it.
+
+    With `at`, a version or mark, of that version; O(changes since) before the first row.
 
     In an order, the row need not be there, and may have the first columns of the order alone.
     """
@@ -51,6 +54,8 @@ def page(
             return ranked.before(before, limit)
         return ranked.page(offset or 0, limit)
 
+    if at is not None and state.version_of(at) != state.version:
+        return rows(Ranked(state.live_at(at), query_name(state.current().manifest, query)))
     return _read(state, query, rows)
 
 

@@ -130,6 +130,11 @@ class State:
         return self._plans().spec
 
     @property
+    def queries(self) -> list[str]:
+        """The names of the queries, in the order of the spec. O(queries), without opening the engine."""
+        return list(read_manifest(self._directory).counts)
+
+    @property
     def written(self) -> int:
         """The version whose outputs were written last, or -1. O(1)."""
         return read_manifest(self._directory).written
@@ -304,6 +309,10 @@ class State:
     def version_of(self, named: str | int) -> int:
         """The version that a number or a mark means. RejectedError if there is none, or it is not kept. O(1)."""
         return version_of(read_manifest(self._directory), named)
+
+    def live_at(self, at: str | int) -> Live:
+        """The queries in memory as they were at a version or mark. O(changes since)."""
+        return self._at(self.version_of(at))
 
     def _at(self, version: int) -> Live:
         from dynq_cli.storage.versions import live_at

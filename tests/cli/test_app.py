@@ -75,7 +75,7 @@ def test_an_unexpected_error_is_one_line_that_asks_for_a_report(
     ("args", "said"),
     [
         (["explian"], "No such command 'explian'. Did you mean 'explain'? see 'dynq --help'"),
-        (["explain"], "Missing argument 'SPEC'; see 'dynq explain --help'"),
+        (["init"], "Missing argument 'SPEC'; see 'dynq init --help'"),
         (["explain", "a.yaml", "--no-such"], "No such option: --no-such"),
         (["explain", "a.yaml", "--format", "gif"], "'gif' is not one of 'text', 'mermaid', 'dot'"),
         (["infer", "a.csv", "--rows", "0"], "Invalid value for '--rows'"),
@@ -253,3 +253,10 @@ def test_a_command_by_itself_is_the_one_of_the_whole_tree(name: str) -> None:
     assert list(alone.commands) == [name] and set(whole.commands) == set(COMMANDS)
     with typer.Context(whole, info_name="dynq") as context:
         assert alone.commands[name].get_help(context) == whole.commands[name].get_help(context)
+
+
+def test_the_list_of_commands_says_the_first_sentence_of_each_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--help"]) == 0
+    listed = capsys.readouterr().out.partition("Commands:")[2]
+    assert "..." not in listed
+    assert " ".join(listed.split()).count("Apply change logs in the order given: each file is a version") == 1

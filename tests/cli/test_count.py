@@ -66,11 +66,15 @@ def test_other_extensions_and_two_forms_at_once_are_refused(capsys: pytest.Captu
         assert not Path(args[1]).exists()
 
 
-def test_the_query_must_be_named_where_there_are_several(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["count"]) == 2
-    assert "bag, set" in capsys.readouterr().err
-    assert main(["count", "-q", "nobody"]) == 2
-    assert "no query nobody" in capsys.readouterr().err
+def test_without_a_query_all_are_counted(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["count"]) == 0
+    assert capsys.readouterr() == ("bag  3\nset  2\n", "")
+    assert main(["count", "--json", "--at", "1"]) == 0
+    both = json.loads(capsys.readouterr().out)
+    assert both == {"bag": {"rows": 3, "distinct": 2, "version": 1}, "set": {"rows": 2, "distinct": 2, "version": 1}}
+    assert main(["count", "-o", "all.csv"]) == 0
+    assert Path("all.csv").read_text() == "query,rows,distinct,version\nbag,3,2,1\nset,2,2,1\n"
+    assert main(["count", "-q", "gone"]) == 2
 
 
 def test_the_version_in_force_may_be_named_and_one_to_come_not(capsys: pytest.CaptureFixture[str]) -> None:

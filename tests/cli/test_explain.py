@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import dynq_cli
 from dynq_cli.cli.app import main
 from tests.conftest import ROOT
 
@@ -172,3 +173,23 @@ def test_a_missing_and_a_broken_spec_have_the_exit_codes_of_the_contract(dynq: D
     assert (run.returncode, run.stdout) == (3, "")
     assert "broken.yaml:" in run.stderr
     assert "Traceback" not in run.stderr
+
+
+def test_without_an_argument_the_state_is_explained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DYNQ_STATE", raising=False)
+    assert main(["explain"]) == 10
+    capsys.readouterr()
+    Path("s.yaml").write_text(
+        'version: 1\nrelations: {R: {columns: {x: int64}}}\nqueries: {q: {rule: "q(x) :- R(x)"}}\n'
+    )
+    dynq_cli.create("s.yaml").close()
+    assert main(["explain"]) == 0
+    of_state = capsys.readouterr().out
+    assert main(["explain", "s.yaml"]) == 0
+    assert capsys.readouterr().out == of_state
+    dynq_cli.create("s.yaml", "other").close()
+    assert main(["explain", "-s", "other"]) == 0
+    assert capsys.readouterr().out == of_state

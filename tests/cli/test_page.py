@@ -6,8 +6,10 @@ import json
 import os
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
+import dynq_cli
 from dynq_cli.cli.app import main
 from tests.cli.positions_state import COPIES, expanded, lines, make_state, refused
 
@@ -117,3 +119,22 @@ def test_what_cannot_be_done_is_refused_and_nothing_is_written(
     before = sorted(os.listdir())
     assert said in refused(capsys, code, "page", "-o", "rows.csv", "-q", "bag", *args)
     assert sorted(os.listdir()) == before
+
+
+@pytest.mark.parametrize("query", ["bag", "set", "ordered"])
+def test_a_page_of_an_old_version_has_the_rows_of_that_version(capsys: pytest.CaptureFixture[str], query: str) -> None:
+    before = expanded(capsys, query)
+    assert main(["mark", "then"]) == 0
+    capsys.readouterr()
+    with dynq_cli.open(".dynq") as state:
+        state.apply(pa.table({"x": [2], "s": ["z"]}), "R")
+    for offset in (0, 2):
+        then = lines(capsys, "page", "--offset", str(offset), "-q", query, "--at", "then")
+        if query == "ordered":
+            assert then == before[offset:]
+        else:
+            assert len(then) == len(before) - offset and all(row in before for row in then)
+    now = lines(capsys, "page", "-q", query)
+    assert now != before and len(now) == len(before) + 1
+    then = lines(capsys, "page", "-q", query, "--at", "then")
+    assert sorted(map(str, then)) == sorted(map(str, before))

@@ -8,11 +8,11 @@ import typer
 
 from dynq_cli.cli import options, output
 from dynq_cli.errors import UsageError
-from dynq_cli.io.results.counts import CountForm, count_form_of, count_text
+from dynq_cli.io.results.counts import CountForm, count_form_of, count_text, counts_text
 
 
 def count(
-    query: options.OneQuery = None,
+    query: options.Query = None,
     state: options.State = ".dynq",
     at: options.At = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print rows, distinct rows and version as JSON.")] = False,
@@ -20,15 +20,22 @@ def count(
 ) -> None:
     """Print how many rows a result has: of a bag with all copies, of a set distinct rows, of an aggregate its groups.
 
-    The extension of -o FILE chooses the form: .txt has the number, .json and .csv also distinct rows and version.
+    Without --query, a spec of several queries gets a line per query: its name and its rows. The extension of -o FILE
+    chooses the form: .txt has the number, .json and .csv also distinct rows and version.
     """
     form = _form(as_json, out)
     from dynq_cli.storage.state import open
 
     view = open(state)
     version = view.version if at is None else view.version_of(at)
-    counts = view.counts(query, version)
-    output.deliver(count_text(counts.rows, counts.distinct, version, form), out)
+    names = view.queries
+    if query is None and len(names) > 1:
+        several = {name: view.counts(name, version) for name in names}
+        text = counts_text({name: (c.rows, c.distinct) for name, c in several.items()}, version, form)
+    else:
+        counts = view.counts(query, version)
+        text = count_text(counts.rows, counts.distinct, version, form)
+    output.deliver(text, out)
 
 
 def _form(as_json: bool, out: str | None) -> CountForm:

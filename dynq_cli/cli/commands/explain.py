@@ -37,8 +37,9 @@ _IMAGES = ("svg", "png", "pdf")
 
 
 def explain(
-    spec: options.SpecOrState,
+    spec: options.SpecOrState = None,
     query: options.Query = None,
+    state: options.State = ".dynq",
     as_json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")] = False,
     form: Annotated[
         Format | None, typer.Option("--format", help="Text, or the trees as Mermaid or Graphviz source.")
@@ -52,7 +53,10 @@ def explain(
     kind = _kind(as_json, form, out)
     from dynq_cli.session.explain import explain_spec, explain_state
 
-    explanation = explain_state(spec) if os.path.isdir(spec) else explain_spec(spec)
+    if spec is None:
+        explanation = explain_state(state)
+    else:
+        explanation = explain_state(spec) if os.path.isdir(spec) else explain_spec(spec)
     if kind in _IMAGES:
         from dynq_cli.cli.graphviz import draw
 

@@ -26,6 +26,7 @@ def page(
     ] = None,
     query: options.OneQuery = None,
     state: options.State = ".dynq",
+    at: options.At = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
     out: options.OutFile = None,
 ) -> None:
@@ -53,6 +54,7 @@ def page(
             after=None if after is None else row_of(after, schema, is_whole=is_whole),
             before=None if before is None else row_of(before, schema, is_whole=is_whole),
             limit=limit,
+            at=at,
         )
         if form is None:
             show_rows(batches, expanded_schema(schema), limit)
