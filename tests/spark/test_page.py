@@ -109,7 +109,7 @@ def test_snapshots_and_what_is_ready(shop: Path, say: Say) -> None:
     (_, (check, ready)) = shown("dynq extract --check")
     assert ready.startswith("Spark is ready: pyspark ")
     assert re.match("Spark is ready: pyspark N, Java N, ", without_numbers(say(check)[1]))
-    follow(shown("dynq init spec.yaml"), say)
+    follow(shown("dynq init spec.yaml  "), say)
     assert say("dynq verify")[0] == 0
 
 
