@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from dynq_cli.engine.codes import Codes
 from dynq_cli.engine.engine import Changes
+from dynq_cli.errors import RejectedError
 from dynq_cli.io.logs.model import LogFile
 
 
@@ -17,7 +18,7 @@ from dynq_cli.io.logs.model import LogFile
 class Piece:
     """Changes, their `ops` still kinds, with their `_commit_version` if there is one, and their place in its order.
 
-    Row i stands in `files[of_file[i]]` as its row `numbers[i]`.
+    `order` has sort keys, a row of them per change. Row i stands in `files[of_file[i]]` as its row `numbers[i]`.
     """
 
     changes: Changes
@@ -43,15 +44,15 @@ class Piece:
             of_file.append(piece.of_file + np.int32(len(files)))
             files += piece.files
         commits = [p.commits for p in pieces if p.commits is not None]
-        is_ordered = any(p.order is not None for p in pieces)
-        orders = [np.zeros(len(p), np.int64) if p.order is None else p.order for p in pieces]
+        orders = [p.order for p in pieces if p.order is not None]
+        _refuse_two_orders(pieces)
         return Piece(
             Changes.joined([p.changes for p in pieces]),
             np.concatenate(commits) if commits else None,
             tuple(files),
             np.concatenate(of_file),
             np.concatenate([p.numbers for p in pieces]),
-            np.concatenate(orders) if is_ordered else None,
+            np.concatenate(orders) if orders else None,
         )
 
     def __len__(self) -> int:
@@ -73,7 +74,19 @@ class Piece:
 
     def in_order(self) -> Piece:
         """By version, then in the order that the log gives, then as they stand."""
-        keys = [key for key in (self.order, self.commits) if key is not None]
+        orders = [] if self.order is None else list(self.order.T[::-1])
+        keys = [*orders, *([] if self.commits is None else [self.commits])]
         if all((np.diff(key) >= 0).all() for key in keys) and len(keys) < 2:
             return self
         return self.only(np.lexsort(keys))
+
+
+def _refuse_two_orders(pieces: Sequence[Piece]) -> None:
+    """RejectedError if rows of one commit say their order in different ways, so that nothing orders them together."""
+    kinds = {None if piece.order is None else piece.order.shape[1]: piece for piece in pieces if len(piece)}
+    if len(kinds) > 1:
+        first, other = list(kinds.values())[:2]
+        raise RejectedError(
+            f"{other.files[0].path}: its rows and those of {first.files[0].path} are ordered in different ways\n"
+            "  hint: apply such files one by one"
+        )

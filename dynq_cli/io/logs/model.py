@@ -85,8 +85,8 @@ class LogRows:
     `columns` are those of the relation that the file has, in Arrow types that `engine.codes.encode` takes; a
     column that the relation has and the file does not is not there. `kinds` has INSERT … UPSERT per row,
     `counts` the copies, `commits` the `_commit_version` where the file has one. `numbers` are the rows' numbers
-    in the file, from 1, the header of a CSV not counted. `order` is the order of rows within a commit, where it is not
-    that of the file.
+    in the file, from 1, the header of a CSV not counted. `order` has the sort keys of each row within a commit, the
+    first the most significant, where the order is not that of the file.
     """
 
     relation: str

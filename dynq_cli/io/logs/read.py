@@ -203,7 +203,7 @@ class Log:
         if self.detected and not other.says_deletes(names) and not self._sources:
             refuse_unexplained(self._file.path, late - self._declared, other.meta, self._file.relation)
         # The first column of a format says what a row is; the rows before did without.
-        decisive = [name for name in (*self._form.order, *self._form.meta[:1]) if name in late]
+        decisive = [name for name in (*self._form.order, *self._form.sorts, *self._form.meta[:1]) if name in late]
         if other is self._form and not decisive:
             return
         marks = decisive or [name for name in sorted(late) if name in other.meta] or sorted(late)

@@ -47,9 +47,21 @@ FORMATS = {
     "hudi": "id,name,_hoodie_commit_time,_hoodie_is_deleted\n"
     "1,z,20240102,false\n2,b,20240103,true\n1,y,20240101,false\n",
     "sqlserver": "__$start_lsn,__$seqval,__$operation,id,name\n0x01,0x01,3,1,a\n0x01,0x01,4,1,z\n0x02,0x01,1,2,b\n",
+    "sqlserver out of order": "__$start_lsn,__$seqval,__$operation,__$command_id,id,name\n0x02,0x01,1,1,2,b\n"
+    "0x01,0x01,4,2,1,z\n0x01,0x09,4,1,1,y\n0x01,0x09,3,1,1,a\n0x01,0x01,3,2,1,y\n",
+    "airbyte of MySQL": "id,name,_ab_cdc_deleted_at,_ab_cdc_log_file,_ab_cdc_log_pos\n1,z,,bin.000010,7\n"
+    "2,,2024-01-02T00:00:00Z,bin.000010,9\n1,old,,bin.000009,800\n2,y,,bin.000010,8\n",
+    "airbyte of SQL Server": "id,name,_ab_cdc_deleted_at,_ab_cdc_lsn\n1,z,,0000002d:00000a40:0003\n"
+    "2,,2024-01-02T00:00:00Z,0000002d:00000a41:0001\n1,old,,0000002d:00000a3f:ffff\n",
+    "airbyte by cursor": "id,name,_ab_cdc_deleted_at,_ab_cdc_lsn,_ab_cdc_cursor\n1,z,,1,12\n"
+    "2,,2024-01-02T00:00:00Z,1,13\n1,old,,3,9\n",
+    "airbyte by milliseconds": "id,name,_ab_cdc_deleted_at,_ab_cdc_updated_at\n1,z,,2024-01-02T00:00:00Z\n"
+    "2,,2024-01-02T00:00:00Z,2024-01-03T00:00:00Z\n1,old,,2024-01-01T00:00:00Z\n",
     "snowflake": "id,name,METADATA$ACTION,METADATA$ISUPDATE\n1,z,INSERT,true\n1,a,DELETE,true\n2,b,DELETE,false\n",
     "bigquery": "id,name,_CHANGE_TYPE,_CHANGE_TIMESTAMP\n"
     "1,z,UPDATE,2024-01-02T00:00:00Z\n2,b,DELETE,2024-01-02T00:00:00Z\n",
+    "bigquery by sequence": "id,name,_CHANGE_TYPE,_CHANGE_SEQUENCE_NUMBER\n1,z,UPSERT,ABC\n2,b,DELETE,FFF/ABC\n"
+    "2,x,UPSERT,FFF/B\n1,y,UPSERT,BA/FFFFFFFFFFFFFFFF\n",
 }
 
 
@@ -57,6 +69,48 @@ FORMATS = {
 def test_updates_and_deletes_of_a_format_are_applied_as_such(tmp_path: Path, name: str) -> None:
     files = {"people.0.csv": LOAD, "people.1.csv": FORMATS[name]}
     assert rows_after(tmp_path, files) == [(1, "z"), (3, "c")]
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        (
+            "id,name,_CHANGE_TYPE,_CHANGE_SEQUENCE_NUMBER\n1,z,UPSERT,1\n1,y,UPSERT,1/2/3/4/5\n",
+            "row 2, column _CHANGE_SEQ",
+        ),
+        ("id,name,_CHANGE_TYPE,_CHANGE_SEQUENCE_NUMBER\n1,z,UPSERT,1\n1,y,UPSERT,\n", "row 2, column .*: NULL"),
+        ("__$start_lsn,__$operation,id,name\n0x01,2,7,b\nnever,2,8,b\n", r"row 2, column __\$start_lsn: `never`"),
+        ("id,name,_ab_cdc_lsn\n1,z,7\n1,y,late\n", "row 2, column _ab_cdc_lsn: `late` is no position"),
+        ("id,name,_ab_cdc_log_file,_ab_cdc_log_pos\n1,z,a.1,7\n1,y,b.1,9\n", "row 2, column _ab_cdc_log_file"),
+        ("id,name,_hoodie_commit_time\n1,z,soon\n", "row 1, column _hoodie_commit_time"),
+        (
+            "id,name,_fivetran_synced,_fivetran_end\n1,z,,2024-01-01T00:00:00Z\n",
+            "row 1, column _fivetran_end: .*history",
+        ),
+    ],
+)
+def test_an_order_that_cannot_be_read_is_refused(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(RejectedError, match=said):
+        rows_after(tmp_path, {"people.csv": text})
+
+
+def test_rows_are_sorted_across_the_chunks_and_files_of_a_version(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("dynq_cli.io.sizes.cut.__defaults__", (1, 32 << 20))
+    heading = "__$start_lsn,__$seqval,__$operation,id,name\n"
+    files = {
+        "people.1.csv": f"{heading}0x03,0x01,1,1,z\n0x02,0x01,4,1,z\n",
+        "people.2.csv": f"{heading}0x02,0x01,3,1,a\n",
+    }
+    assert rows_after(tmp_path, {"people.0.csv": f"{heading}0x01,0x01,2,1,a\n", **files}, atomic=True) == []
+    (tmp_path / "b").mkdir()
+    files = {
+        "people.1.csv": f"{heading}0x01,0x01,2,1,a\n",
+        "people.2.csv": "id,name,_fivetran_synced\n1,z,2024-01-01\n",
+    }
+    with pytest.raises(RejectedError, match=r"people.2.csv: .* ordered in different ways"):
+        rows_after(tmp_path / "b", files, atomic=True)
 
 
 def test_maxwells_events_are_applied(tmp_path: Path) -> None:

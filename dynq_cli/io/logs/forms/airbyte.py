@@ -1,7 +1,8 @@
 """Airbyte's tables: `_ab_cdc_deleted_at` is the time when a row was deleted, NULL for rows that are there.
 
-Rows are ordered by their place in the database's log (`_ab_cdc_lsn`, or `_ab_cdc_log_pos` within one file), else by
-`_ab_cdc_updated_at`, else by `_airbyte_extracted_at`. Tables without CDC columns have no deleted rows.
+Rows are ordered by the first of these that the file has: `_ab_cdc_cursor`; the place in the database's log, which is
+`_ab_cdc_lsn` (PostgreSQL, SQL Server) or `_ab_cdc_log_file` and `_ab_cdc_log_pos` (MySQL); `_ab_cdc_updated_at`;
+`_airbyte_extracted_at`. Tables without CDC columns have no deleted rows.
 """
 
 from __future__ import annotations
@@ -13,13 +14,14 @@ from numpy.typing import NDArray
 
 from dynq_cli.io.logs.columns import null_mask, texts
 from dynq_cli.io.logs.forms.form import NO, SURE, Form, Marked, Rows
-from dynq_cli.io.logs.forms.soft_deletes import moments, soft_kinds, whole_numbers
+from dynq_cli.io.logs.forms.order import Keys, file_numbers, log_numbers, moments, together, whole_numbers
+from dynq_cli.io.logs.forms.soft_deletes import soft_kinds
 from dynq_cli.io.logs.model import RawColumn
 from dynq_cli.spec.model import Relation
 
 _DELETED, _LSN, _FILE, _POSITION = "_ab_cdc_deleted_at", "_ab_cdc_lsn", "_ab_cdc_log_file", "_ab_cdc_log_pos"
-_UPDATED, _EXTRACTED = "_ab_cdc_updated_at", "_airbyte_extracted_at"
-_META = (_DELETED, _LSN, _FILE, _POSITION, _UPDATED, _EXTRACTED)
+_CURSOR, _UPDATED, _EXTRACTED = "_ab_cdc_cursor", "_ab_cdc_updated_at", "_airbyte_extracted_at"
+_SORTS = (_CURSOR, _LSN, _FILE, _POSITION, _UPDATED, _EXTRACTED)
 
 
 def detect(free: Collection[str], names: Collection[str]) -> int:
@@ -42,19 +44,23 @@ def _is_absent(rows: Rows, column: RawColumn) -> NDArray[np.bool_]:
     return absent
 
 
-def _order(rows: Rows) -> NDArray[np.int64] | None:
-    place = None if _FILE in rows.columns else whole_numbers(rows, _LSN)
-    if place is not None:
-        return place
-    updated = moments(rows, _UPDATED)
-    return moments(rows, _EXTRACTED) if updated is None else updated
+def _order(rows: Rows) -> Keys | None:
+    if _CURSOR in rows.columns:
+        return whole_numbers(rows, _CURSOR)
+    if _LSN in rows.columns:
+        return log_numbers(rows, _LSN)
+    if _FILE in rows.columns and _POSITION in rows.columns:
+        return together(file_numbers(rows, _FILE), whole_numbers(rows, _POSITION))
+    time = next((name for name in (_UPDATED, _EXTRACTED) if name in rows.columns), None)
+    return None if time is None else moments(rows, time)
 
 
 FORM = Form(
     "airbyte",
     detect,
     translate,
-    meta=_META,
+    meta=(_DELETED, *_SORTS),
+    sorts=_SORTS,
     order=(),
     says_deletes=lambda names: _DELETED in names,
     can_be_whole=lambda free: True,

@@ -1,7 +1,7 @@
 """BigQuery's change history and CDC rows: `_CHANGE_TYPE` with INSERT, UPDATE, UPSERT or DELETE.
 
-Rows are ordered by `_CHANGE_TIMESTAMP`. A delete of a relation with a key goes by the key. Updates come without the row
-as it was, so they need a key.
+Rows are ordered by `_CHANGE_SEQUENCE_NUMBER` where they have one, then by `_CHANGE_TIMESTAMP`. A delete of a relation
+with a key goes by the key. Updates come without the row as it was, so they need a key.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from dynq_cli.io.logs.columns import null_mask
 from dynq_cli.io.logs.forms.form import NO, SURE, Form, Marked, Rows
 from dynq_cli.io.logs.forms.marks import words
-from dynq_cli.io.logs.forms.soft_deletes import moments
+from dynq_cli.io.logs.forms.order import Keys, moments, sequences, together
 from dynq_cli.io.logs.model import DELETE, ERASE, INSERT, UPSERT
 from dynq_cli.spec.model import Relation
 
@@ -28,10 +28,6 @@ def detect(free: Collection[str], names: Collection[str]) -> int:
 def translate(rows: Rows, relation: Relation) -> Iterator[Marked]:
     if _TYPE not in rows.columns:
         raise rows.lacks(_TYPE, "the functions CHANGES and APPENDS have it")
-    if _SEQUENCE in rows.columns and not null_mask(rows.columns[_SEQUENCE]).all():
-        row = int((~null_mask(rows.columns[_SEQUENCE])).argmax())
-        hint = f"write one row per key, or the rows in their order, without {_SEQUENCE}"
-        raise rows.rejected(row, _SEQUENCE, "an order that is not read", hint)
     kinds = words(rows, _TYPE, _TYPES)
     if (kinds == UPSERT).any() and not relation.key:
         message = f"an update of {relation.name}, which has no key, without the row as it was"
@@ -40,7 +36,18 @@ def translate(rows: Rows, relation: Relation) -> Iterator[Marked]:
         )
     if relation.key:
         kinds = np.where(kinds == DELETE, ERASE, kinds).astype(np.int8)
-    yield Marked(rows, kinds, order=moments(rows, _TIME))
+    yield Marked(rows, kinds, order=_order(rows))
 
 
-FORM = Form("bigquery", detect, translate, meta=(_TYPE, _TIME, _SEQUENCE), order=())
+def _order(rows: Rows) -> Keys | None:
+    absent = null_mask(rows.columns[_SEQUENCE]) if _SEQUENCE in rows.columns else np.empty(0, np.bool_)
+    if absent.any() and not absent.all():
+        hint = f"give every row its {_SEQUENCE}, or write the rows in their order without it"
+        raise rows.rejected(int(absent.argmax()), _SEQUENCE, "NULL, and other rows have a sequence number", hint)
+    keys = [sequences(rows, _SEQUENCE)] if _SEQUENCE in rows.columns else []
+    if _TIME in rows.columns:
+        keys.append(moments(rows, _TIME))
+    return together(*keys) if keys else None
+
+
+FORM = Form("bigquery", detect, translate, meta=(_TYPE, _TIME, _SEQUENCE), sorts=(_SEQUENCE, _TIME), order=())

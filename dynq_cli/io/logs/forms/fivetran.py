@@ -9,12 +9,17 @@ from collections.abc import Collection, Iterator
 
 import numpy as np
 
+from dynq_cli.io.logs.columns import null_mask
 from dynq_cli.io.logs.forms.form import NO, SURE, Form, Marked, Rows
 from dynq_cli.io.logs.forms.marks import flags
-from dynq_cli.io.logs.forms.soft_deletes import moments, soft_kinds
+from dynq_cli.io.logs.forms.order import moments
+from dynq_cli.io.logs.forms.soft_deletes import soft_kinds
 from dynq_cli.spec.model import Relation
 
 _DELETED, _SYNCED, _ACTIVE = "_fivetran_deleted", "_fivetran_synced", "_fivetran_active"
+_END = "_fivetran_end"
+# Versions in force end on 9999-12-31, whatever the destination makes of the rest of that day.
+_FOREVER = 253_402_000_000_000_000
 
 
 def detect(free: Collection[str], names: Collection[str]) -> int:
@@ -25,16 +30,28 @@ def translate(rows: Rows, relation: Relation) -> Iterator[Marked]:
     if _ACTIVE in rows.columns:
         message = f"a table in history mode: {_ACTIVE} marks the last of several versions of a row"
         raise rows.refused(message, f"extract the rows where {_ACTIVE} is true, without this column")
+    _refuse_ended(rows)
     deleted = flags(rows, _DELETED) if _DELETED in rows.columns else np.zeros(len(rows), np.bool_)
     kinds = soft_kinds(rows, relation, _DELETED, deleted)
-    yield Marked(rows, kinds, order=moments(rows, _SYNCED))
+    yield Marked(rows, kinds, order=moments(rows, _SYNCED) if _SYNCED in rows.columns else None)
+
+
+def _refuse_ended(rows: Rows) -> None:
+    """Rows of history mode that are versions of the past, although the column that says so was left out."""
+    if _END not in rows.columns:
+        return
+    ended = (moments(rows, _END)[:, 0] < _FOREVER) & ~null_mask(rows.columns[_END])
+    if ended.any():
+        message = "a table in history mode: this version of the row ended"
+        raise rows.rejected(int(ended.argmax()), _END, message, "extract the rows where _fivetran_active is true")
 
 
 FORM = Form(
     "fivetran",
     detect,
     translate,
-    meta=(_DELETED, _SYNCED, _ACTIVE),
+    meta=(_DELETED, _SYNCED, _ACTIVE, _END),
+    sorts=(_SYNCED,),
     order=(),
     says_deletes=lambda names: _DELETED in names,
     can_be_whole=lambda free: True,

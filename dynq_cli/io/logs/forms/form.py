@@ -82,8 +82,8 @@ def as_they_are(name: str, values: RawColumn, kind: Type) -> RawColumn:
 class Marked:
     """Rows of one relation and what each says: INSERT … UPSERT or SKIP; `counts` are copies, 1 unless given.
 
-    `fillers` tells that deletes may hold zeros and empty texts where their source knew only the key. `order` is the
-    order of the rows, where it is not that of the file.
+    `fillers` tells that deletes may hold zeros and empty texts where their source knew only the key. `order` has the
+    sort keys of each row (`forms.order`), where the order is not that of the file.
     """
 
     rows: Rows
@@ -101,6 +101,7 @@ class Form:
     - `detect(free, names)`: how sure the columns make it; `free` are those that no relation declares as its own
     - `meta`: the columns that it reads beside those of the relation
     - `order`: the first of these that a file has numbers its commits; with `continues`, from one file to the next
+    - `sorts`: the columns that say the order of rows within a commit; like `order`, no file may begin to have one late
     - `nested`: the columns of the relation are inside others
     - `says_deletes(names)`: whether a file with these columns can say that a row went
     - `can_be_whole(free)`: whether a file with these columns can be a whole relation, as `--replace` takes it
@@ -113,6 +114,7 @@ class Form:
     meta: tuple[str, ...] = ()
     order: tuple[str, ...] = ("_commit_version",)
     continues: bool = True
+    sorts: tuple[str, ...] = ()
     tables: Callable[[Rows], tuple[str, RawColumn] | None] = lambda rows: None
     nested: bool = False
     says_deletes: Callable[[Collection[str]], bool] = lambda names: True

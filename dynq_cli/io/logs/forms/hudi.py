@@ -12,7 +12,8 @@ import numpy as np
 
 from dynq_cli.io.logs.forms.form import NO, SKIP, SURE, Form, Marked, Rows
 from dynq_cli.io.logs.forms.marks import flags, words
-from dynq_cli.io.logs.forms.soft_deletes import soft_kinds, whole_numbers
+from dynq_cli.io.logs.forms.order import whole_numbers
+from dynq_cli.io.logs.forms.soft_deletes import soft_kinds
 from dynq_cli.io.logs.model import DELETE, INSERT, POSTIMAGE, PREIMAGE
 from dynq_cli.spec.model import Relation
 
@@ -25,7 +26,7 @@ def detect(free: Collection[str], names: Collection[str]) -> int:
 
 
 def translate(rows: Rows, relation: Relation) -> Iterator[Marked]:
-    order = whole_numbers(rows, _TIME)
+    order = whole_numbers(rows, _TIME) if _TIME in rows.columns else None
     if _OPERATION in rows.columns:
         said = words(rows, _OPERATION, _OPERATIONS, absent=INSERT)
         if not relation.key:
@@ -44,6 +45,7 @@ FORM = Form(
     detect,
     translate,
     meta=(_OPERATION, _DELETED, _TIME),
+    sorts=(_TIME,),
     order=(),
     says_deletes=lambda names: _OPERATION in names or _DELETED in names,
     can_be_whole=lambda free: True,

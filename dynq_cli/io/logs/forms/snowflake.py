@@ -27,7 +27,7 @@ def translate(rows: Rows, relation: Relation) -> Iterator[Marked]:
     if action is None:
         raise rows.lacks(_ACTIONS[0], "SELECT * of a stream has it")
     kinds = words(rows, action, {"INSERT": INSERT, "DELETE": DELETE})
-    order = (kinds == INSERT).astype(np.int64)
+    order = (kinds == INSERT).astype(np.int64)[:, None]
     for name in _UPDATES:
         if name in rows.columns:
             image = np.where(kinds == INSERT, POSTIMAGE, PREIMAGE)
