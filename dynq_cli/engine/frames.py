@@ -1,10 +1,11 @@
 """Data of other libraries as Arrow tables: pandas, polars, and whatever speaks the Arrow C data interface.
 
     table_of(frame) = its columns by name, as Arrow
-    whole_numbers(column, declared) = doubles as integers, where nothing is lost
+    exact_numbers(column, declared) = doubles as integers or decimals, where nothing is lost
 
-pandas keeps an integer column with missing values as doubles with NaN. So whole doubles are taken for columns that are
-declared as integers or decimals, and NaN is NULL where such a column allows NULL. In any other column NaN stays NaN.
+pandas keeps an integer column with missing values as doubles with NaN. So doubles are taken for columns that are
+declared as integers or decimals where nothing is lost (`engine.lossless`), and NaN is NULL where such a column is an
+integer that allows NULL. In any other column NaN stays NaN.
 """
 
 from __future__ import annotations
@@ -16,11 +17,9 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from dynq_cli.engine.ingest import RowError
+from dynq_cli.engine.lossless import CodeError, lossless, nan_as_null
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.spec.model import Column
-
-# Up to here a floating type holds every whole number; beyond, what it holds may have been rounded.
-_EXACT = {16: 2.0**11, 32: 2.0**24, 64: 2.0**53}
 
 
 def table_of(data: Any) -> pa.Table:
@@ -56,26 +55,16 @@ def _of_pandas(frame: Any) -> pa.Table:
     return table
 
 
-def whole_numbers(column: pa.ChunkedArray, declared: Column) -> pa.ChunkedArray:
-    """Floats as integers, for a column that is declared integer or decimal; any other column as it is.
+def exact_numbers(column: pa.ChunkedArray, declared: Column) -> pa.ChunkedArray:
+    """Floats in the type of a column that is declared integer or decimal; any other column as it is.
 
-    RowError at the first that is not whole, or so large that it may have been rounded. O(rows).
+    RowError at the first that is not such a number, or may have been rounded. O(rows).
     """
     kind = declared.type
     if not pt.is_floating(column.type) or not (kind.is_integer or kind.name == "decimal"):
         return column
-    numbers = column.cast(pa.float64()).combine_chunks()
-    absent = np.asarray(numbers.is_null())
-    values = np.where(absent, 0.0, numbers.fill_null(0.0).to_numpy(zero_copy_only=False))
-    if declared.nullable and kind.is_integer:
-        absent = absent | np.isnan(values)
-        values = np.where(absent, 0.0, values)
-    most = _EXACT[column.type.bit_width]
-    with np.errstate(invalid="ignore"):
-        wrong = ~((np.floor(values) == values) & (np.abs(values) <= most))
-    if wrong.any():
-        row = int(wrong.argmax())
-        is_large = np.isfinite(values[row]) and abs(values[row]) > most
-        reason = f"may have been rounded: a {column.type} is exact up to {int(most)}" if is_large else "is not whole"
-        raise RowError(row, declared.name, f"{values[row]} {reason}, and the column is {kind}")
-    return pa.chunked_array([pa.array(values.astype(np.int64), mask=absent)])
+    try:
+        numbers = nan_as_null(column.combine_chunks(), kind, nullable=declared.nullable)
+        return pa.chunked_array([lossless(numbers, kind)])
+    except CodeError as error:
+        raise RowError(error.row, declared.name, error.reason) from None

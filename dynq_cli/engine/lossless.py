@@ -3,12 +3,15 @@
     lossless(array, type)[i] = array[i]   for every row i, or `CodeError` names the first row where it cannot be
 
 What decides is the value, not only its type: 7 in an int64 column is an int8, and nanoseconds that
-are whole microseconds are a timestamp. Types of different families (text for a number, a float for an
-int, a date for a timestamp) are never converted here.
+are whole microseconds are a timestamp. Doubles are integers where they are whole and not so large that they may have
+been rounded, and decimals where their shortest decimal text is one: pandas and JSON readers keep such numbers as
+doubles. Types of other families (text for a number, a date for a timestamp) are never converted here.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, TypeVar
@@ -38,6 +41,9 @@ _SIMPLE = {
 }
 _DAY = 86_400_000_000
 _SHOWN = 40
+# By bits: up to which number a floating type holds every whole one, and how many digits of a fraction it keeps.
+_EXACT = {16: (2**11, 3), 32: (2**24, 6), 64: (2**53, 15)}
+_NOT_DIGITS = r"^-?[0.]*|[eE].*$|\."
 
 
 class CodeError(ValueError):
@@ -96,7 +102,24 @@ def _convert_bool(array: pa.Array, kind: Type) -> pa.Array | None:
     return array if pt.is_boolean(array.type) else None
 
 
+def nan_as_null(array: pa.Array, kind: Type, *, nullable: bool) -> pa.Array:
+    """Floats for an integer column that allows NULL, NaN as NULL: pandas keeps missing integers so. Else as it is."""
+    if not (pt.is_floating(array.type) and kind.is_integer and nullable):
+        return array
+    import pyarrow.compute as pc
+
+    wide = array.cast(pa.float64()) if pt.is_float16(array.type) else array
+    return pc.if_else(pc.is_nan(wide), pa.scalar(None, wide.type), wide)
+
+
 def _convert_integer(array: pa.Array, kind: Type) -> pa.Array | None:
+    if pt.is_floating(array.type):
+        most, _ = _EXACT[array.type.bit_width]
+        wide = array.cast(pa.float64())
+        bounds = [v for v in _bounds(wide) if v is not None]
+        if any(abs(v) > most for v in bounds):
+            raise pa.ArrowInvalid("may have been rounded")
+        return wide.cast(arrow_type(kind))
     if pt.is_decimal(array.type):
         whole = _rescale(array, 19, 0)
         return None if whole is None else whole.cast(arrow_type(kind))
@@ -115,10 +138,33 @@ def _convert_float(array: pa.Array, kind: Type) -> pa.Array | None:
     return array.cast(arrow_type(kind)) if pt.is_floating(array.type) or pt.is_integer(array.type) else None
 
 
+def _bounds(array: pa.Array) -> tuple[float | None, float | None]:
+    import pyarrow.compute as pc
+
+    found = pc.min_max(array)
+    return found["min"].as_py(), found["max"].as_py()
+
+
 def _convert_decimal(array: pa.Array, kind: Type) -> pa.Array | None:
+    if pt.is_floating(array.type):
+        return _decimals(array, kind)
     if pt.is_integer(array.type):
         array = array.cast(pa.decimal128(20, 0) if pt.is_uint64(array.type) else pa.decimal128(19, 0))
     return _rescale(array, kind.precision, kind.scale) if pt.is_decimal(array.type) else None
+
+
+def _decimals(array: pa.Array, kind: Type) -> pa.Array:
+    """Floats by their shortest decimal texts; ArrowInvalid where that may not be the number that was meant."""
+    import pyarrow.compute as pc
+
+    most, digits = _EXACT[array.type.bit_width]
+    wide = array.cast(pa.float64())
+    texts = (array.cast(pa.float32()) if pt.is_float16(array.type) else array).cast(pa.string())
+    is_whole = pc.and_(pc.equal(pc.floor(wide), wide), pc.less_equal(pc.abs(wide), float(most)))
+    kept = pc.utf8_length(pc.replace_substring_regex(texts, _NOT_DIGITS, ""))
+    if pc.all(pc.or_(is_whole, pc.less_equal(kept, digits))).as_py() is False:
+        raise pa.ArrowInvalid("may have been rounded")
+    return texts.cast(arrow_type(kind))
 
 
 def _rescale(array: pa.Array, precision: int, scale: int) -> pa.Array | None:
@@ -196,7 +242,22 @@ def _reason(array: pa.Array, row: int, kind: Type) -> str:
         shown = spelled(array[row])
     if kind.name == "string":
         return "the text is not valid UTF-8"
+    if pt.is_floating(array.type) and not kind.is_float:
+        why = _why_inexact(array[row].as_py(), array.type, kind)
+        if why:
+            return f"{shown} {why}, and the column is {kind}"
     return f"{shown if len(shown) <= _SHOWN else shown[: _SHOWN - 3] + '...'} does not fit {kind}"
+
+
+def _why_inexact(value: float, given: pa.DataType, kind: Type) -> str:
+    most, digits = _EXACT[given.bit_width]
+    if not math.isfinite(value) or (kind.is_integer and value != int(value)):
+        return "is not whole"
+    if abs(value) > most:
+        return f"may have been rounded: a {given} is exact up to {most}"
+    if value != int(value) and len(re.sub(_NOT_DIGITS, "", repr(value))) > digits:
+        return f"may have been rounded: a {given} keeps {digits} digits"
+    return ""
 
 
 def python_value(value: Any) -> Any:

@@ -270,10 +270,8 @@ def test_the_first_row_that_does_not_fit_is_named(array: pa.Array, kind: Type, r
 
 WRONG: list[tuple[Callable[[], pa.Array], Type]] = [
     (lambda: pa.array(["1"]), INT64),
-    (lambda: pa.array([1.0]), INT64),
     (lambda: pa.array([True]), INT64),
     (lambda: pa.array([1]), Type("bool")),
-    (lambda: pa.array([1.5]), decimal(10, 1)),
     (lambda: pa.array(["1.5"]), FLOAT64),
     (lambda: pa.array([1]), STRING),
     (lambda: pa.array([b"a"]), STRING),
@@ -293,6 +291,39 @@ def test_a_column_of_another_family_is_refused(make: Callable[[], pa.Array], kin
     with pytest.raises(CodeError, match="cannot be read as") as caught:
         encode(array, kind, Dictionaries())
     assert caught.value.row == 0
+
+
+@pytest.mark.parametrize(
+    ("number", "given", "kind", "code"),
+    [
+        (1.0, pa.float64(), INT64, 1),
+        (-(2.0**53), pa.float64(), INT64, -(2**53)),
+        (2.0**24, pa.float32(), INT64, 2**24),
+        (1.5, pa.float64(), decimal(10, 1), 15),
+        (0.1, pa.float32(), decimal(10, 2), 10),
+    ],
+)
+def test_a_double_is_a_number_where_nothing_is_lost(number: float, given: pa.DataType, kind: Type, code: int) -> None:
+    assert encode(pa.array([number], given), kind, Dictionaries()).tolist() == [code]
+
+
+@pytest.mark.parametrize(
+    ("number", "given", "kind", "reason"),
+    [
+        (1.5, pa.float64(), INT64, "1.5 is not whole, and the column is int64"),
+        (2.0**53 + 2, pa.float64(), INT64, "may have been rounded: a double is exact up to 9007199254740992"),
+        (2.0**24 + 2, pa.float32(), INT64, "may have been rounded: a float is exact up to 16777216"),
+        (math.nan, pa.float64(), INT64, "is not whole"),
+        (1.55, pa.float64(), decimal(10, 1), "1.55 does not fit decimal(10,1)"),
+        (0.1 + 0.2, pa.float64(), decimal(38, 20), "may have been rounded: a double keeps 15 digits"),
+    ],
+)
+def test_a_double_that_may_not_be_the_number_is_refused(
+    number: float, given: pa.DataType, kind: Type, reason: str
+) -> None:
+    with pytest.raises(CodeError) as caught:
+        encode(pa.array([None, number], given), kind, Dictionaries())
+    assert (caught.value.row, reason in caught.value.reason) == (1, True), caught.value.reason
 
 
 @settings(deadline=None, derandomize=True)

@@ -139,7 +139,7 @@ def prepared(known: Mapping[str, Logical] | None) -> Callable[[str, RawColumn, T
     """How the values of a field are to be read, given what the schema says."""
 
     def prepare(name: str, values: RawColumn, kind: Type) -> RawColumn:
-        if not isinstance(values, list) and kind.name != "string" and pt.is_string(values.type):
+        if not isinstance(values, list) and kind.name not in ("string", "bool") and pt.is_string(values.type):
             values = values.to_pylist()
         _refuse_unavailable(values)
         if kind.is_integer:

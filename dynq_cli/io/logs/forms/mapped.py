@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from dynq_cli.engine.lossless import CodeError, lossless
+from dynq_cli.engine.lossless import CodeError, lossless, nan_as_null
 from dynq_cli.io.logs.columns import null_mask, texts, typed
 from dynq_cli.io.logs.forms.form import NO, SKIP, Form, Marked, Rows
 from dynq_cli.io.logs.forms.marks import copies
@@ -122,6 +122,8 @@ def _array(rows: Rows, relation: Relation, name: str) -> pa.Array:
     column, declared = rows.columns[name], relation.column(name)
     try:
         if declared is not None:
+            if not isinstance(column, list):
+                column = nan_as_null(column, declared.type, nullable=declared.nullable)
             return lossless(typed(column, declared.type, is_text=rows.is_text), declared.type)
         return column if not isinstance(column, list) else pa.array(column)
     except CodeError as error:

@@ -40,14 +40,15 @@ def together(*keys: Keys) -> Keys:
 
 
 def moments(rows: Rows, name: str) -> Keys:
-    """By timestamps; also by whole numbers of seconds, milliseconds or the like."""
+    """By timestamps or their texts; also by whole numbers of seconds, milliseconds or the like."""
     column = rows.columns[name]
     given = [v for v in column if v is not None] if isinstance(column, list) else []
     is_number = all(isinstance(v, int) for v in given) if given else not isinstance(column, list)
     if is_number and (isinstance(column, list) or pt.is_integer(column.type)):
         return whole_numbers(rows, name)
+    is_text = rows.is_text or (not isinstance(column, list) and _holds_texts(column.type))
     try:
-        values = lossless(typed(column, TIMESTAMP, is_text=rows.is_text), TIMESTAMP)
+        values = lossless(typed(_decoded(column), TIMESTAMP, is_text=is_text), TIMESTAMP)
     except CodeError as error:
         raise rows.rejected(error.row, name, error.reason) from None
     return _filled(values.view("int64"))

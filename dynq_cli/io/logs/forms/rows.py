@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from dynq_cli.engine.lossless import CodeError, arrow_type, lossless
+from dynq_cli.engine.lossless import CodeError, arrow_type, lossless, nan_as_null
 from dynq_cli.io.logs.columns import typed
 from dynq_cli.io.logs.forms.form import SKIP, Marked, Rows
 from dynq_cli.io.logs.model import DELETE, ERASE, PREIMAGE, UPSERT, LogRows
@@ -82,7 +82,10 @@ def _values(marked: Marked, rows: Rows, relation: Relation, column: Column, goes
             return pa.nulls(len(rows), arrow_type(column.type))
         raise rows.rejected(int(needs.argmax()), column.name, "the column is missing", _hint(rows, column.name))
     try:
-        values = typed(marked.prepare(column.name, raw, column.type), column.type, is_text=rows.is_text)
+        prepared = marked.prepare(column.name, raw, column.type)
+        if not isinstance(prepared, list):
+            prepared = nan_as_null(prepared, column.type, nullable=column.nullable)
+        values = typed(prepared, column.type, is_text=rows.is_text)
     except CodeError as error:
         raise rows.rejected(error.row, column.name, error.reason) from None
     if column.name in relation.key and values.null_count:
