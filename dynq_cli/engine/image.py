@@ -30,7 +30,6 @@ from dynq_cli.engine.meaning import Meaning
 from dynq_cli.engine.memory import Memory
 from dynq_cli.engine.net import Net
 from dynq_cli.engine.size_facts import VALUES
-from dynq_cli.phases import advance
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -43,28 +42,36 @@ _FIXED = (f.T_ARITY, f.T_HASHED, f.T_KEYED, f.T_STRIDE, f.T_MULT, f.T_REFS, f.T_
 _SPARE_WORDS = 8192
 # Free blocks of each size that counted trees have at least: enough for a small commit.
 _LEAST_BLOCKS = 32
-# Words that are copied before the progress is counted.
-_PIECE = 8 << 20
 
 
 class Part(NamedTuple):
-    """One array to be kept: what it is like, and how to write it into an array of zeros."""
+    """One array to be kept: its type, its shape, and its content in pieces.
+
+    A piece is the place of its first item and flat items, in the type of the array. Pieces ascend and do not overlap;
+    items of no piece are 0.
+    """
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
-    fill: Callable[[NDArray[Any]], None]
+    pieces: Callable[[], Iterator[tuple[int, NDArray[Any]]]]
+
+    def fill(self, into: NDArray[Any]) -> None:
+        """Write the content into an array of zeros."""
+        flat = into.reshape(-1)
+        for place, items in self.pieces():
+            flat[place : place + len(items)] = items
 
 
 def parts_of(live: Live) -> dict[str, Part]:
-    """The state of an engine between commits. O(tables); `fill` takes O(data), and memory for one table's slots."""
+    """The state of an engine between commits. O(tables); all pieces take O(data), and memory for a table's slots."""
     arena = live.engine.arena
     tables = _packed(arena)
     top = _top(tables)
     kept = {_TABLES: tables, _TOP: np.array([top], np.int64), _BASES: _bases(live, tables)}
     kept |= {VALUES + name: array for name, array in live.dictionaries.arrays().items()}
-    parts = {name: Part(array.dtype, array.shape, _copying(array)) for name, array in kept.items()}
+    parts = {name: Part(array.dtype, array.shape, _whole(array)) for name, array in kept.items()}
     words = top + top // 16 + _SPARE_WORDS
-    parts[_MEMORY] = Part(np.dtype(np.int64), (words,), lambda memory: _pack(arena, tables, memory))
+    parts[_MEMORY] = Part(np.dtype(np.int64), (words,), lambda: _packed_words(arena, tables))
     return parts
 
 
@@ -136,11 +143,8 @@ def _bases(live: Live, tables: Words) -> Words:
     return made
 
 
-def _copying(array: NDArray[Any]) -> Callable[[NDArray[Any]], None]:
-    def copy(into: NDArray[Any]) -> None:
-        into[...] = array
-
-    return copy
+def _whole(array: NDArray[Any]) -> Callable[[], Iterator[tuple[int, NDArray[Any]]]]:
+    return lambda: iter([(0, array.reshape(-1))])
 
 
 def _packed(arena: Arena) -> Words:
@@ -167,25 +171,21 @@ def _top(tables: Words) -> int:
     return max((_aligned(int(max(both))) for both in ends), default=0)
 
 
-def _pack(arena: Arena, tables: Words, memory: NDArray[Any]) -> None:
+def _packed_words(arena: Arena, tables: Words) -> Iterator[tuple[int, Words]]:
+    """The records and slots of all tables, where they will stand; views of the arena but for slots that grow."""
     for old, new in zip(arena.T, tables, strict=True):
         used = int(old[f.T_USED] * old[f.T_STRIDE])
-        for start in range(0, used, _PIECE):
-            stop = min(start + _PIECE, used)
-            memory[new[f.T_ROWS] + start : new[f.T_ROWS] + stop] = arena.a64[
-                old[f.T_ROWS] + start : old[f.T_ROWS] + stop
-            ]
-            advance((stop - start) * memory.itemsize)
+        yield int(new[f.T_ROWS]), arena.a64[old[f.T_ROWS] : old[f.T_ROWS] + used]
         had, has = int(old[f.T_MASK]) + 1, int(new[f.T_MASK]) + 1
         if not has:
             continue
         slots = arena.a64[old[f.T_SLOTS] : old[f.T_SLOTS] + had]
         if had < has:
-            both = np.concatenate([slots, np.zeros(has, np.int64)])
+            both = np.zeros(had + has, np.int64)
+            both[:had] = slots
             rehash(both, 0, had, had, has - 1)
             slots = both[had:]
-        memory[new[f.T_SLOTS] : new[f.T_SLOTS] + has] = slots
-        advance(has * memory.itemsize)
+        yield int(new[f.T_SLOTS]), slots
 
 
 def _aligned(words: int) -> int:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import mmap
 import sys
+from typing import Any
 
 import numpy as np
 
@@ -34,21 +35,27 @@ class Memory:
     def __init__(self, words: int, most: int = LARGEST) -> None:
         self._most = most
         self._mapping, self.words = _mapped(words * WORD, most)
+        self._first = 0
 
     @classmethod
     def over(cls, words: Words) -> Memory:
-        """Memory that is there already, such as a mapped file; it is copied when it has to grow."""
+        """Memory that is there already, such as a mapped file; when it has to grow it is copied, and given up."""
         made = cls.__new__(cls)
-        made._most, made._mapping, made.words = LARGEST, None, words
+        made._most, made.words = LARGEST, words
+        made._mapping, made._first = _mapping_of(words)
         return made
 
     def grow(self, words: int) -> None:
-        """At least that many words; what is there stays. O(1) unless it has to copy."""
-        if words <= len(self.words):
+        """At least that many words; what is there stays. O(1) unless it has to copy, piece by piece."""
+        had = len(self.words)
+        if words <= had:
             return
-        grown = Memory(max(words, len(self.words) * 3 // 2), self._most)
-        grown.words[: len(self.words)] = self.words
-        self._mapping, self.words = grown._mapping, grown.words
+        grown = Memory(max(words, had * 3 // 2), self._most)
+        for start in range(0, had, PIECE * PAGE):
+            stop = min(start + PIECE * PAGE, had)
+            grown.words[start:stop] = self.words[start:stop]
+            self.discard(start, stop)
+        self._mapping, self.words, self._first = grown._mapping, grown.words, 0
 
     def move(self, start: int, to: int, words: int) -> None:
         """Copy a region to one that does not overlap it; a large one gives its pages back on the way."""
@@ -62,8 +69,8 @@ class Memory:
             done = stop
 
     def discard(self, start: int, stop: int) -> None:
-        """Words start … stop are not needed any more: their whole pages go back and read as 0."""
-        first, last = -(-start // PAGE) * PAGE, stop // PAGE * PAGE
+        """Words start … stop are not needed any more: their whole pages go back, and read as they were first."""
+        first, last = -(-(self._first + start) // PAGE) * PAGE, (self._first + stop) // PAGE * PAGE
         if self._mapping is not None and last > first and hasattr(mmap, "MADV_DONTNEED"):
             self._mapping.madvise(mmap.MADV_DONTNEED, first * WORD, (last - first) * WORD)
 
@@ -75,6 +82,17 @@ def scratch(rows: int, columns: int) -> Words:
     """
     _, words = _mapped(rows * columns * WORD, rows * columns * WORD)
     return words[: rows * columns].reshape(rows, columns)
+
+
+def _mapping_of(words: Words) -> tuple[mmap.mmap | None, int]:
+    """The mapping that an array is a part of, and its first word there."""
+    owner: Any = words
+    while isinstance(owner, np.ndarray | memoryview):
+        owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
+    if not isinstance(owner, mmap.mmap):
+        return None, 0
+    start = np.frombuffer(owner, np.uint8, 1).ctypes.data
+    return owner, (words.ctypes.data - start) // WORD
 
 
 def _mapped(least: int, most: int) -> tuple[mmap.mmap | None, Words]:

@@ -5,8 +5,8 @@
 
 A snapshot is due when opening the state has to replay too much. A process that goes on waits until the log is as
 long as the snapshot, so that snapshots take at most as much writing as changes do; one that ends does not, since
-the next one has to open the state. The generation before is kept whole: its snapshot and its log lead to the
-snapshot in force.
+the next one has to open the state. The generation before is kept whole until the next snapshot is written: its
+snapshot and its log lead to the snapshot in force.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from dynq_cli.storage.history import with_past
 from dynq_cli.storage.layout import remove_others, snapshot_name, wal_name, write_new
 from dynq_cli.storage.ledger import AppliedLog, Entry, append_entry
 from dynq_cli.storage.ledger_facts import LedgerFacts
-from dynq_cli.storage.manifest import Counts, Manifest, keep_manifest, write_manifest
+from dynq_cli.storage.manifest import Counts, Manifest, drop_previous, keep_manifest, write_manifest
 from dynq_cli.storage.plans import Planned
 from dynq_cli.storage.recover import Opened
 from dynq_cli.storage.snapshot import write_snapshot
@@ -118,9 +118,15 @@ def snapshot_is_due(opened: Opened, *, ending: bool) -> bool:
 
 
 def commit_snapshot(directory: Path, opened: Opened) -> None:
-    """Write a snapshot of the version in force, which the engine is at; a process that goes on opens it anew."""
+    """Write a snapshot of the version in force, which the engine is at; a process that goes on opens it anew.
+
+    The generation before the one in force is removed first: the disk never holds three snapshots. Until the new one is
+    in force, the one in force, which this process has checked and replayed, is all that the state needs.
+    """
     before = opened.manifest
     generation = before.generation + 1
+    drop_previous(directory)
+    remove_others(directory, before.files)
     path = directory / snapshot_name(generation)
     write_new(directory / wal_name(generation), b"")
     snapshot = write_snapshot(path, parts_of(opened.live), before.version)

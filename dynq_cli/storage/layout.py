@@ -67,7 +67,7 @@ def write_new(path: Path, data: bytes) -> None:
         os.fsync(file.fileno())
 
 
-def write_at(file: int, place: int, data: bytes) -> None:
+def write_at(file: int, place: int, data: bytes | memoryview) -> None:
     """Write all of the data from a byte of an open file on."""
     left = memoryview(data)
     while left:

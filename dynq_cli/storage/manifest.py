@@ -23,6 +23,7 @@ from dynq_cli.storage.layout import (
     SPEC,
     checksum_of,
     snapshot_name,
+    sync_directory,
     wal_name,
     write_whole,
 )
@@ -129,6 +130,18 @@ def write_manifest(directory: Path, manifest: Manifest) -> None:
 def keep_manifest(directory: Path) -> None:
     """Keep the manifest in force as the last one of its generation."""
     write_whole(directory / PREVIOUS, (directory / CURRENT).read_bytes())
+
+
+def drop_previous(directory: Path) -> int:
+    """Forget the generation before, durably, so that its files can go; the bytes that this freed."""
+    path = directory / PREVIOUS
+    try:
+        length = path.stat().st_size
+    except FileNotFoundError:
+        return 0
+    path.unlink()
+    sync_directory(directory)
+    return length
 
 
 def read_manifest(directory: Path) -> Manifest:

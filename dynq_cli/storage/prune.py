@@ -15,7 +15,7 @@ from pathlib import Path
 from dynq_cli.storage.history import kept_since, pruned
 from dynq_cli.storage.layout import OURS, PREVIOUS, sync_directory
 from dynq_cli.storage.lock import writing_to
-from dynq_cli.storage.manifest import Manifest, read_manifest, write_manifest
+from dynq_cli.storage.manifest import Manifest, drop_previous, read_manifest, write_manifest
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,8 @@ def prune(directory: Path) -> Pruned:
         if manifest != held:
             write_manifest(directory, replace(manifest, number=manifest.number + 1))
         removed: dict[str, int] = {}
-        previous = directory / PREVIOUS
-        if previous.exists():
-            removed[PREVIOUS] = previous.stat().st_size
-            previous.unlink()
-            sync_directory(directory)
+        if length := drop_previous(directory):
+            removed[PREVIOUS] = length
         for entry in spare_files(directory, manifest):
             removed[entry.name] = entry.stat().st_size
             os.unlink(entry.path)

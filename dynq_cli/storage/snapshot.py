@@ -2,6 +2,9 @@
 
     open_snapshot(path, write_snapshot(path, parts)).arrays = the arrays that the parts fill
 
+It is written block by block, not through a mapping: pages of a mapping count as memory of the process, which would
+then hold the state twice, and syncing a mapping keeps every thread of Python from running.
+
 The mapping is copy-on-write: what a process changes stays in the process, and a page is copied when it is first
 written to, which suits a process that changes little. The whole file is checked by its checksum whenever it is
 opened, so a flipped bit is never returned as data.
@@ -24,11 +27,12 @@ from numpy.typing import NDArray
 from dynq_cli.engine.image import Part
 from dynq_cli.phases import advance, phase
 from dynq_cli.records import record
-from dynq_cli.storage.layout import ENGINE, TEMPORARY, sync_directory
+from dynq_cli.storage.layout import ENGINE, TEMPORARY, sync_directory, write_at
 from dynq_cli.storage.manifest import ArrayPlace, SnapshotFacts, damaged
 
 _PAGE = 4096
 _PIECE = 64 << 20
+_BLOCK = 1 << 20
 # Linux 5.14; the module mmap has no name for it.
 _POPULATE_WRITE = 23
 
@@ -54,25 +58,66 @@ class Mapped:
 
 
 def write_snapshot(path: Path, parts: Mapping[str, Part], version: int) -> SnapshotFacts:
-    """Write a snapshot, durably. O(bytes); the arrays are filled in the page cache, not in memory of our own."""
+    """Write a snapshot, durably. O(bytes) time and O(1) memory; blocks of zeros are holes of the file."""
     places, length = _places(parts)
     temporary = path.with_name(path.name + TEMPORARY)
-    with temporary.open("w+b") as file:
-        file.truncate(length)
-        # Writing to a mapped file on a full disk kills the process; asking for the room first is an error instead.
-        if hasattr(os, "posix_fallocate"):
-            os.posix_fallocate(file.fileno(), 0, length)
-        with mmap.mmap(file.fileno(), length) as mapped:
-            with phase("writing the snapshot", "bytes", length):
-                _fill(mapped, parts, places)
-            with phase("computing the checksum of the snapshot", "bytes", length):
-                checksum = _checksum(mapped)
-            with phase(f"syncing the snapshot of {length:,} bytes to disk"):
-                mapped.flush()
-                os.fsync(file.fileno())
+    with temporary.open("wb", buffering=0) as file:
+        with phase("writing the snapshot", "bytes", length):
+            blocks = _Blocks(file.fileno())
+            for name, part in parts.items():
+                for place, items in part.pieces():
+                    blocks.add(places[name].offset + place * part.dtype.itemsize, items.view(np.uint8))
+            checksum = blocks.end(length)
+        with phase(f"syncing the snapshot of {length:,} bytes to disk"):
+            file.truncate(length)
+            os.fsync(file.fileno())
     temporary.replace(path)
     sync_directory(path.parent)
     return SnapshotFacts(version, length, checksum, places, ENGINE)
+
+
+class _Blocks:
+    """A file that is written from its start on, a block at a time, and its checksum."""
+
+    def __init__(self, file: int) -> None:
+        self._file = file
+        self._block = np.zeros(_BLOCK, np.uint8)
+        self._start = self._filled = 0
+        self._made = xxhash.xxh3_64()
+
+    def add(self, place: int, data: NDArray[np.uint8]) -> None:
+        """Bytes from a place on that is not before the end of those added last; what is in between is zeros."""
+        self._skip_to(place)
+        done = 0
+        while done < len(data):
+            many = min(len(data) - done, _BLOCK - self._filled)
+            self._block[self._filled : self._filled + many] = data[done : done + many]
+            self._move(many)
+            done += many
+
+    def end(self, length: int) -> str:
+        """The checksum of all bytes up to a length, behind which there are none."""
+        self._skip_to(length)
+        self._write()
+        return self._made.hexdigest()
+
+    def _skip_to(self, place: int) -> None:
+        while (left := place - self._start - self._filled) > 0:
+            self._move(min(left, _BLOCK - self._filled))
+
+    def _move(self, many: int) -> None:
+        self._filled += many
+        if self._filled == _BLOCK:
+            self._write()
+
+    def _write(self) -> None:
+        content = self._block[: self._filled]
+        self._made.update(content.data)
+        if content.any():
+            write_at(self._file, self._start, content.data)
+            content[:] = 0
+        advance(len(content))
+        self._start, self._filled = self._start + self._filled, 0
 
 
 def open_snapshot(path: Path, facts: SnapshotFacts) -> Mapped:
@@ -105,12 +150,6 @@ def _places(parts: Mapping[str, Part]) -> tuple[dict[str, ArrayPlace], int]:
         size = part.dtype.itemsize * int(np.prod(part.shape))
         offset += max(1, -(-size // _PAGE)) * _PAGE
     return places, offset
-
-
-def _fill(mapped: mmap.mmap, parts: Mapping[str, Part], places: Mapping[str, ArrayPlace]) -> None:
-    """In a function of its own: no array may outlive it, or the mapping could not be closed."""
-    for name, part in parts.items():
-        part.fill(_array(mapped, places[name]))
 
 
 def _array(mapped: mmap.mmap, place: ArrayPlace) -> NDArray[Any]:

@@ -36,6 +36,9 @@ Bytes = NDArray[np.uint8]
 # Format, length of the list of arrays, version, length of all that follows, checksum.
 _HEADER = struct.Struct("<IIQQQ")
 _ALIGN = 8
+_PADDING = b" " * _ALIGN
+# Bytes of a record that is written in one call.
+_SMALL = 1 << 20
 
 
 class Record(NamedTuple):
@@ -64,16 +67,29 @@ class LogWriter:
         self._call(lambda: os.ftruncate(self._file, facts.length))
 
     def append(self, record: Record) -> None:
-        """O(record)."""
+        """O(record) time; a large record is written array by array, in O(1) memory."""
         before = self.facts
         arrays = _arrays_of(record)
         listed = _padded(json.dumps([[*name, a.dtype.str, a.shape] for name, a in arrays.items()]).encode())
-        content = b"".join([listed, *(_padded(a.tobytes()) for a in arrays.values())])
-        checksum = _checksum(before.checksum, len(listed), record.version, content)
-        header = _HEADER.pack(FORMAT, len(listed), record.version, len(content), checksum)
-        self._call(lambda: write_at(self._file, before.length, header + content))
+        length = len(listed) + sum(a.nbytes + -a.nbytes % _ALIGN for a in arrays.values())
+        made = _checksum_of(before.checksum, len(listed), record.version, length)
+        parts = [memoryview(listed)]
+        for array in arrays.values():
+            parts += [_bytes_of(array), memoryview(_PADDING[: -array.nbytes % _ALIGN])]
+        for part in parts:
+            made.update(part)
+        header = _HEADER.pack(FORMAT, len(listed), record.version, length, made.intdigest())
+        self._call(lambda: self._write(before.length, [memoryview(header), *parts], len(header) + length))
         many = sum(map(len, record.batch.values()))
-        self.facts = WalFacts(before.length + len(header) + len(content), checksum, before.changes + many)
+        self.facts = WalFacts(before.length + len(header) + length, made.intdigest(), before.changes + many)
+
+    def _write(self, place: int, parts: list[memoryview], length: int) -> None:
+        if length <= _SMALL:
+            write_at(self._file, place, b"".join(parts))
+            return
+        for part in parts:
+            write_at(self._file, place, part)
+            place += len(part)
 
     def sync(self) -> WalFacts:
         """Make all records durable; the facts to commit."""
@@ -136,15 +152,25 @@ def read_records(path: Path, since: WalFacts, until: WalFacts) -> Iterator[Recor
         yield _record_of(version, json.loads(content[:listed].tobytes()), content[listed:])
 
 
-def _checksum(before: int, listed: int, version: int, content: bytes | memoryview) -> int:
-    made = xxhash.xxh3_64(struct.pack("<IIQQ", FORMAT, listed, version, len(content)), seed=before)
+def _checksum_of(before: int, listed: int, version: int, length: int) -> xxhash.xxh3_64:
+    """The checksum of a record, still without its content."""
+    return xxhash.xxh3_64(struct.pack("<IIQQ", FORMAT, listed, version, length), seed=before)
+
+
+def _checksum(before: int, listed: int, version: int, content: memoryview) -> int:
+    made = _checksum_of(before, listed, version, len(content))
     made.update(content)
     return made.intdigest()
 
 
 def _padded(data: bytes) -> bytes:
     """Data that ends where an array may begin; spaces, which a JSON text may end with too."""
-    return data + b" " * (-len(data) % _ALIGN)
+    return data + _PADDING[: -len(data) % _ALIGN]
+
+
+def _bytes_of(array: NDArray[Any]) -> memoryview:
+    """The content of an array, row after row; of one that stands so in memory without a copy."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def _arrays_of(record: Record) -> dict[tuple[str, str, str], NDArray[Any]]:

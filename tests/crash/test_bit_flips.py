@@ -45,7 +45,7 @@ def look(folder: Path) -> tuple[object, ...]:
         found = [tuple(row.values()) for batch in state.enum(query) for row in batch.to_pylist()]
         rows[query] = sorted(found, key=repr)
     told = take_in(state, [str(folder / "logs")], Options(dry_run=True))
-    return state.version, counts, rows, [(log.version, log.inserts, log.deletes, log.reason) for log in told]
+    return state.version, counts, rows, [(log.version, log.inserted, log.deleted, log.reason) for log in told]
 
 
 def refused(read: Callable[[], object]) -> str | None:

@@ -45,6 +45,23 @@ def test_memory_over_an_array_is_copied_when_it_grows_and_the_array_stays() -> N
     assert given[:3].tolist() == [7, 1, 2] and memory.words[:3].tolist() == [7, 9, 2]
 
 
+def test_memory_over_a_mapped_file_gives_its_pages_up_when_it_grows(tmp_path: Path) -> None:
+    path, words = tmp_path / "words", 5 * PAGE + 3
+    path.write_bytes(np.arange(2 * PAGE + words).tobytes())
+    with path.open("rb") as file:
+        mapping = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_COPY)
+    first = PAGE + 1
+    given = np.frombuffer(mapping, np.int64)[first : first + words]
+    given[:] = -given
+    memory = Memory.over(given)
+    memory.grow(2 * words)
+    assert np.array_equal(memory.words[:words], -np.arange(first, first + words)), "no word is lost"
+    inner = slice(2 * PAGE, 6 * PAGE)
+    everything = np.frombuffer(mapping, np.int64)
+    assert np.array_equal(everything[inner], np.arange(inner.start, inner.stop)), "copies of whole pages went back"
+    assert everything[first] == -first and everything[first - 1] == first - 1, "pages of others stay"
+
+
 @pytest.mark.skipif(_COUNTS_ALL, reason="this system counts all address space as memory, whatever it is asked for")
 def test_address_space_does_not_count_as_memory_when_a_process_forks() -> None:
     """It does if the mapping is an ordinary one: what the child could write to is then more than there is."""

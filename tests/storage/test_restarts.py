@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
 from pathlib import Path
 from random import Random
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
+from dynq_cli.engine.changes import Changes
+from dynq_cli.engine.image import Part
 from dynq_cli.engine.live import Live
 from dynq_cli.errors import RejectedError
-from dynq_cli.storage import commit, recover
+from dynq_cli.storage import commit, recover, wal
 from dynq_cli.storage.layout import PREVIOUS
-from dynq_cli.storage.manifest import read_manifest
+from dynq_cli.storage.manifest import SnapshotFacts, WalFacts, read_manifest
 from dynq_cli.storage.plans import read_plans
 from dynq_cli.storage.recover import open_engine
+from dynq_cli.storage.snapshot import open_snapshot, write_snapshot
 from dynq_cli.storage.state import State, create, open
+from dynq_cli.storage.wal import Record
 from tests.engine.random_history import Batch
 from tests.engine.random_queries import Case, random_case
 from tests.engine.random_runs import Stored, as_table, make_live
@@ -100,6 +107,64 @@ def test_only_two_generations_are_kept(tmp_path: Path, monkeypatch: pytest.Monke
     names = {path.name for path in (tmp_path / "state").iterdir()}
     files = {f"{kind}-{generation:04d}" for kind in ("snapshot", "wal") for generation in (5, 6)}
     assert names == {"CURRENT", "PREVIOUS", "spec.yaml", "plans.json", "ledger", "lock"} | files
+
+
+def test_the_disk_never_holds_three_snapshots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(commit, "DUE_SECONDS", ALWAYS)
+    state, folder = small_state(tmp_path), tmp_path / "state"
+    seen = []
+
+    def write(path: Path, parts: Mapping[str, Part], version: int) -> SnapshotFacts:
+        facts = write_snapshot(path, parts, version)
+        seen.append(sorted(p.name for p in folder.glob("snapshot-*")))
+        assert not (folder / PREVIOUS).exists(), "it would name files that are gone"
+        return facts
+
+    monkeypatch.setattr(commit, "write_snapshot", write)
+    for version in range(1, 4):
+        state.apply(small_batch(version))
+        state.close()
+    assert seen == [[f"snapshot-{n:04d}", f"snapshot-{n + 1:04d}"] for n in (1, 2, 3)]
+
+
+def test_a_snapshot_has_the_arrays_of_its_parts_and_holes_where_they_are_zero(tmp_path: Path) -> None:
+    many, place = 3 << 20, (2 << 20) + 5
+    numbers = np.arange(1, 300_001)
+    parts = {
+        "few": Part(np.dtype(np.int32), (2, 2), lambda: iter([(0, np.array([1, 2, 3, 4], np.int32))])),
+        "gaps": Part(numbers.dtype, (many,), lambda: iter([(7, numbers[:3]), (place, numbers)])),
+        "none": Part(numbers.dtype, (0,), lambda: iter([(0, numbers[:0])])),
+    }
+    facts = write_snapshot(tmp_path / "snapshot-0001", parts, 1)
+    found = open_snapshot(tmp_path / "snapshot-0001", facts).arrays
+    for name, part in parts.items():
+        expected = np.zeros(part.shape, part.dtype)
+        part.fill(expected)
+        assert found[name].dtype == part.dtype and np.array_equal(found[name], expected), name
+    stored = os.stat(tmp_path / "snapshot-0001")
+    assert stored.st_size == facts.length > many * 8
+    assert stored.st_blocks * 512 < many * 4, "zeros take no room"
+
+
+def test_a_large_record_is_the_same_file_as_a_small_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    chance = np.random.default_rng(3)
+    codes = np.asfortranarray(chance.integers(0, 9, (7, 3)))
+    changes = Changes(codes, np.full(7, 1, np.int8), np.arange(7))
+    record = Record(1, {"R": changes}, {"string": (np.arange(5, dtype=np.uint8), np.array([0, 5]))})
+    written = []
+    for small in (1 << 20, 0):
+        monkeypatch.setattr(wal, "_SMALL", small)
+        path = tmp_path / f"wal-{small}"
+        path.write_bytes(b"")
+        log = wal.LogWriter(path, WalFacts(0, 5, 0))
+        log.append(record)
+        log.append(record)
+        facts = log.sync()
+        read = list(wal.read_records(path, WalFacts(0, 5, 0), facts))
+        assert [np.array_equal(r.batch["R"].codes, codes) for r in read] == [True, True]
+        assert read[1].values["string"][0].tolist() == [0, 1, 2, 3, 4]
+        written.append(path.read_bytes())
+    assert written[0] == written[1]
 
 
 def test_a_snapshot_has_room_so_that_changes_after_it_move_nothing(
