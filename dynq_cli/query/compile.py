@@ -24,9 +24,9 @@ from dynq_cli.spec.types import Type, widen
 
 
 def compile_spec(spec: Spec) -> dict[str, Query]:
-    """The normal form of every query, by name. Raises SpecError with all problems of all queries."""
+    """The normal form of every query, by name. Raises SpecError with all problems of all queries and `deleted_when`."""
     queries: dict[str, Query] = {}
-    problems: list[Problem] = []
+    problems = _check_conditions(spec)
     for query in (q for q in spec.queries if q.texts):
         try:
             queries[query.name] = compile_query(spec, query)
@@ -35,6 +35,21 @@ def compile_spec(spec: Spec) -> dict[str, Query]:
     if problems:
         raise SpecError(problems)
     return queries
+
+
+def _check_conditions(spec: Spec) -> list[Problem]:
+    """What is wrong with the SQL under `deleted_when`."""
+    problems: list[Problem] = []
+    for relation in spec.relations:
+        text = None if relation.source is None else relation.source.condition
+        if text is not None:
+            from dynq_cli.query.sql.log_condition import check_log_condition
+
+            try:
+                check_log_condition(text.value, relation)
+            except QueryProblems as found:
+                problems += _located(text, found)
+    return problems
 
 
 def compile_file(path: str | os.PathLike[str]) -> tuple[Spec, dict[str, Query]]:

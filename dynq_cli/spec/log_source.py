@@ -5,14 +5,16 @@ A row for which `deleted_when` holds is a delete by key, whatever its word under
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 
 from dynq_cli.errors import Place
-from dynq_cli.spec.model import LogSource
+from dynq_cli.spec.model import LogSource, Text
 from dynq_cli.spec.nodes import Node
 from dynq_cli.spec.report import Report, Shape
 from dynq_cli.spec.shown import shown
 
+_QUOTED = re.compile(r'"((?:[^"]|"")+)"')
 _HINT = "write `deleted_when:` with a column or a condition, or `op: {column: action, insert: [add], delete: [del]}`"
 _SHAPE = Shape(
     hint=_HINT,
@@ -36,10 +38,12 @@ def read_log_source(report: Report, node: Node, owner: str, place: Place, column
     fields = report.fields(node, f"`source` of {owner}", place, _SHAPE)
     if not fields:
         return None
-    condition = None
+    deleted: str | None = None
+    condition: Text | None = None
     if "deleted_when" in fields:
         text = report.text(fields["deleted_when"].value, f"`deleted_when` of {owner}", "write a column or a condition")
-        condition = None if text is None else text.value.strip()
+        if text is not None:
+            deleted, condition = _column_or_condition(text)
     renamed: tuple[tuple[str, str], ...] = ()
     if "columns" in fields:
         renamed = _read_columns(report, fields["columns"].value, owner, fields["columns"].place, columns)
@@ -47,7 +51,16 @@ def read_log_source(report: Report, node: Node, owner: str, place: Place, column
     words: dict[str, tuple[str, ...]] = {"insert": (), "update": (), "delete": ()}
     if "op" in fields:
         column, words = _read_op(report, fields["op"].value, owner, fields["op"].place)
-    return LogSource(renamed, condition, column, words["insert"], words["update"], words["delete"])
+    return LogSource(renamed, deleted, column, words["insert"], words["update"], words["delete"], condition)
+
+
+def _column_or_condition(text: Text) -> tuple[str, Text | None]:
+    """What `deleted_when` says, and its text if that is SQL; a column may stand between double quotes."""
+    value = text.value.strip()
+    quoted = _QUOTED.fullmatch(value)
+    if quoted is not None:
+        return quoted[1].replace('""', '"'), None
+    return value, None if value.isidentifier() else text
 
 
 def _read_columns(

@@ -55,7 +55,8 @@ class LogSource:
     """How logs of a relation say what happened, where they are in no format that dynq knows.
 
     `columns` has (column of the spec, column of the log); `deleted_when` is a column or SQL, true of rows that are
-    deleted; `op` is the column whose words, in lower case, are those of `inserts`, `updates` and `deletes`.
+    deleted, and `condition` is its text in the spec where it is SQL; `op` is the column whose words, in lower case, are
+    those of `inserts`, `updates` and `deletes`.
     """
 
     columns: tuple[tuple[str, str], ...] = ()
@@ -64,6 +65,7 @@ class LogSource:
     inserts: tuple[str, ...] = ()
     updates: tuple[str, ...] = ()
     deletes: tuple[str, ...] = ()
+    condition: Text | None = field(default=None, compare=False)
 
     @property
     def says_changes(self) -> bool:
