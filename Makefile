@@ -56,7 +56,7 @@ tpc: $(STAMP) ## the papers' TPC-H and TPC-DS queries at scale 0.1 against DuckD
 	@DYNQ_TPC=0.1 $(BIN)/pytest -q tests/engine/test_tpc.py $(PYTEST_ARGS)
 
 fuzz: $(STAMP) ## 20,000 random histories with 59,000 queries, 11,000 of them with aggregates, 38,000 with comparisons, 5,500 unions, against DuckDB: hours
-	@DYNQ_FUZZ=20 $(BIN)/pytest -q --numprocesses=auto $(HISTORIES) $(PYTEST_ARGS)
+	@DYNQ_FUZZ=80 $(BIN)/pytest -q --numprocesses=auto $(HISTORIES) $(PYTEST_ARGS)
 
 crash: $(STAMP) ## 2,000 kills at random moments, and every way in which every call can fail: a quarter of an hour
 	@DYNQ_CRASH=2000 $(BIN)/pytest -q tests/crash $(PYTEST_ARGS)

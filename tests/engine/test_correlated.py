@@ -6,8 +6,6 @@ within one atom; and `<>` in a subquery says nothing of the rows of the result.
 
 from __future__ import annotations
 
-import os
-
 import pyarrow as pa
 import pytest
 
@@ -15,8 +13,9 @@ from dynq_cli.engine.live import Live
 from dynq_cli.storage.plans import plan_spec
 from tests.engine.random_correlated import correlated_case
 from tests.engine.random_runs import described, failure, minimise
+from tests.seeds import seeds
 
-SEEDS = range(int(30 * float(os.environ.get("DYNQ_FUZZ", "1"))))
+SEEDS = seeds(8)
 
 
 @pytest.mark.parametrize("seed", SEEDS)

@@ -6,7 +6,6 @@ what is found between them is compared with what DuckDB found at both.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from functools import partial
 from random import Random
@@ -21,8 +20,9 @@ from dynq_cli.storage.plans import plan_spec
 from tests.engine.random_history import Change
 from tests.engine.random_queries import Case, Drawn, random_case
 from tests.engine.random_runs import Rows, Stored, as_table, enumerated, make_live, plain
+from tests.seeds import seeds
 
-SEEDS = range(int(40 * float(os.environ.get("DYNQ_FUZZ", "1"))))
+SEEDS = seeds(10)
 
 
 def histories(case: Case) -> list[list[Change]]:

@@ -1,11 +1,10 @@
 """Results in the order of their spec: as DuckDB's ORDER BY has it, and positions, pages and places agree with it.
 
-Blocks are small in half of the runs, so that counted trees split and join. `DYNQ_FUZZ=20` runs twenty times as many.
+Blocks are small in half of the runs, so that counted trees split and join. `make fuzz` runs eighty times as many.
 """
 
 from __future__ import annotations
 
-import os
 from bisect import bisect_left, bisect_right
 from collections import Counter
 from datetime import time
@@ -32,8 +31,8 @@ from tests.engine.random_queries import Drawn, random_case
 from tests.engine.random_runs import Rows, Stored, apply, described, enumerated, failure, make_live, minimise, plain
 from tests.engine.test_difference import amount, changed, histories, made, opened, result
 from tests.engine.test_positions import as_values, compare, rows_of
+from tests.seeds import seeds
 
-FUZZ = float(os.environ.get("DYNQ_FUZZ", "1"))
 SMALL = Sizes((2, 4, 6, 8), (4, 6, 8))
 MOST = 600
 # Found by longer runs: steps that complete an order in another way than one tree would; places by values that a
@@ -47,7 +46,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(layout, "BLOCKS", SMALL)
 
 
-@pytest.mark.parametrize("seed", range(int(16 * FUZZ)))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_results_are_in_the_order_of_duckdb_after_every_batch(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if seed % 2:
         monkeypatch.setattr(layout, "BLOCKS", SMALL)
@@ -111,7 +110,7 @@ def key_of_some(query: Drawn, row: Row, columns: list[int]) -> Any:
     return compared(query)(tuple(value if i in columns else None for i, value in enumerate(row)))
 
 
-@pytest.mark.parametrize("seed", sorted({*range(int(20 * FUZZ)), *FOUND_BY_PLACES}))
+@pytest.mark.parametrize("seed", seeds(5, *FOUND_BY_PLACES))
 def test_positions_and_places_are_those_of_the_sorted_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if seed % 2:
         monkeypatch.setattr(layout, "BLOCKS", SMALL)
@@ -125,7 +124,7 @@ def test_positions_and_places_are_those_of_the_sorted_rows(seed: int, monkeypatc
                 check_places(live, query, chance)
 
 
-@pytest.mark.parametrize("seed", sorted({*range(int(120 * FUZZ)), *FOUND_BY_MARKS}))
+@pytest.mark.parametrize("seed", seeds(30, *FOUND_BY_MARKS))
 def test_histories_with_marks_are_consistent(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """From any mark, the result there and the change since are the result; it and its positions are in order."""
     if seed % 2:

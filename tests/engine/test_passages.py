@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from decimal import Decimal
 from random import Random
 from typing import Any
@@ -22,8 +21,8 @@ from tests.engine.random_aggregates import random_aggregates
 from tests.engine.random_queries import Case
 from tests.engine.random_runs import apply, described, enumerated, failure, make_live, minimise
 from tests.engine.test_difference import check_differences, histories, opened
+from tests.seeds import seeds
 
-FUZZ = float(os.environ.get("DYNQ_FUZZ", "1"))
 QUERIES = 6
 
 
@@ -34,19 +33,19 @@ def passing(seed: int) -> Case:
     return case
 
 
-@pytest.mark.parametrize("seed", range(int(16 * FUZZ)))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_groups_of_one_relation_are_those_of_a_recomputation_after_every_batch(seed: int) -> None:
     case = passing(seed)
     if failure(case):
         pytest.fail(described(minimise(case)), pytrace=False)
 
 
-@pytest.mark.parametrize("seed", range(100, 100 + int(5 * FUZZ)))
+@pytest.mark.parametrize("seed", seeds(2, first=100))
 def test_differences_between_versions_go_through_passages(seed: int) -> None:
     check_differences(passing(seed), Random(seed))
 
 
-@pytest.mark.parametrize("seed", range(200, 200 + int(5 * FUZZ)))
+@pytest.mark.parametrize("seed", seeds(2, first=200))
 def test_a_restored_engine_passes_rows_on_as_the_one_that_was_kept(seed: int) -> None:
     case, chance = passing(seed), Random(seed)
     steps = histories(case)

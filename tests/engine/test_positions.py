@@ -5,7 +5,6 @@ Samples are uniform: over single rows, over ordered pairs, and over huge results
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from random import Random
 from typing import Any
@@ -25,8 +24,9 @@ from dynq_cli.spec.load import parse_spec
 from tests.engine.random_history import Row
 from tests.engine.random_queries import Drawn, random_case
 from tests.engine.random_runs import Stored, apply, enumerated, make_live, plain
+from tests.seeds import seeds
 
-SEEDS = range(int(40 * float(os.environ.get("DYNQ_FUZZ", "1"))))
+SEEDS = seeds(10)
 MOST = 1500
 SPEC = """
 version: 1

@@ -5,7 +5,6 @@ Programs are made by hand and at random; what they give is compared with DuckDB 
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -32,8 +31,7 @@ from tests.engine.programs import Steps, feed_of, stepped
 from tests.engine.random_queries import Case, random_case
 from tests.engine.random_runs import as_table, described, enumerated, failure, make_live, minimise
 from tests.engine.test_difference import check_differences, histories, opened
-
-FUZZ = float(os.environ.get("DYNQ_FUZZ", "1"))
+from tests.seeds import seeds
 
 SPEC = parse_spec(
     """\
@@ -52,14 +50,14 @@ def stepped_case(seed: int, queries: int = 4) -> Case:
     return replace(case, queries=tuple(stepped(q, case.spec, chance) for q in case.queries))
 
 
-@pytest.mark.parametrize("seed", range(int(24 * FUZZ)))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_results_in_steps_are_those_of_a_recomputation_after_every_batch(seed: int) -> None:
     case = stepped_case(seed)
     if failure(case):
         pytest.fail(described(minimise(case)), pytrace=False)
 
 
-@pytest.mark.parametrize("seed", range(100, 100 + int(12 * FUZZ)))
+@pytest.mark.parametrize("seed", seeds(4, first=100))
 def test_what_is_passed_on_does_not_depend_on_its_blocks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(deriving, "Delta", partial(Delta, block=1 + seed % 3, wide=1 + seed % 4))
     case = stepped_case(seed)
@@ -67,12 +65,12 @@ def test_what_is_passed_on_does_not_depend_on_its_blocks(seed: int, monkeypatch:
         pytest.fail(described(minimise(case)), pytrace=False)
 
 
-@pytest.mark.parametrize("seed", range(int(10 * FUZZ)))
+@pytest.mark.parametrize("seed", seeds(4))
 def test_differences_between_versions_go_through_all_steps(seed: int) -> None:
     check_differences(stepped_case(seed), Random(seed))
 
 
-@pytest.mark.parametrize("seed", range(int(6 * FUZZ)))
+@pytest.mark.parametrize("seed", seeds(3))
 def test_a_restored_engine_goes_on_as_the_one_that_was_kept(seed: int) -> None:
     case, chance = stepped_case(seed), Random(seed)
     steps = histories(case)

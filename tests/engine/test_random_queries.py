@@ -1,12 +1,11 @@
 """Random acyclic queries over random histories give what DuckDB gives, at every step, on every path.
 
-Several queries of one spec are kept at once. `make fuzz` runs twenty times as many (`DYNQ_FUZZ=20`). A
+Several queries of one spec are kept at once. `make fuzz` runs eighty times as many (`DYNQ_FUZZ=80`). A
 failure prints its seed and the smallest case found that fails in the same way.
 """
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from random import Random
 
@@ -17,9 +16,10 @@ from tests.engine import random_runs
 from tests.engine.random_history import BAD
 from tests.engine.random_queries import Case, draw_query, random_case, random_relations
 from tests.engine.random_runs import described, failure, minimise
+from tests.seeds import seeds
 
 QUERIES = 8
-SEEDS = range(int(64 * float(os.environ.get("DYNQ_FUZZ", "1"))))
+SEEDS = seeds(16)
 # Of a hundred queries at least so many are expected to have each property.
 SHARES = {
     "q-hierarchical": 30,

@@ -6,7 +6,6 @@ runs, so that counted trees of few rows split and join, too.
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from random import Random
 
@@ -21,10 +20,10 @@ from tests.engine.test_difference import check_differences
 from tests.engine.test_order import SMALL, check_places
 from tests.engine.test_positions import MOST
 from tests.engine.test_positions import compare as compare_positions
+from tests.seeds import seeds
 
 QUERIES = 4
-FUZZ = float(os.environ.get("DYNQ_FUZZ", "1"))
-SEEDS = range(int(190 * FUZZ))
+SEEDS = seeds(48)
 
 
 def check(case: Case) -> None:
@@ -52,7 +51,7 @@ def test_results_are_those_of_a_recomputation_after_every_batch(seed: int, monke
     check_differences(case, Random(seed), every_batch=True)
 
 
-@pytest.mark.parametrize("seed", range(4000, 4000 + int(30 * FUZZ)))
+@pytest.mark.parametrize("seed", seeds(8, first=4000))
 def test_many_rows_in_a_group_are_those_of_a_recomputation(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(random_runs, "MOST_ROWS", 20_000)
     if seed % 2:
@@ -62,7 +61,7 @@ def test_many_rows_in_a_group_are_those_of_a_recomputation(seed: int, monkeypatc
     check_differences(case, Random(seed), every_batch=True)
 
 
-@pytest.mark.parametrize("seed", range(2000, 2000 + int(45 * FUZZ)))
+@pytest.mark.parametrize("seed", seeds(12, first=2000))
 def test_groups_over_ranges_are_those_of_a_recomputation(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if seed % 2:
         monkeypatch.setattr(layout, "BLOCKS", SMALL)
@@ -71,7 +70,7 @@ def test_groups_over_ranges_are_those_of_a_recomputation(seed: int, monkeypatch:
         check(wide_case(seed, form="groups"))
 
 
-@pytest.mark.parametrize("seed", range(3000, 3000 + int(45 * FUZZ)))
+@pytest.mark.parametrize("seed", seeds(12, first=3000))
 def test_orders_and_their_places_are_those_of_the_sorted_rows(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     if seed % 2:
         monkeypatch.setattr(layout, "BLOCKS", SMALL)

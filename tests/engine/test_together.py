@@ -5,7 +5,6 @@ Random unions and joins with != over random histories, beside DuckDB. `make fuzz
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from random import Random
 
@@ -15,10 +14,10 @@ from tests.engine.random_runs import Stored, apply, described, failure, make_liv
 from tests.engine.random_together import together_case
 from tests.engine.test_difference import check_differences
 from tests.engine.test_positions import compare as compare_positions
+from tests.seeds import seeds
 
 FORMS = ("union", "unequal", "sums")
-FUZZ = float(os.environ.get("DYNQ_FUZZ", "1"))
-SEEDS, FEWER = range(int(40 * FUZZ)), range(int(20 * FUZZ))
+SEEDS, FEWER = seeds(10), seeds(5)
 SHARES = {
     "union": {
         "2 members": 30,

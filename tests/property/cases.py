@@ -17,8 +17,8 @@ from dynq_cli.plan.search import Finish, Search, leaf
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.hypergraph import Hypergraph
 from dynq_cli.query.normal_form import Comparison
+from tests.seeds import FUZZ
 
-FUZZ = float(os.environ.get("DYNQ_FUZZ", "1"))
 FIRST_SEED = int(os.environ.get("DYNQ_SEED", "0"))
 OPS = ("<", "<=", "!=")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections import Counter
 from pathlib import Path
 from random import Random
@@ -20,9 +19,10 @@ from dynq_cli.storage.state import State, create, open
 from tests.engine.random_queries import Case, random_case
 from tests.engine.random_runs import Stored, as_table, plain
 from tests.engine.random_together import together_case
+from tests.seeds import seeds
 from tests.storage.states import small_rows, small_state, spec_text
 
-SEEDS = range(int(12 * float(os.environ.get("DYNQ_FUZZ", "1"))))
+SEEDS = seeds(3)
 Result = Counter[tuple[Any, ...]]
 
 
