@@ -121,6 +121,25 @@ def test_the_library_page_runs_as_written(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "design").glob("*.md")), ids=lambda page: page.name)
+def test_the_examples_of_design_pages_run_as_written(
+    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for program in blocks(page.read_text("utf-8"), "python"):
+        exec(compile(program, page.name, "exec"), {})
+
+
+def test_the_glossary_names_files_that_exist() -> None:
+    """Each noun once, each with the file that owns it."""
+    page = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    rows = re.findall(r"^\| ([^|]+) \| [^|]+ \| `([\w/]+)` \|$", page, re.MULTILINE)
+    nouns = [noun for names, _ in rows for noun in names.split(", ")]
+    assert len(rows) > 20 and len(set(nouns)) == len(nouns)
+    homes = (ROOT / "dynq_cli", ROOT / "dynq_cli" / "engine")
+    assert [owner for _, owner in rows if not any((h / f"{owner}.py").exists() for h in homes)] == []
+
+
 def test_the_page_on_patterns_runs_as_written(tmp_path: Path) -> None:
     (commands,) = blocks((ROOT / "docs" / "patterns.md").read_text("utf-8"), "sh")
     for folder in ("sample_data", "specs"):
