@@ -6,6 +6,8 @@
 Memory is that of one commit: rows are handed on as soon as their commit is complete. Rows without a
 `_commit_version` are one commit; when there are very many of them they are handed on early, as far as what has
 been read can be taken by itself. Only logs whose versions go back, or lie in several files, are held whole.
+
+`counted` says by file how many rows its changes inserted, replaced and deleted (`engine/effects`).
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from dynq_cli.errors import RejectedError
 from dynq_cli.io.logs.model import LogFile, LogRows
 from dynq_cli.query.scalar import ScalarError
 from dynq_cli.session.pieces import Piece
+from dynq_cli.session.row_counts import RowCounts, Watch
 
 # Rows of one commit that are held before it is tried whether they can be taken without the rest.
 EARLY = 1_000_000
@@ -48,6 +51,7 @@ class Commits:
         self._early = EARLY
         self._version: int | None = None
         self._has_versions: bool | None = None
+        self.counted: dict[str, RowCounts] = {}
 
     def encode(self, file: LogFile, rows: LogRows) -> Piece:
         """Rows in codes. RejectedError naming file, row and column."""
@@ -116,7 +120,7 @@ class Commits:
             return
         batch = {relation: self._operations(relation, j, None) for relation, j in joined.items()}
         try:
-            self._take(batch, None)
+            self._take_counted(joined, batch, None)
         except BatchError:
             return
         self._pending, self._rows, self._early = {}, 0, EARLY
@@ -124,14 +128,14 @@ class Commits:
     def _take_commit(self, joined: Mapping[str, Piece]) -> None:
         batch = {relation: self._operations(relation, j, None) for relation, j in joined.items()}
         try:
-            self._take(batch, None)
+            self._take_counted(joined, batch, None)
         except BatchError as error:
             raise self._why(error, joined[error.relation], batch) from None
 
     def _take_several(self, relation: str, piece: Piece, ends: Codes) -> None:
         batch = {relation: self._operations(relation, piece, ends)}
         try:
-            self._take(batch, ends)
+            self._take_counted({relation: piece}, batch, ends)
         except BatchError as error:
             raise self._why(error, piece, batch) from None
 
@@ -154,6 +158,12 @@ class Commits:
                 if start < stop:
                     commit[relation] = j.part(start, stop)
             self._take_commit(commit)
+
+    def _take_counted(self, joined: Mapping[str, Piece], batch: Mapping[str, Changes], ends: Codes | None) -> None:
+        watches = [Watch(self._live, relation, changes, ends) for relation, changes in batch.items()]
+        self._take(batch, ends)
+        for watch in watches:
+            watch.add_to(self.counted, joined[watch.relation])
 
     def _operations(self, relation: str, joined: Piece, ends: Codes | None) -> Changes:
         try:

@@ -19,7 +19,6 @@ from dynq_cli.engine import kinds as k
 from dynq_cli.engine.changes import Changes
 from dynq_cli.engine.consolidate import in_order
 from dynq_cli.engine.engine import BatchError
-from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.replacement import Replacement, is_empty
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.io.logs.chunks import rows_in
@@ -30,6 +29,7 @@ from dynq_cli.io.logs.read import form_named, read_log
 from dynq_cli.phases import phase
 from dynq_cli.session.commits import Commits, encoded, refusal
 from dynq_cli.session.pieces import Piece
+from dynq_cli.session.row_counts import RowCounts, Watch
 from dynq_cli.session.take_in import Outcome
 from dynq_cli.spec.shown import shown
 from dynq_cli.storage.ledger import REPLACE, AppliedLog
@@ -131,8 +131,7 @@ class _Replacing:
     form: str | None
     progress: Callable[[int], None]
     rows: dict[str, int] = field(default_factory=dict)  # by file
-    inserts: dict[str, int] = field(default_factory=dict)  # by relation
-    deletes: dict[str, int] = field(default_factory=dict)
+    counted: dict[str, RowCounts] = field(default_factory=dict)  # by relation
 
     def run(self) -> Outcome:
         live = self.writer.opened.live
@@ -141,20 +140,22 @@ class _Replacing:
             self._fill()
         else:
             self._replace()
-        rows, inserts, deletes = (sum(of.values()) for of in (self.rows, self.inserts, self.deletes))
-        if not inserts and not deletes:
+        rows, total = sum(self.rows.values()), RowCounts.total(self.counted.values())
+        if total == RowCounts():
             reason = "nothing changed, so there is no new version"
             return Outcome(self.path, None, form=REPLACE, rows=rows, reason=reason)
         version = self.writer.commit(Origin(list(self._logs())))
-        return Outcome(self.path, version, REPLACE, rows, inserts, deletes)
+        return Outcome(self.path, version, REPLACE, rows, total.inserted, total.replaced, total.deleted)
 
     def _fill(self) -> None:
         commits = Commits(self.writer.opened.live, self.writer.take)
         for relation, whole in self.wholes.items():
             for piece in self._pieces(relation, whole):
-                self._count(relation, piece.changes)
                 commits.add(relation, piece)
         commits.finish()
+        for relation, whole in self.wholes.items():
+            paths = {file.path for file in whole.files}
+            self.counted[relation] = RowCounts.total(commits.counted[path] for path in paths & commits.counted.keys())
 
     def _replace(self) -> None:
         live = self.writer.opened.live
@@ -173,9 +174,9 @@ class _Replacing:
             if pieces:
                 new[relation] = Piece.joined(pieces)
             changes = replacement.difference([new[relation].changes] if pieces else [])
-            self._count(relation, changes)
             if len(changes):
                 batch[relation] = changes
+                self.counted[relation] = Watch(live, relation, changes, None).total()
         try:
             if batch:
                 self.writer.take(batch)
@@ -183,11 +184,6 @@ class _Replacing:
             of, changes = new[error.relation], batch[error.relation]
             place = of.place(error.change - (len(changes) - len(of)))
             raise refusal(live, error, changes, *place) from None
-
-    def _count(self, relation: str, changes: Changes) -> None:
-        gone = int(changes.counts[changes.ops == f.DELETE].sum())
-        self.deletes[relation] = self.deletes.get(relation, 0) + gone
-        self.inserts[relation] = self.inserts.get(relation, 0) + int(changes.counts.sum()) - gone
 
     def _pieces(self, relation: str, whole: Whole) -> Iterator[Piece]:
         """The rows of a whole relation, as inserts. Of formats with soft deletes all rows are held."""
@@ -213,12 +209,13 @@ class _Replacing:
     def _logs(self) -> Iterator[AppliedLog]:
         """What the ledger notes: the changes of a relation of several files stand with the first one."""
         for relation, whole in self.wholes.items():
-            inserts, deletes = self.inserts.get(relation, 0), self.deletes.get(relation, 0)
+            counted = self.counted.get(relation, RowCounts())
             for file in whole.files:
                 i = identity_of(file, whole.extractions)
                 rows = self.rows[file.path]
-                yield AppliedLog(relation, i.name, i.content, i.length, REPLACE, rows, inserts, deletes)
-                inserts = deletes = 0
+                numbers = counted.inserted, counted.deleted, counted.replaced
+                yield AppliedLog(relation, i.name, i.content, i.length, REPLACE, rows, *numbers)
+                counted = RowCounts()
 
 
 def _refuse_images(piece: Piece, relation: str) -> None:

@@ -10,13 +10,10 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import asdict, dataclass, field
 from os import PathLike
 from typing import Any
 
-import numpy as np
-
-from dynq_cli.engine import kinds as k
 from dynq_cli.engine.live import Live
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.io.logs.chunks import rows_in
@@ -29,12 +26,11 @@ from dynq_cli.session.commits import BackwardsError, Commits
 from dynq_cli.session.in_turn import Turn, in_turn
 from dynq_cli.session.marks import marks_of
 from dynq_cli.session.pieces import Piece
+from dynq_cli.session.row_counts import RowCounts
 from dynq_cli.storage.batches import Batch, check_batch
 from dynq_cli.storage.ledger import AppliedLog
 from dynq_cli.storage.state import State, create_from
 from dynq_cli.storage.writer import Origin, Writer
-
-_GONE = (k.DELETE, k.PREIMAGE, k.ERASE)
 
 
 @dataclass(frozen=True)
@@ -58,8 +54,9 @@ class Outcome:
     version: int | None
     form: str = ""
     rows: int = 0
-    inserts: int = 0
-    deletes: int = 0
+    inserted: int = 0
+    replaced: int = 0
+    deleted: int = 0
     skipped_deletes: int = 0
     replayed: int = 0
     warnings: tuple[str, ...] = ()
@@ -115,17 +112,18 @@ def make(
 
 
 def _load(live: Live, loads: Sequence[tuple[str, str]], progress: Callable[[int], None]) -> list[AppliedLog]:
-    logs = []
+    logs: list[AppliedLog] = []
     for relation, group in _to_load([r.name for r in live.spec.relations], loads):
-        commits = Commits(live, live.attempt, hold=True)
+        commits, readings = Commits(live, live.attempt, hold=True), []
         for file in group.files:
             identity = identity_of(file, group.extractions)
             reading = _Reading(file, identity, read_log(file, live.spec, relation=relation))
             for piece_of, piece in reading.pieces(commits, progress):
-                commits.add(piece_of, reading.took(piece))
-            logs.append(reading.applied())
+                commits.add(piece_of, piece)
+            readings.append(reading)
         with phase(f"updating the views with the rows of {relation}"):
             commits.finish()
+        logs += [reading.applied(commits) for reading in readings]
     return logs
 
 
@@ -156,8 +154,6 @@ class _Reading:
     identity: Identity
     log: Log
     rows: int = 0
-    deletes: int = 0
-    inserts: int = 0
 
     def pieces(self, commits: Commits, progress: Callable[[int], None]) -> Iterator[tuple[str, Piece]]:
         with phase(f"applying {os.path.basename(self.file.path)}", total=rows_in(self.file)) as applying:
@@ -167,27 +163,20 @@ class _Reading:
                 applying.add(len(rows))
                 progress(len(rows))
 
-    def took(self, piece: Piece) -> Piece:
-        """Count the changes of rows that are to be taken."""
-        changes = piece.changes
-        gone = int(changes.counts[np.isin(changes.ops, _GONE)].sum())
-        self.deletes += gone
-        self.inserts += int(changes.counts.sum()) - gone
-        return piece
-
-    def applied(self) -> AppliedLog:
-        i = self.identity
-        return AppliedLog(i.relation, i.name, i.content, i.length, self.log.form, self.rows, self.inserts, self.deletes)
-
-
-def _without_skipped(logs: Sequence[AppliedLog], skipped: int) -> list[AppliedLog]:
-    """The logs of a version, so many of their deletes not counted; of several, in their order, whosever these were."""
-    counted = []
-    for log in logs:
-        less = min(skipped, log.deletes)
-        skipped -= less
-        counted.append(replace(log, deletes=log.deletes - less) if less else log)
-    return counted
+    def applied(self, commits: Commits) -> AppliedLog:
+        """What the ledger notes about the file, once the commits are finished."""
+        i, counted = self.identity, commits.counted.get(self.file.path, RowCounts())
+        return AppliedLog(
+            i.relation,
+            i.name,
+            i.content,
+            i.length,
+            self.log.form,
+            self.rows,
+            counted.inserted,
+            counted.deleted,
+            counted.replaced,
+        )
 
 
 @dataclass
@@ -223,21 +212,21 @@ class _Taking:
         # What versions say about order across files is known only when all are read.
         hold = len(files) != 1 or files[0][0].relation is None or self.options.dry_run
         try:
-            readings = self._take(files, hold)
+            logs = self._take(files, hold)
         except BackwardsError:
             self.writer.start_over()
             skipped = self.writer.opened.engine.skipped
-            readings = self._take(files, hold=True)
+            logs = self._take(files, hold=True)
         skipped = self.writer.opened.engine.skipped - skipped
-        logs = _without_skipped([reading.applied() for reading in readings], skipped)
         version = self.writer.commit(Origin(logs, self.versions, batches))
         return Outcome(
             path=self.group.path,
             version=version,
             form=", ".join(dict.fromkeys(log.form for log in logs)),
             rows=sum(log.rows for log in logs),
-            inserts=sum(log.inserts for log in logs),
-            deletes=sum(log.deletes for log in logs),
+            inserted=sum(log.inserted for log in logs),
+            replaced=sum(log.replaced or 0 for log in logs),
+            deleted=sum(log.deleted for log in logs),
             skipped_deletes=skipped,
             replayed=self.replayed,
             warnings=tuple(self.warnings),
@@ -293,7 +282,7 @@ class _Taking:
             self.warnings.append(f"{identity.name} has the content of {same.log.name}, which is version {same.version}")
         return True
 
-    def _take(self, files: Sequence[tuple[LogFile, Identity]], hold: bool) -> list[_Reading]:
+    def _take(self, files: Sequence[tuple[LogFile, Identity]], hold: bool) -> list[AppliedLog]:
         live = self.writer.opened.live
         commits = Commits(live, self.writer.take, may_miss=self.options.skip_missing_deletes, hold=hold)
         self.versions, self.replayed = {}, 0
@@ -304,9 +293,9 @@ class _Taking:
             reading = _Reading(file, identity, log)
             readings.append(reading)
             for relation, piece in reading.pieces(commits, self.progress):
-                commits.add(relation, reading.took(self._not_replayed(relation, piece) if log.continues else piece))
+                commits.add(relation, self._not_replayed(relation, piece) if log.continues else piece)
         commits.finish()
-        return readings
+        return [reading.applied(commits) for reading in readings]
 
     def _not_replayed(self, relation: str, piece: Piece) -> Piece:
         """Without what is of versions that were applied before; RejectedError if that was not asked for."""

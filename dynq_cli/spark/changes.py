@@ -58,9 +58,9 @@ class Passed:
     out: str
     batch: Batch | None
     written: bool
-    inserts: int = 0
-    deletes: int = 0
-    updates: int = 0
+    inserted: int = 0
+    replaced: int = 0
+    deleted: int = 0
     bad: int = 0
 
     def line(self) -> str:
@@ -69,7 +69,7 @@ class Passed:
             return f"{self.out}: nothing happened to the table, nothing was written"
         if not self.written:
             return f"{self.out}: extracted before, nothing was done"
-        changes = f"{self.inserts:,} inserted, {self.updates:,} updated, {self.deletes:,} deleted"
+        changes = f"{self.inserted:,} inserted, {self.replaced:,} replaced, {self.deleted:,} deleted"
         aside = f", {self.bad:,} bad and set aside" if self.bad else ""
         return f"{self.out}: {self.batch.relation}, rows: {changes}{aside}; up to {self.batch.stop}"
 
@@ -152,7 +152,15 @@ def _write(job: ChangesJob, relation: Relation, found: DataFrame, target: Target
     values = [f.col(value(i)).alias(c.name) for i, c in enumerate(relation.columns)]
     log = ordered.select(CHANGE_TYPE, f.col(_COMMIT).alias(VERSION), *values)
     target.write_in_order({relation.name: log}, batch)
-    return Passed(job.out, batch, True, counts.get(INSERT, 0), counts.get(DELETE, 0), counts.get(POSTIMAGE, 0), bad)
+    return Passed(
+        job.out,
+        batch,
+        True,
+        inserted=counts.get(INSERT, 0),
+        replaced=counts.get(POSTIMAGE, 0),
+        deleted=counts.get(DELETE, 0),
+        bad=bad,
+    )
 
 
 def _described(job: ChangesJob, feed: DataFrame) -> Relation:

@@ -71,15 +71,15 @@ class Pulled:
     written: bool
     reason: str = ""
     watermark: str | None = None
-    upserts: int = 0
-    deletes: int = 0
+    inserted_or_replaced: int = 0
+    deleted: int = 0
     bad: int = 0
 
     def line(self) -> str:
         """What became of the job, in a line."""
         if not self.written:
             return f"{self.out}: {self.reason}"
-        counts = [f"{self.upserts:,} inserted or updated", f"{self.deletes:,} deleted"]
+        counts = [f"{self.inserted_or_replaced:,} inserted or replaced", f"{self.deleted:,} deleted"]
         counts += [f"{self.bad:,} bad and set aside"] if self.bad else []
         return f"{self.out}: {self.batch.relation}, rows: {', '.join(counts)}; up to {self.watermark}"
 

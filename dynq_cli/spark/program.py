@@ -56,10 +56,7 @@ def told(done: Extracted) -> str:
     if not done.written:
         return f"{done.out}: extracted before, nothing was done"
     aside = f", {_number(done.bad, 'bad row')} set aside" if done.bad else ""
-    changes = ", ".join(
-        _number(count, what)
-        for count, what in ((done.inserts, "insert"), (done.updates, "update"), (done.deletes, "delete"))
-    )
+    changes = f"{done.inserted:,} inserted, {done.replaced:,} replaced, {done.deleted:,} deleted"
     return f"{done.out}: {batch.relation}, {changes}{aside}"
 
 

@@ -60,9 +60,9 @@ class Extracted:
     out: str
     batch: Batch
     written: bool
-    inserts: int = 0
-    deletes: int = 0
-    updates: int = 0
+    inserted: int = 0
+    replaced: int = 0
+    deleted: int = 0
     bad: int = 0
 
     def to_json(self) -> dict[str, Any]:
@@ -183,9 +183,9 @@ class _Extraction:
             self._job.out,
             self._batch,
             written=True,
-            inserts=counts.get(INSERT, 0),
-            deletes=counts.get(DELETE, 0),
-            updates=counts.get(UPDATE, 0),
+            inserted=counts.get(INSERT, 0),
+            replaced=counts.get(UPDATE, 0),
+            deleted=counts.get(DELETE, 0),
             bad=bad,
         )
 

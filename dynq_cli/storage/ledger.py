@@ -49,7 +49,8 @@ _VERSION, _NAME, _CONTENT, _BATCH = range(4)
 class AppliedLog:
     """A log that was applied: its base name, the digest of its content, and what it held.
 
-    `relation` is empty for a log with rows of several relations.
+    `relation` is empty for a log with rows of several relations. `replaced` is None in entries of before dynq counted
+    replaced rows apart: there `inserted` and `deleted` include rows that came and went in a replacement.
     """
 
     relation: str
@@ -58,8 +59,9 @@ class AppliedLog:
     length: int
     form: str
     rows: int
-    inserts: int
-    deletes: int
+    inserted: int
+    deleted: int
+    replaced: int | None = None
 
 
 @dataclass(frozen=True)

@@ -57,9 +57,9 @@ def test_each_file_is_a_version_and_said_in_a_line(dynq: Dynq) -> None:
     run = dynq("apply", "R.1.csv", "S.1.csv", "R.2.csv")
     assert (run.returncode, run.stdout) == (0, "")
     assert run.stderr.splitlines() == [
-        "dynq: R.1.csv: version 1, 2 inserts, 0 deletes (snapshot)",
-        "dynq: S.1.csv: version 2, 3 inserts, 0 deletes (snapshot)",
-        "dynq: R.2.csv: version 3, 1 insert, 1 delete (canonical)",
+        "dynq: R.1.csv: version 1, 2 inserted, 0 replaced, 0 deleted (snapshot)",
+        "dynq: S.1.csv: version 2, 3 inserted, 0 replaced, 0 deleted (snapshot)",
+        "dynq: R.2.csv: version 3, 1 inserted, 0 replaced, 1 deleted (canonical)",
     ]
     assert dynq("count").stdout == "4\n"
 
@@ -69,7 +69,7 @@ def test_json_has_the_version_and_what_became_of_each_log(capsys: pytest.Capture
     assert (read["version"], read["dry_run"], read["rejected"]) == (2, False, None)
     first, second = read["applied"]
     assert (first["path"], first["version"], first["form"], first["rows"]) == ("R.1.csv", 1, "snapshot", 2)
-    assert (second["inserts"], second["deletes"]) == (1, 1)
+    assert (second["inserted"], second["deleted"]) == (1, 1)
 
 
 def test_what_was_applied_before_is_skipped_and_said_so(capsys: pytest.CaptureFixture[str]) -> None:
@@ -121,7 +121,7 @@ def test_with_atomic_all_files_are_one_version_or_none(capsys: pytest.CaptureFix
 def test_a_dry_run_says_what_would_be_and_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     before = files()
     assert main(["apply", "--dry-run", "R.1.csv", "R.2.csv"]) == 0
-    assert "R.2.csv: would be version 2, 1 insert, 1 delete" in capsys.readouterr().err
+    assert "R.2.csv: would be version 2, 1 inserted, 0 replaced, 1 deleted" in capsys.readouterr().err
     read = applied(capsys, "--dry-run", "R.1.csv")
     assert (read["version"], read["dry_run"], read["applied"][0]["version"]) == (0, True, 1)
     assert main(["apply", "--dry-run", "R.2.csv"]) == 3, "a delete of a row that is not there"
@@ -140,7 +140,9 @@ def test_missing_deletes_are_skipped_and_counted_where_that_is_asked_for(capsys:
     Path("R.3.csv").write_text("_change_type,x,y\ndelete,9,90\ninsert,4,10\n")
     applied(capsys, "R.3.csv", "--on-missing-delete=fail", code=3)
     assert main(["apply", "R.3.csv", "--on-missing-delete=skip"]) == 0
-    said = "R.3.csv: version 1, 1 insert, 0 deletes, 1 delete of rows that are not there skipped (canonical)"
+    said = (
+        "R.3.csv: version 1, 1 inserted, 0 replaced, 0 deleted, 1 delete of rows that are not there skipped (canonical)"
+    )
     assert said in capsys.readouterr().err
     assert _noted(capsys) == (1, 0)
     assert main(["apply", "R.1.csv", "--on-missing-delete=maybe"]) == 2
@@ -151,7 +153,7 @@ def test_missing_deletes_of_several_files_are_not_counted_as_deletes(capsys: pyt
     Path("R.3.csv").write_text("_change_type,x,y\ndelete,1,\ndelete,8,\n")
     applied(capsys, "R.1.csv", "S.1.csv")
     (log,) = applied(capsys, "--atomic", "R.3.csv", "S.2.csv", "--on-missing-delete=skip")["applied"]
-    assert (log["rows"], log["inserts"], log["deletes"], log["skipped_deletes"]) == (3, 0, 3, 4)
+    assert (log["rows"], log["inserted"], log["deleted"], log["skipped_deletes"]) == (3, 0, 3, 4)
     assert _noted(capsys) == (0, 3)
 
 
@@ -159,7 +161,7 @@ def _noted(capsys: pytest.CaptureFixture[str]) -> tuple[int, int]:
     """Inserts and deletes of the last version, as the state knows them."""
     assert main(["status", "--json"]) == 0
     logs = json.loads(capsys.readouterr().out)["recent"][0]["logs"]
-    return sum(log["inserts"] for log in logs), sum(log["deletes"] for log in logs)
+    return sum(log["inserted"] for log in logs), sum(log["deleted"] for log in logs)
 
 
 def test_relation_and_format_can_be_said(capsys: pytest.CaptureFixture[str]) -> None:
@@ -178,7 +180,7 @@ def test_earlier_commits_are_refused_or_skipped_and_counted(capsys: pytest.Captu
     applied(capsys, "S.3.csv")
     applied(capsys, "S.4.csv", code=3)
     (log,) = applied(capsys, "S.4.csv", "--allow-replay")["applied"]
-    assert (log["replayed"], log["rows"], log["inserts"], log["deletes"]) == (1, 2, 1, 0)
+    assert (log["replayed"], log["rows"], log["inserted"], log["deleted"]) == (1, 2, 1, 0)
     assert _noted(capsys) == (1, 0)
 
 

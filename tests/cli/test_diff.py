@@ -25,6 +25,7 @@ from dynq_cli.storage import commit
 from dynq_cli.storage.lock import writing_to
 from dynq_cli.storage.state import State
 from tests.conftest import ROOT
+from tests.seeds import seeds
 
 Capture = pytest.CaptureFixture[str]
 Rows = Counter[tuple[int, ...]]
@@ -47,7 +48,7 @@ queries:
   all_bag: {sql: "SELECT x, y, z FROM bag"}
   all_set: {sql: "SELECT x, y FROM set"}
 """
-SEEDS = range(int(3 * float(os.environ.get("DYNQ_FUZZ", "1"))))
+SEEDS = seeds(2)
 
 
 @pytest.fixture(autouse=True)

@@ -39,7 +39,7 @@ def names() -> list[str]:
 def test_a_state_is_made_from_snapshots_and_it_is_said_of_what(dynq: Dynq) -> None:
     made = dynq("init", "spec.yaml", "--load", "R=r.csv", "--load", "S=s.csv")
     assert (made.returncode, made.stdout) == (0, "")
-    assert "loaded 3 rows into R" in made.stderr
+    assert "R: 3 inserted" in made.stderr
     assert "made .dynq at version 0; it keeps pairs (5 rows)" in made.stderr
     counted = dynq("count", "--json")
     assert json.loads(counted.stdout) == {"rows": 5, "distinct": 3, "version": 0}
@@ -102,7 +102,7 @@ def test_a_file_that_is_loaded_twice_is_a_usage_error_and_leaves_no_state(
 def test_a_copy_of_a_file_and_a_file_for_two_relations_are_loaded(capsys: pytest.CaptureFixture[str]) -> None:
     Path("copy.csv").write_text(Path("s.csv").read_text())
     assert main(["init", "spec.yaml", "--load", "S=s.csv", "--load", "S=copy.csv", "--load", "S=r.csv"]) == 0
-    assert "loaded 9 rows into S" in capsys.readouterr().err
+    assert "S: 9 inserted" in capsys.readouterr().err
     assert main(["init", "spec.yaml", "-s", "other", "--load", "S=r.csv", "--load", "R=r.csv"]) == 0
 
 

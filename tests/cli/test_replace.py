@@ -70,7 +70,7 @@ def test_the_difference_is_one_version_and_the_same_again_is_none(capsys: pytest
     Path("R.csv").write_text("x,y\n4,20\n1,11\n3,\n")
     outcome = done(capsys, "--replace", "R=R.csv", "--diff", "diff.csv")
     assert (outcome["version"], outcome["form"], outcome["rows"]) == (2, "replace", 3)
-    assert (outcome["inserts"], outcome["deletes"]) == (2, 2)
+    assert (outcome["inserted"], outcome["replaced"], outcome["deleted"]) == (1, 1, 1)
     assert dumped("R") == [(1, 11), (3, None), (4, 20)]
     assert sorted(Path("diff.csv").read_text().splitlines()[1:]) == ["1,10,delete,1", "2,20,delete,2", "4,20,insert,2"]
     before = files()
@@ -84,20 +84,20 @@ def test_the_difference_is_one_version_and_the_same_again_is_none(capsys: pytest
 def test_copies_of_rows_without_key_are_compared_and_counts_are_taken(capsys: pytest.CaptureFixture[str]) -> None:
     Path("all.csv").write_text("y,_count\n20,1\n10,3\n30,2\n30,1\n")
     outcome = done(capsys, "--replace", "S=all.csv")
-    assert (outcome["inserts"], outcome["deletes"]) == (5, 1)
+    assert (outcome["inserted"], outcome["replaced"], outcome["deleted"]) == (5, 0, 1)
     assert dumped("S") == [(10, 3), (20, 1), (30, 3)]
     assert main(["dump", "S", "-o", "S.parquet"]) == 0
     assert done(capsys, "--replace", "S.parquet")["version"] is None
     Path("empty").mkdir()
     Path("empty/S.csv").write_text("y\n")
-    assert done(capsys, "--replace", "empty/S.csv")["deletes"] == 7
+    assert done(capsys, "--replace", "empty/S.csv")["deleted"] == 7
     assert dumped("S") == []
 
 
 @pytest.mark.usefixtures("_state")
 def test_a_dry_run_says_what_would_be_and_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
     Path("R.csv").write_text("x,y\n1,10\n")
-    assert "would be version 2, 0 inserts, 2 deletes (replace)" in _dry(capsys)
+    assert "would be version 2, 0 inserted, 0 replaced, 2 deleted (replace)" in _dry(capsys)
     assert len(dumped("R")) == 3
 
 
@@ -218,25 +218,31 @@ def test_after_a_replace_the_relation_is_the_table_with_the_fewest_changes(seed:
     directory = tmp_path / "state"
     view = dynq_cli.create(tmp_path / "spec.yaml", directory)
     for _ in range(7):
-        version, inserts, deletes = view.version, 0, 0
+        version, expected = view.version, Counter[str]()
         given: dict[str, pa.Table] = {}
         for relation in tables.chance.sample(tables.spec.relations, tables.chance.randint(1, 3)):
             old, new = +tables.rows[relation.name], tables.whole(relation)
             if tables.chance.random() < 0.2:
                 new = Counter[Row](old)
-            inserts, deletes = inserts + (new - old).total(), deletes + (old - new).total()
+            came, gone = new - old, old - new
+            keys = [i for i, c in enumerate(relation.columns) if c.name in relation.key]
+            again = {tuple(row[i] for i in keys) for row in came} & {tuple(row[i] for i in keys) for row in gone}
+            replaced = len(again) if keys else 0
+            expected += Counter(inserted=came.total() - replaced, replaced=replaced, deleted=gone.total() - replaced)
             listed = list(new.elements())
             tables.chance.shuffle(listed)
             given[relation.name] = pa.table(as_columns(relation, listed))
             tables.rows[relation.name] = new
         if tables.chance.random() < 0.4:
-            assert view.replace(given) == version + bool(inserts or deletes)
+            assert view.replace(given) == version + bool(expected.total())
         else:
             for name, table in given.items():
                 pq.write_table(table, tmp_path / f"{name}.parquet", row_group_size=3)
             outcome = replace_relations(view, [str(tmp_path / f"{name}.parquet") for name in given])
-            assert (outcome.inserts, outcome.deletes) == (inserts, deletes)
-            assert (outcome.version is None) == (not inserts and not deletes)
+            assert {word: getattr(outcome, word) for word in ("inserted", "replaced", "deleted")} == {
+                word: expected[word] for word in ("inserted", "replaced", "deleted")
+            }
+            assert (outcome.version is None) == (not expected.total())
         if tables.chance.random() < 0.4:
             view.close()
             view = dynq_cli.open(directory)

@@ -82,7 +82,7 @@ def test_what_is_new_is_applied_and_all_outputs_are_written(dynq: Dynq) -> None:
     put_two()
     done = dynq("run", "inbox")
     assert (done.returncode, done.stdout) == (0, "")
-    assert "inbox/R.1.csv: version 1, 2 inserts" in done.stderr
+    assert "inbox/R.1.csv: version 1, 2 inserted" in done.stderr
     assert "wrote out/pairs/2.csv" in done.stderr
     assert outputs() == AFTER_TWO
     assert hidden() == []

@@ -48,7 +48,7 @@ def test_a_feed_is_applied_commit_by_commit(spark: SparkSession, tmp_path: Path,
         frame = feed(spark, FEED, renumber=-1 if by_time else 1)
         job = ChangesJob("lake.r", str(tmp_path / "out"), relation, by_time=by_time)
         done = pass_on(spark, job, frame)
-        assert (done.written, done.inserts, done.updates, done.deletes) == (True, 3, 1, 1)
+        assert (done.written, done.inserted, done.replaced, done.deleted) == (True, 3, 1, 1)
         assert not pass_on(spark, job, frame).written
         if by_time:
             with pytest.raises(RejectedError, match="its versions do not grow"):
@@ -71,7 +71,7 @@ def test_bad_rows_of_a_feed_are_shown_or_set_aside(spark: SparkSession, tmp_path
         assert "column n: the value does not fit int8" in str(refused.value)
         aside = ChangesJob("t", str(tmp_path / "out"), relation, reject_to=str(tmp_path / "bad"))
         done = pass_on(spark, aside, feed(spark, rows))
-        assert (done.inserts, done.bad) == (2, 2)
+        assert (done.inserted, done.bad) == (2, 2)
         nothing = pass_on(spark, ChangesJob("t", str(tmp_path / "none"), relation), feed(spark, rows).limit(0))
         assert nothing.batch is None and not (tmp_path / "none").exists()
         with pytest.raises(RejectedError, match="column k is missing"):

@@ -107,7 +107,7 @@ def test_bad_events_are_counted_shown_and_can_be_set_aside(extract: Extract, tmp
     assert str(refused.value).startswith("8 rows of events cannot be taken; nothing was written\n")
     assert "and 3 more" in str(refused.value)
     done = extract(*events, reject_to=str(tmp_path / "bad"))
-    assert (done.inserts, done.updates, done.deletes, done.bad) == (1, 0, 0, 8)
+    assert (done.inserted, done.replaced, done.deleted, done.bad) == (1, 0, 0, 8)
     (aside,) = (tmp_path / "bad").glob("part-*")
     reasons = sorted(json.loads(line)["reason"] for line in aside.read_text("utf-8").splitlines())
     for reason, said in zip(
@@ -145,7 +145,7 @@ def test_the_batch_goes_from_the_first_position_to_the_last(extract: Extract, tm
     assert (done.batch.source, done.batch.start, done.batch.stop) == ("debezium", "9", "30")
     later = extract(*events, out="later", after=10, start=15, source="shop")
     assert later.batch is not None
-    assert (later.inserts, later.batch.source, later.batch.start) == (2, "shop", "15")
+    assert (later.inserted, later.batch.source, later.batch.start) == (2, "shop", "15")
     nothing = extract(*events, out="nothing", after=30)
     assert nothing.batch is None and not (tmp_path / "nothing").exists()
 

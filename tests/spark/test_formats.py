@@ -141,7 +141,7 @@ queries: {q: {sql: "SELECT k, code, day FROM R"}}
         folder.mkdir(parents=True)
         pq.write_table(pa.table({"k": [k]}), folder / "part-0.parquet")
     job = SnapshotJob(after=str(tmp_path / "b"), out=str(tmp_path / "out"), relation=relation)
-    assert extract_snapshot(spark, job).inserts == 2
+    assert extract_snapshot(spark, job).inserted == 2
     apply(tmp_path / "state", tmp_path / "out")
     assert held(tmp_path / "state", "R") == {(1, "007", date(2024, 1, 1)): 1, (2, "a b", None): 1}
 
@@ -160,7 +160,7 @@ queries: {q: {sql: "SELECT k, moment, t, price FROM R"}}
         spark.sql("CREATE TEMP VIEW some_view AS SELECT * FROM some_table")
     try:
         job = SnapshotJob(after="some_table", out=str(tmp_path / "out"), relation=relation)
-        assert extract_snapshot(spark, job).inserts == 1
+        assert extract_snapshot(spark, job).inserted == 1
         job = SnapshotJob(after="some_view", out=str(tmp_path / "out2"), relation=relation)
         assert extract_snapshot(spark, job).batch.stop
         live = spark.range(3).selectExpr("id AS k")
@@ -190,6 +190,6 @@ queries: {q: {sql: "SELECT k, name FROM R"}}
         after=str(tmp_path / "b"), out=str(tmp_path / "out"), relation=relation, reject_to=str(tmp_path / "bad")
     )
     done = extract_snapshot(spark, job)
-    assert (done.inserts, done.bad) == (3, 2)
+    assert (done.inserted, done.bad) == (3, 2)
     apply(tmp_path / "state", tmp_path / "out")
     assert held(tmp_path / "state", "R") == {(1, ""): 1, (2, None): 1, (4, "a\nb"): 1}

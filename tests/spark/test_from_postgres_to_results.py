@@ -107,7 +107,7 @@ def shop(spark: SparkSession, postgres: Postgres, tmp_path: Path, monkeypatch: p
 
 def test_results_follow_the_tables(shop: Postgres, capsys: pytest.CaptureFixture[str]) -> None:
     pull(1, shop)
-    assert "rows: 300 inserted or updated, 0 deleted; up to 20" in capsys.readouterr().err
+    assert "rows: 300 inserted or replaced, 0 deleted; up to 20" in capsys.readouterr().err
     run("apply", "inbox")
     check(shop, capsys)
     run("mark", "yesterday")
@@ -162,6 +162,6 @@ def test_a_killed_job_is_run_again(shop: Postgres, capsys: pytest.CaptureFixture
     assert not Path("inbox/1").exists()
     run("apply", "inbox")
     run(*job, *login)
-    assert "190,301 inserted or updated" in capsys.readouterr().err
+    assert "190,301 inserted or replaced" in capsys.readouterr().err
     run("apply", "inbox")
     assert len(held(Path(".dynq"), "orders")) == 190_301

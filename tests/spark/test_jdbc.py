@@ -157,9 +157,9 @@ queries: {q: {sql: "SELECT k, d, day, local, moment FROM R"}}
         (3, False, 7, Decimal("-0.05"), float("-inf"), "", b"", date(2024, 2, 29), *twice),
     ]
     pulled = JdbcJob(postgres.url, "r", str(tmp_path / "out"), relation, "changed", options=options)
-    assert extract_jdbc(spark, pulled).upserts == 3
+    assert extract_jdbc(spark, pulled).inserted_or_replaced == 3
     taken = SnapshotJob("r", str(tmp_path / "taken"), relation, form="jdbc", options=options, after_name="now")
-    assert extract_snapshot(spark, taken).inserts == 3
+    assert extract_snapshot(spark, taken).inserted == 3
     new_state(tmp_path / "second", (tmp_path / "spec.yaml").read_text("utf-8"))
     for state, out in ((tmp_path / "state", "out"), (tmp_path / "second" / "state", "taken")):
         apply(state, tmp_path / out)
@@ -173,7 +173,7 @@ def test_rows_at_the_watermark_and_with_an_overlap_below_it_come_late(bench: Ben
     assert [row[0] for row in bench.extracted()] == [1, 2, 3]
     assert [row[0] for row in bench.extracted(overlap="1m")] == [1, 2, 3, 4]
     done = bench.extract(overlap="1m")
-    assert (done.written, done.upserts) == (True, 3)
+    assert (done.written, done.inserted_or_replaced) == (True, 3)
     bench.apply()
     assert agrees_with_duckdb(bench.folder / "state")
 
@@ -189,7 +189,7 @@ def test_flagged_rows_go_whether_or_not_they_were_there(bench: Bench, kind: str)
     )
     bench.postgres.run("UPDATE r SET n = NULL, name = NULL WHERE k = 2")
     done = bench.extract(deleted_flag="gone")
-    assert (done.upserts, done.deletes) == (1, 2)
+    assert (done.inserted_or_replaced, done.deleted) == (1, 2)
     assert [row[0] for row in bench.apply()] == [1, 3]
     assert [row[0] for row in bench.extracted(deleted_flag="gone", overlap="1h")] == [1, 3]
     assert agrees_with_duckdb(bench.folder / "state")
@@ -200,9 +200,9 @@ def test_without_a_key_rows_are_only_added_and_that_is_checked(bench: Bench) -> 
     bench.postgres.run(TABLE + rows("1 1 10", "1 1 10"))
     added = {"append_only": True}
     new_state(bench.folder / "keyless", KEYLESS)
-    assert bench.extract(**added).upserts == 2
+    assert bench.extract(**added).inserted_or_replaced == 2
     bench.postgres.run(rows("1 1 20"))
-    assert bench.extract(**added).upserts == 1
+    assert bench.extract(**added).inserted_or_replaced == 1
     assert not bench.extract(**added).written
     apply(bench.folder / "keyless" / "state", bench.folder / "inbox")
     assert held(bench.folder / "keyless" / "state", "R") == Counter({(1, 1, "row 1"): 3})
@@ -251,7 +251,7 @@ def test_bad_rows_reject_the_job_or_are_set_aside_and_gone(bench: Bench) -> None
     assert [p.name for p in (bench.folder / "inbox").glob("out-02*")] == []
     aside = bench.folder / "bad"
     done = bench.extract(reject_to=str(aside), overlap="1s")
-    assert (done.upserts, done.bad) == (2, 6)
+    assert (done.inserted_or_replaced, done.bad) == (2, 6)
     (lines,) = aside.glob("part-*")
     said = [json.loads(line) for line in lines.read_text("utf-8").splitlines()]
     assert sorted(line["reason"] for line in said) == [

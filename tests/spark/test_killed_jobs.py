@@ -67,8 +67,8 @@ def test_killed_jobs_leave_nothing_to_apply_and_are_simply_run_again(
     again = ["extract", "snapshot", "--after", f"{one}/day1", "--relation", "R", "--state", f"{one}/state"]
     assert main([*again, "-o", f"{one}/inbox/out", "--json"]) == 0
     said = capsys.readouterr()
-    assert said.err == f"dynq: {one}/inbox/out: R, {ROWS:,} inserts, 0 updates, 0 deletes\n"
-    assert json.loads(said.out)["inserts"] == ROWS
+    assert said.err == f"dynq: {one}/inbox/out: R, {ROWS:,} inserted, 0 replaced, 0 deleted\n"
+    assert json.loads(said.out)["inserted"] == ROWS
     assert main(["apply", f"{one}/inbox", "--state", f"{one}/state"]) == 0
     assert held(one / "state", "R").total() == ROWS
 

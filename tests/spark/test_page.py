@@ -186,7 +186,7 @@ def test_spark_submit(shop: Path) -> None:
     args = shlex.split(local.replace("orders/01", "orders/2026-01-01").replace("orders/02", "orders/2026-01-02"))
     submit = Path(sys.executable).with_name("spark-submit")
     said = outside([str(submit), *args[1:]], PYSPARK_PYTHON=sys.executable)
-    assert "dynq: lake/changes/orders-02: orders, 2 inserts, 2 updates, 2 deletes" in said
+    assert "dynq: lake/changes/orders-02: orders, 2 inserted, 2 replaced, 2 deleted" in said
     assert Path("lake/changes/orders-02/_SUCCESS").exists()
 
 
@@ -204,5 +204,5 @@ def test_the_script_for_every_night(shop: Path) -> None:
     outside(["sh", "-c", "cd shop && dynq init spec.yaml"], PATH=path)
     script = program("export_orders").replace("$HOME/shop", "shop")
     said = outside(["sh", "-c", script], PATH=path, DAY=str(shop / "lake/orders/2026-01-01"))
-    assert "orders, 5 inserts, 0 updates, 0 deletes" in said
+    assert "orders, 5 inserted, 0 replaced, 0 deleted" in said
     assert "version 1" in said

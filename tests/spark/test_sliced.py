@@ -68,7 +68,7 @@ def save(folder: Path, rows: list[Row], parts: int = 3, **options: Any) -> str:
 
 
 def counts(done: Extracted) -> tuple[int, int, int]:
-    return done.inserts, done.updates, done.deletes
+    return done.inserted, done.replaced, done.deleted
 
 
 @pytest.mark.parametrize("seed", range(2))

@@ -74,7 +74,7 @@ def test_changes_are_sorted_and_an_old_image_comes_before_its_new_one(tmp_path: 
     save(tmp_path / "a", [4, 1, 2], [40, 10, 20])
     save(tmp_path / "b", [3, 2, 1], [30, 21, 10])
     done = extract()
-    assert (done.inserts, done.updates, done.deletes) == (1, 1, 1)
+    assert (done.inserted, done.replaced, done.deleted) == (1, 1, 1)
     assert [(row["_change_type"], row["k"], row["n"]) for row in rows(tmp_path / "out")] == [
         ("update_preimage", 2, 20),
         ("update_postimage", 2, 21),
@@ -116,7 +116,7 @@ def test_bad_rows_reject_the_job_with_examples_or_are_set_aside(tmp_path: Path, 
     assert "and 1 more" in str(told.value)
     assert sorted(p.name for p in tmp_path.iterdir()) == ["a", "b"]
     done = extract(reject_to=str(tmp_path / "bad"))
-    assert (done.bad, done.updates, done.deletes) == (6, 1, 2)
+    assert (done.bad, done.replaced, done.deleted) == (6, 1, 2)
     (lines,) = (tmp_path / "bad").glob("part-*")
     said = [json.loads(line) for line in lines.read_text("utf-8").splitlines()]
     assert sorted((line["snapshot"], line["reason"]) for line in said) == sorted(("after", r) for r in reasons if r)
@@ -142,7 +142,7 @@ def test_without_bad_rows_everything_is_done_at_once(
     save(tmp_path / "a", [4, 1, 2, 5], [40, 10, 20, None])
     save(tmp_path / "b", [3, 2, 1, 5, 6], [30, 21, 10, None, 60])
     done = extract()
-    assert (done.inserts, done.updates, done.deletes) == (2, 1, 1)
+    assert (done.inserted, done.replaced, done.deleted) == (2, 1, 1)
     assert [(row["_change_type"], row["k"]) for row in rows(tmp_path / "out")] == [
         ("update_preimage", 2),
         ("update_postimage", 2),
@@ -174,7 +174,7 @@ def test_copies_are_counted_without_a_key(tmp_path: Path, extract: Extract) -> N
     save(tmp_path / "a", [1, 1, 1, 2, 3], [None, None, 1, 2, 3])
     save(tmp_path / "b", [1, 2, 2, 2, 3], [None, 2, 2, 2, 3])
     done = extract(relation=relation(KEYLESS))
-    assert (done.inserts, done.deletes) == (2, 2)
+    assert (done.inserted, done.deleted) == (2, 2)
     found = [(row["_change_type"], row["_count"], row["k"], row["n"]) for row in rows(tmp_path / "out")]
     assert found == [("delete", 1, 1, None), ("delete", 1, 1, 1), ("insert", 2, 2, 2)]
 
@@ -186,8 +186,8 @@ def test_a_change_of_an_ignored_column_alone_is_none_and_later_changes_still_app
     for day, (numbers, name) in enumerate([([1, 2], "x"), ([1, 2], "y"), ([1, 3], "z")]):
         save(tmp_path / f"day{day}", [1, 2], numbers, name=pa.array([name, name]))
     extract(after="day0", out="out0")
-    assert extract(before="day0", after="day1", out="out1", ignored=("name",)).updates == 0
-    assert extract(before="day1", after="day2", out="out2", ignored=("name",)).updates == 1
+    assert extract(before="day0", after="day1", out="out1", ignored=("name",)).replaced == 0
+    assert extract(before="day1", after="day2", out="out2", ignored=("name",)).replaced == 1
     apply(tmp_path / "state", tmp_path / "out0", tmp_path / "out1", tmp_path / "out2")
     assert sorted((row[0], row[1], row[3]) for row in held(tmp_path / "state", "R")) == [(1, 1, "x"), (2, 3, "z")]
 

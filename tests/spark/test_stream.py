@@ -143,7 +143,8 @@ def test_the_command_applies_what_is_there(
     arrive(tmp_path, "a.jsonl", 1)
     stream = ["extract", "stream", str(tmp_path / "in"), "--state", str(tmp_path / "state")]
     assert main(stream) == 0
-    assert capsys.readouterr().err == f"dynq: version 1: 1 row came, 0 went\ndynq: {tmp_path}/in: 1 batch applied\n"
+    counted = "dynq: version 1: 1 inserted, 0 replaced, 0 deleted\n"
+    assert capsys.readouterr().err == f"{counted}dynq: {tmp_path}/in: 1 batch applied\n"
     assert main(stream) == 0
     assert capsys.readouterr().err == f"dynq: {tmp_path}/in: nothing new\n"
     assert (tmp_path / "state.streams" / "in").is_dir()

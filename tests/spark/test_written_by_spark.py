@@ -157,7 +157,7 @@ def test_change_logs_of_many_parts_are_one_version_if_the_job_finished(spark: Sp
         frame.write.json(str(tmp_path / "two" / "R"))
         frame.write.partitionBy("k").parquet(str(tmp_path / "three" / "R"))
     (outcome,) = apply(tmp_path / "state", tmp_path / "one")
-    assert (outcome.version, outcome.inserts, outcome.deletes) == (1, 50, 25)
+    assert (outcome.version, outcome.inserted, outcome.deleted) == (1, 50, 25)
     (tmp_path / "two" / "R" / "_SUCCESS").unlink()
     with pytest.raises(RejectedError, match="has no _SUCCESS"):
         apply(tmp_path / "state", tmp_path / "two")

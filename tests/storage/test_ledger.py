@@ -24,7 +24,7 @@ from tests.storage.states import files_of
 
 
 def log(number: int, relation: str = "orders") -> AppliedLog:
-    return AppliedLog(relation, f"{relation}-{number}.csv", f"{number:032x}", 100 + number, "plain", 3, 2, 1)
+    return AppliedLog(relation, f"{relation}-{number}.csv", f"{number:032x}", 100 + number, "plain", 3, 2, 1, 0)
 
 
 def entry(version: int, *logs: AppliedLog, batch: Batch | None = None) -> Entry:
@@ -367,7 +367,7 @@ def grown(directory: Path, versions: int) -> LedgerFacts:
     checksum, texts, keys, offsets = 0, bytearray(), list[int](), list[int]()
     for version in range(versions - 100):
         name, content = f"orders-{version}.csv", f"{version:032x}"
-        told = f'["orders","{name}","{content}",{100 + version},"plain",3,2,1]'
+        told = f'["orders","{name}","{content}",{100 + version},"plain",3,2,1,0]'
         text = f"[{version},{1_700_000_000_000_000 + version},[{told}],[]]".encode()
         framed = ledger._HEAD.pack(len(text)) + text
         checksum = xxhash.xxh3_64_intdigest(framed, seed=checksum)

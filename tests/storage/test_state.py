@@ -13,7 +13,7 @@ import pytest
 
 import dynq_cli
 from dynq_cli.errors import DynqError, LockedError, RejectedError, SpecError, UsageError
-from dynq_cli.storage import commit, wal
+from dynq_cli.storage import commit, snapshot, wal
 from dynq_cli.storage.lock import writing_to
 from dynq_cli.storage.state import State, create, open
 from tests.conftest import ROOT
@@ -157,7 +157,7 @@ def test_a_snapshot_that_cannot_be_written_costs_no_version(
 
     with monkeypatch.context() as patch:
         patch.setattr(commit, "snapshot_is_due", lambda *_, **__: True)
-        patch.setattr(os, "posix_fallocate", full)
+        patch.setattr(snapshot, "write_at", full)
         assert state.apply(small_batch(4)) == 4
     assert "no snapshot could be written" in caplog.text
     assert small_rows(state) == small_rows(small_live(4)) == small_rows(open(tmp_path / "state"))

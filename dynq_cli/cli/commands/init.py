@@ -38,9 +38,9 @@ def init(
     facts = facts_of(Path(state))
     rows: dict[str, int] = {}
     for log in (log for entry in facts.recent for log in entry.logs):
-        rows[log.relation] = rows.get(log.relation, 0) + log.rows
+        rows[log.relation] = rows.get(log.relation, 0) + log.inserted
     for relation, number in rows.items():
-        output.note(f"loaded {number:,} row{'' if number == 1 else 's'} into {relation}")
+        output.note(f"{relation}: {number:,} inserted")
     kept = ", ".join(f"{name} ({c.rows:,} row{'' if c.rows == 1 else 's'})" for name, c in facts.counts.items())
     output.note(f"made {state} at version 0; it keeps {kept}")
 

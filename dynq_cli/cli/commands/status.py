@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dynq_cli.cli import options, output
+from dynq_cli.cli.rows import rows_said
 
 if TYPE_CHECKING:
     from dynq_cli.storage.facts import StateFacts
@@ -107,7 +108,7 @@ def _number(count: int, what: str) -> str:
 
 
 def _logs(entry: Entry) -> str:
-    said = [f"{log.name} ({log.inserts:,} in, {log.deletes:,} out)" for log in entry.logs[:3]]
+    said = [f"{log.name} ({rows_said(log.inserted, log.replaced, log.deleted)})" for log in entry.logs[:3]]
     more = len(entry.logs) - len(said)
     return ", ".join(said) + (f", and {more} more" if more else "") or "no logs"
 

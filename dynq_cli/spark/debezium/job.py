@@ -64,9 +64,9 @@ class EventsExtracted:
     out: str
     batch: Batch | None
     written: bool
-    inserts: int = 0
-    deletes: int = 0
-    updates: int = 0
+    inserted: int = 0
+    replaced: int = 0
+    deleted: int = 0
     bad: int = 0
     skipped: Mapping[str, int] = field(default_factory=dict)
     by_time: bool = False
@@ -78,7 +78,7 @@ class EventsExtracted:
             return f"{self.out}: there are no events to extract, nothing was written{aside}"
         if not self.written:
             return f"{self.out}: extracted before, nothing was done"
-        changes = f"{self.inserts:,} inserted, {self.updates:,} updated, {self.deletes:,} deleted"
+        changes = f"{self.inserted:,} inserted, {self.replaced:,} replaced, {self.deleted:,} deleted"
         named = self.batch.relation.replace(",", ", ")
         return f"{self.out}: {named}, rows: {changes}{aside}; from {self.batch.start} to {self.batch.stop}"
 
@@ -140,9 +140,9 @@ class _Extraction:
             self._job.out,
             batch,
             True,
-            inserts=counts[INSERT],
-            deletes=counts[DELETE],
-            updates=counts[POSTIMAGE],
+            inserted=counts[INSERT],
+            replaced=counts[POSTIMAGE],
+            deleted=counts[DELETE],
             bad=bad,
             skipped=facts.skipped,
             by_time=TIME in facts.kinds,

@@ -11,6 +11,7 @@ import typer
 from dynq_cli.cli import options, output
 from dynq_cli.cli.commands.extract.options import ConfOption
 from dynq_cli.cli.ending import terminable
+from dynq_cli.cli.rows import rows_said
 from dynq_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -95,8 +96,8 @@ def stream(
 
 def _tell(outcome: Outcome) -> None:
     if outcome.version is not None:
-        rows = "row" if outcome.inserts == 1 else "rows"
-        output.note(f"version {outcome.version}: {outcome.inserts:,} {rows} came, {outcome.deletes:,} went")
+        said = rows_said(outcome.inserted, outcome.replaced, outcome.deleted)
+        output.note(f"version {outcome.version}: {said}")
     for warning in outcome.warnings:
         output.warn(warning)
 
