@@ -12,7 +12,7 @@ from typing import Any
 import duckdb
 from stream import Stream
 
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.views import Views
 from dynq_cli.spec.model import Spec
 
 LARGE, VERY_LARGE = 2_000, 500_000
@@ -22,7 +22,7 @@ class DiffersError(Exception):
     """A result that is not DuckDB's."""
 
 
-def compared(live: Live, spec: Spec, given: Stream, many: int) -> bool:
+def compared(live: Views, spec: Spec, given: Stream, many: int) -> bool:
     """Whether all rows were compared after the first `many` commits; raises DiffersError if they are others."""
     (query,) = live.queries
     text = spec.queries[0].texts[0].value
@@ -43,7 +43,7 @@ def compared(live: Live, spec: Spec, given: Stream, many: int) -> bool:
 
 
 def _both(
-    connection: duckdb.DuckDBPyConnection, live: Live, query: str, text: str, *, large: bool
+    connection: duckdb.DuckDBPyConnection, live: Views, query: str, text: str, *, large: bool
 ) -> tuple[Counter[Any], Counter[Any]]:
     """Rows with their copies, of ours and of DuckDB's; of large results the sum of hashes."""
     if not large:
@@ -60,7 +60,7 @@ def _both(
     return Counter({("sum of hashes", ours): 1}), Counter({("sum of hashes", theirs): 1})
 
 
-def _rows(live: Live, query: str) -> Counter[Any]:
+def _rows(live: Views, query: str) -> Counter[Any]:
     found: Counter[Any] = Counter()
     is_bag = _is_bag(live, query)
     for batch in live.enum(query):
@@ -69,7 +69,7 @@ def _rows(live: Live, query: str) -> Counter[Any]:
     return found
 
 
-def _is_bag(live: Live, query: str) -> bool:
+def _is_bag(live: Views, query: str) -> bool:
     return live.schema(query).names[-1:] == ["_count"]
 
 

@@ -17,17 +17,17 @@ from numba import njit
 from sortedcontainers import SortedKeyList
 
 from dynq_cli.engine.arena import Arena
-from dynq_cli.engine.counted_tree import CountedTree, OrderKey, Sizes, description, pools, reserve
-from dynq_cli.engine.kernels import counted_search, counted_tree, groups
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels.counted_blocks import LANES
+from dynq_cli.engine.kernels import groups, order_statistic_search, order_statistic_tree
 from dynq_cli.engine.kernels.fields import Words
+from dynq_cli.engine.kernels.order_statistic_blocks import LANES
+from dynq_cli.engine.order_statistic_tree import CountedTree, OrderKey, Sizes, description, pools, reserve
 
 TIMES = 3
 ROWS, GROUPS, FIRST_POOL = 0, 1, 2
 STRIDE, WIDTH = 6, 4  # a code, two columns, two links
-insert, delete, link = counted_tree.insert, counted_tree.delete, groups.link
-select, sum_before_row = counted_search.select, counted_search.sum_before_row
+insert, delete, link = order_statistic_tree.insert, order_statistic_tree.delete, groups.link
+select, sum_before_row = order_statistic_search.select, order_statistic_search.sum_before_row
 
 
 @njit(_nrt=False)

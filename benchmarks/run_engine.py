@@ -24,7 +24,7 @@ import pyarrow as pa
 from logs import Commit, Log, base_rows, logs_in, mixed, slices
 from state_size import state_bytes
 
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.views import Views
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.query.compile import compile_spec
 from dynq_cli.spec.load import load_spec
@@ -35,9 +35,9 @@ LOAD_BATCH = 10_000
 _TINY = 64
 
 
-def opened(folder: Path) -> Live:
+def opened(folder: Path) -> Views:
     spec = load_spec(folder / "spec.yaml")
-    return Live(spec, {name: plan_query(query, spec) for name, query in compile_spec(spec).items()})
+    return Views(spec, {name: plan_query(query, spec) for name, query in compile_spec(spec).items()})
 
 
 def warm(folder: Path) -> None:
@@ -55,7 +55,7 @@ def reversed_of(inserts: pa.Table) -> pa.Table:
     return inserts.set_column(0, "_change_type", pa.repeat("delete", len(inserts)))
 
 
-def applied(live: Live, commits: Iterable[Commit]) -> float:
+def applied(live: Views, commits: Iterable[Commit]) -> float:
     """Seconds to apply commits, which are in memory."""
     ready = list(commits)
     start = time.perf_counter()
@@ -64,7 +64,7 @@ def applied(live: Live, commits: Iterable[Commit]) -> float:
     return time.perf_counter() - start
 
 
-def enumerated(live: Live) -> tuple[int, float]:
+def enumerated(live: Views) -> tuple[int, float]:
     """Rows drained as Arrow batches, and seconds."""
     rows, start = 0, time.perf_counter()
     for batch in live.enum(QUERY):
@@ -74,7 +74,7 @@ def enumerated(live: Live) -> tuple[int, float]:
     return rows, time.perf_counter() - start
 
 
-def applied_singly(live: Live, log: Log, table: pa.Table) -> float:
+def applied_singly(live: Views, log: Log, table: pa.Table) -> float:
     """Seconds to apply one log in which every change is a commit of its own."""
     ends = np.arange(1, len(table) + 1)
     start = time.perf_counter()
@@ -82,7 +82,7 @@ def applied_singly(live: Live, log: Log, table: pa.Table) -> float:
     return time.perf_counter() - start
 
 
-def replay(live: Live, logs: Iterable[Log], batch: int, singly: bool = False) -> tuple[int, int, float]:
+def replay(live: Views, logs: Iterable[Log], batch: int, singly: bool = False) -> tuple[int, int, float]:
     """Apply logs; changes, base rows left, seconds."""
     changes, rows, spent = 0, 0, 0.0
     for log in logs:

@@ -22,7 +22,7 @@ import as_command  # noqa: F401  before Arrow
 import numpy as np
 import pyarrow as pa
 
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.views import Views
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.query.as_sql import as_sql
 from dynq_cli.query.compile import compile_spec
@@ -59,7 +59,7 @@ def tables(spec: Spec, relations: list[str], stream: int, order: str) -> dict[st
 def kept(spec: Spec, query: ConjunctiveQuery, rows: dict[str, pa.Table]) -> tuple[int, float, float]:
     """What dynq counts, seconds, and seconds of the processor."""
     name = query.name
-    live = Live(spec, {name: plan_query(query, spec)})
+    live = Views(spec, {name: plan_query(query, spec)})
     longest = max(map(len, rows.values()))
     commits = [{r: t[at : at + COMMIT]} for at in range(0, longest, COMMIT) for r, t in rows.items() if at < len(t)]
     start, processor = time.perf_counter(), time.process_time()

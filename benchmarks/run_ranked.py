@@ -23,11 +23,11 @@ import pyarrow as pa
 from logs import logs_in, slices
 from run_engine import LOAD_BATCH, QUERY, replay, reversed_of
 
-from dynq_cli.engine.live import Live
-from dynq_cli.engine.net import plain_net
+from dynq_cli.engine.net_delta import plain_net_delta
 from dynq_cli.engine.positions import Selection
 from dynq_cli.engine.ranked import Ranked
 from dynq_cli.engine.versions import diff, went_back
+from dynq_cli.engine.views import Views
 from dynq_cli.storage.plans import plan_spec
 
 ORDER = "    order_by: [s, o, l, n, p]\n"
@@ -35,12 +35,12 @@ ASKED, ROUNDS, PAGE = 500, 20, 100_000
 FEW, MANY = 100, 1000
 
 
-def opened(folder: Path, ordered: bool) -> Live:
+def opened(folder: Path, ordered: bool) -> Views:
     planned = plan_spec((folder / "spec.yaml").read_text("utf-8") + (ORDER if ordered else ""))
-    return Live(planned.spec, planned.kept)
+    return Views(planned.spec, planned.kept)
 
 
-def loaded(folder: Path, ordered: bool) -> Live:
+def loaded(folder: Path, ordered: bool) -> Views:
     live = opened(folder, ordered)
     for log in logs_in(folder):
         for commit in slices(log.relation, log.table(), LOAD_BATCH):
@@ -114,13 +114,13 @@ def _of_new_keys(keys: int, n: int, p: int) -> tuple[dict[str, pa.Table], pa.Tab
     return partners, pa.table({"s": s, "o": s, "l": s})
 
 
-def _difference(folder: Path, keys: int, n: int, p: int) -> tuple[Live, int, float]:
+def _difference(folder: Path, keys: int, n: int, p: int) -> tuple[Views, int, float]:
     """The engine after rows of L came, the rows of the difference they make, and seconds to find it."""
     partners, came = _of_new_keys(keys, n, p)
     new, again = loaded(folder, False), loaded(folder, False)
     for live in (new, again):
         live.apply(partners)
-    nets = {"L": plain_net(new.changes({"L": came})["L"])}
+    nets = {"L": plain_net_delta(new.changes({"L": came})["L"])}
     for live in (new, again):
         live.apply({"L": came})
     gc.collect()  # engines of before go now, and not while time is taken

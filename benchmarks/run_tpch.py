@@ -26,7 +26,7 @@ from compare import compared
 from state_size import state_bytes
 from stream import Commit, Stream, stream
 
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.views import Views
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.query.compile import compile_spec
 from dynq_cli.spec.load import load_spec
@@ -36,8 +36,8 @@ ENUM_CAP = 1_000_000
 _TINY, _MORE_THAN_A_CHUNK = 200, 10_000
 
 
-def opened(spec: Spec) -> Live:
-    return Live(spec, {name: plan_query(query, spec) for name, query in compile_spec(spec).items()})
+def opened(spec: Spec) -> Views:
+    return Views(spec, {name: plan_query(query, spec) for name, query in compile_spec(spec).items()})
 
 
 def warm(spec: Spec, commits: list[Commit]) -> None:

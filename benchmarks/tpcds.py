@@ -13,8 +13,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from environments import install
 
-from dynq_cli.engine.lossless import arrow_type
 from dynq_cli.spec.model import Relation
+from dynq_cli.values.convert import arrow_type
 
 # What the generator's interpreter runs: scale, directory for the tables, directory for the extension.
 _GENERATE = """

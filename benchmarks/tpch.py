@@ -9,8 +9,8 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.csv as pv
 
-from dynq_cli.engine.lossless import arrow_type
 from dynq_cli.spec.model import Relation
+from dynq_cli.values.convert import arrow_type
 
 
 def generated(folder: Path, scale: float) -> Path:

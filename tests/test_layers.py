@@ -18,6 +18,7 @@ RANK = {
     "phases": -1,
     "errors": 0,
     "spec": 1,
+    "values": 2,
     "query": 2,
     "plan": 3,
     "engine": 4,

@@ -16,7 +16,7 @@ from typing import Any, BinaryIO, cast
 
 from dynq_cli.cli.ending import terminable
 from dynq_cli.errors import DynqError, SpecError
-from dynq_cli.io.results.whole_file import whole_file
+from dynq_cli.io.results.atomic_file import atomic_file
 from dynq_cli.records import record
 
 _UNWRITABLE = "backslashreplace"  # half characters, as in names of files that are not UTF-8
@@ -87,7 +87,7 @@ def deliver(text: str, target: str | None) -> None:
 
 def write_whole(target: str, data: bytes) -> None:
     """Put `data` under the name `target`, or leave what was there as it was."""
-    with terminable(), whole_file(target) as file:
+    with terminable(), atomic_file(target) as file:
         file.write(data)
     detail(f"wrote {target} ({len(data):,} bytes)")
 
@@ -98,7 +98,7 @@ def stream(target: str | None) -> Iterator[BinaryIO]:
     if target is None or target == "-":
         yield cast(BinaryIO, _Stdout())
         return
-    with terminable(), whole_file(target) as file:
+    with terminable(), atomic_file(target) as file:
         yield file
         size = file.tell() if file.seekable() else None
     detail(f"wrote {target}" + ("" if size is None else f" ({size:,} bytes)"))

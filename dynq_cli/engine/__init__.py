@@ -2,8 +2,7 @@
 
 Values to codes and back:
 
-- `lossless`: Arrow columns of related types to the one type of the spec, exactly or not at all; `rounded_down`: where
-  values between those of a type would stand
+- `floor_to_type`: where values between those of a type would stand
 - `codes`: every type of the language to int64 and back
 - `dictionary`: values without a fixed width (strings, binary, wide decimals) to dense ids
 - `labels`: int64 labels of those ids that stand in the order of their values
@@ -11,16 +10,17 @@ Values to codes and back:
 The views over them:
 
 - `layout`: plans to tables, nodes and records; `arena`: the memory that holds them, which `memory` gives
-- `image`: the arena and dictionaries as named arrays, and back
-- `engine`: batches of changes in codes in; `reading`: results in codes out; `positions`: rows by their position
-- `kinds`: what rows of a change log say; `ingest`, `arrow_changes`: Arrow rows to batches of changes
-- `evaluated`: what leaves compute and filter by; `remembered`, `by_codes`, `like`: much of it without DuckDB
-- `live`: the queries of a spec, Arrow in and Arrow out; `ranked`, `base_rows`: rows by position, and base tables
-- `refused`: why a batch was refused, in words
-- `net`: what changes amount to, and taking them back
+- `arena_snapshot`: the arena and dictionaries as named arrays, and back
+- `engine`: batches of changes in codes in; `result_reader`: results in codes out; `positions`: rows by their position
+- `ingest`, `arrow_changes`: Arrow rows to batches of changes
+- `expressions`: what leaves compute and filter by; `expression_cache`, `code_predicates`, `like_predicates`: much of it
+  without DuckDB
+- `views`: the queries of a spec, Arrow in and Arrow out; `ranked`, `base_rows`: rows by position, and base tables
+- `rejection_messages`: why a batch was refused, in words
+- `net_delta`: what changes amount to, and taking them back
 - `difference`, `versions`: what came and went between an engine and one that went back
-- `counted_tree`: the rows of a group in order, with partial sums
-- `grouped`: the groups of an aggregate query; `group_layout`: their tables; `measured`: what a row adds to a sum
+- `order_statistic_tree`: the rows of a group in order, with partial sums
+- `grouped`: the groups of an aggregate query; `group_layout`: their tables; `float_terms`: what a row adds to a sum
 - `pairs`: wide decimals as two codes, to count with and to order by
 - `check`: every invariant, asserted
 - `installed`: versions of libraries, without importing them

@@ -7,7 +7,6 @@ from itertools import pairwise
 import numpy as np
 import pyarrow as pa
 
-from dynq_cli.engine import kinds as k
 from dynq_cli.engine.base_layout import BaseLayout
 from dynq_cli.engine.changes import Changes
 from dynq_cli.engine.codes import Codes
@@ -15,6 +14,7 @@ from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.frames import exact_numbers
 from dynq_cli.engine.ingest import RowError, encode_rows, operations
 from dynq_cli.engine.kernels.fields import Bytes
+from dynq_cli.values import change_kinds as k
 
 # Up to so many words are looked up one by one: that takes less time than to see which of them are the same.
 _FEW = 8

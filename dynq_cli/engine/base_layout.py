@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynq_cli.engine.by_codes import ByCodes, by_codes
+from dynq_cli.engine.code_predicates import CodePredicate, code_predicate
 from dynq_cli.engine.codes import needs_labels
 from dynq_cli.engine.kernels.fields import Flags
-from dynq_cli.engine.like import Pattern, pattern_of
+from dynq_cli.engine.like_predicates import Pattern, pattern_of
 from dynq_cli.plan.plan import Plan
 from dynq_cli.query.normal_form import Atom, Binding, Part, Scalar
 from dynq_cli.query.scalar import quote
@@ -74,12 +74,12 @@ class BaseLayout:
         return tuple(dict.fromkeys((*self.computed, *conditions)))
 
     @cached_property
-    def told(self) -> dict[Scalar, ByCodes]:
+    def told(self) -> dict[Scalar, CodePredicate]:
         """The conditions that codes answer."""
         types = {c.name: c.type for c in self.relation.columns}
         columns = [(name, types[name]) for name in self.order]
         conditions = [each for each in self.asked if not isinstance(each, Computed)]
-        return {each: told for each in conditions if (told := by_codes(each.sql, columns)) is not None}
+        return {each: told for each in conditions if (told := code_predicate(each.sql, columns)) is not None}
 
     @cached_property
     def patterns(self) -> dict[Scalar, Pattern]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from dynq_cli.engine.codes import arrow_type, decode
 from dynq_cli.engine.engine import BLOCK
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.views import Views
 from dynq_cli.spec.model import Relation
 
 
@@ -33,13 +33,13 @@ def table_schema(relation: Relation) -> pa.Schema:
     return schema.remove(len(schema) - 1) if relation.key else schema
 
 
-def table_rows(live: Live, relation: str, block: int = BLOCK) -> Iterator[pa.RecordBatch]:
+def table_rows(live: Views, relation: str, block: int = BLOCK) -> Iterator[pa.RecordBatch]:
     """Every row of a relation once, with `_count` where it has no key. UsageError if there is no such relation."""
     schema = table_schema(live.base(relation).relation)
     return (batch.select(schema.names) for batch in base_rows(live, relation, block))
 
 
-def base_rows(live: Live, relation: str, block: int = BLOCK) -> Iterator[pa.RecordBatch]:
+def base_rows(live: Views, relation: str, block: int = BLOCK) -> Iterator[pa.RecordBatch]:
     """Every row of a relation once, with its copies (of a keyed one: 1); batches of at most `block` rows.
 
     Changes applied before all are read may or may not be seen.

@@ -7,12 +7,12 @@ from itertools import pairwise
 
 from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.check_ranges import check_ranges
-from dynq_cli.engine.counted_tree import check_pools
-from dynq_cli.engine.counted_trees import CountedTrees
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels.counted_blocks import C_POOLS
+from dynq_cli.engine.kernels.order_statistic_blocks import C_POOLS
 from dynq_cli.engine.kernels.table import find
 from dynq_cli.engine.layout import Layout
+from dynq_cli.engine.order_statistic_tree import check_pools
+from dynq_cli.engine.order_statistic_trees import CountedTrees
 from dynq_cli.engine.tree_layout import TreeLayout
 
 Payload = tuple[int, ...]

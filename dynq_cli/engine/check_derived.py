@@ -8,21 +8,21 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from dynq_cli.engine.arena import Arena
+from dynq_cli.engine.base_delta_scan import BaseDeltaScan
 from dynq_cli.engine.base_layout import PassageLayout
 from dynq_cli.engine.changes import Codes
 from dynq_cli.engine.check import record, rows_of
-from dynq_cli.engine.feeding import Outflow, Rows, Sink
+from dynq_cli.engine.delta_routing import Outflow, Rows, Sink
+from dynq_cli.engine.evaluator import Evaluator
 from dynq_cli.engine.grouped import Grouped, by_itself
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.layout import Layout
-from dynq_cli.engine.meaning import Meaning
-from dynq_cli.engine.passage import Passage
-from dynq_cli.engine.reading import Reading
-from dynq_cli.engine.relay import Relay
+from dynq_cli.engine.result_reader import ResultReader
+from dynq_cli.engine.transient_groups import TransientGroups
 from dynq_cli.plan.program import relayed
 
 
-def check_derived(layout: Layout, arena: Arena, reading: Reading, meaning: Meaning) -> None:
+def check_derived(layout: Layout, arena: Arena, reading: ResultReader, meaning: Evaluator) -> None:
     """Derived relations are what the trees before them amount to, and no change is left over."""
     for name, derived in layout.derived.items():
         sink: Sink = Rows(name, len(derived.relation.columns), lambda: 2**62)
@@ -47,13 +47,13 @@ def check_derived(layout: Layout, arena: Arena, reading: Reading, meaning: Meani
 
 
 def _passed(
-    layout: Layout, arena: Arena, passage: PassageLayout, variables: Sequence[str], meaning: Meaning
+    layout: Layout, arena: Arena, passage: PassageLayout, variables: Sequence[str], meaning: Evaluator
 ) -> Iterator[tuple[Codes, Codes]]:
     """All rows that a passage lets pass, as they are between commits."""
     if passage.relation not in relayed(layout.steps):
-        yield Passage(arena, passage, variables).rows()
+        yield BaseDeltaScan(arena, passage, variables).rows()
         return
-    relay = Relay(layout.derived[passage.relation], layout.bases[passage.relation], meaning)
+    relay = TransientGroups(layout.derived[passage.relation], layout.bases[passage.relation], meaning)
     rows = Grouped(arena, layout.groups[passage.relation], meaning.labels).rows().T
     relay.take(rows, np.ones(len(rows), np.int64))
     yield from relay.blocks(passage, variables)

@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Any
 
 from dynq_cli.engine.arena import Arena
-from dynq_cli.engine.counted_tree import from_lanes
-from dynq_cli.engine.counted_trees import CountedTrees
-from dynq_cli.engine.kernels import counted_blocks as b
 from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.kernels import order_statistic_blocks as b
 from dynq_cli.engine.kernels.bounds import is_in_range
+from dynq_cli.engine.order_statistic_tree import from_lanes
+from dynq_cli.engine.order_statistic_trees import CountedTrees
 
 
 def check_ranges(arena: Arena, ordered: CountedTrees, n: Any, groups: Iterable[int]) -> list[int]:

@@ -21,8 +21,8 @@ import pyarrow as pa
 
 from dynq_cli.engine.dictionary import Dictionaries, valid_rows, validity
 from dynq_cli.engine.kernels.codes import NULL, UNKNOWN
-from dynq_cli.engine.lossless import CodeError, arrow_type, fixed_width, lossless
 from dynq_cli.spec.types import Type
+from dynq_cli.values.convert import CodeError, arrow_type, convert, fixed_width
 
 __all__ = [
     "NULL",
@@ -99,7 +99,7 @@ def _encode(array: pa.Array, kind: Type, dictionaries: Dictionaries, intern: boo
         narrow = _narrow(array, kind)
         if narrow is not None:
             return narrow
-    values = lossless(array, kind)
+    values = convert(array, kind)
     if needs_labels(kind):
         dictionary = dictionaries.of(kind)
         entries = _sortable(values) if _is_wide(kind) else values

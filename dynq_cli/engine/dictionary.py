@@ -17,6 +17,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.types as pt
 
+from dynq_cli.engine.expression_cache import ExpressionCache
 from dynq_cli.engine.kernels.codes import NULL
 from dynq_cli.engine.kernels.intern import (
     Bytes,
@@ -31,7 +32,6 @@ from dynq_cli.engine.kernels.intern import (
     look_up_rows,
 )
 from dynq_cli.engine.order_labels import OrderLabels
-from dynq_cli.engine.remembered import Remembered
 from dynq_cli.errors import RejectedError
 from dynq_cli.spec.types import Type
 
@@ -197,7 +197,7 @@ class Dictionaries:
 
     def __init__(self, ordered: Iterable[str] = ()) -> None:
         self.labels = OrderLabels(ordered)
-        self.remembered = Remembered()
+        self.remembered = ExpressionCache()
         self.strings = Dictionary()
         self.binaries = Dictionary()
         self.decimals = Dictionary()

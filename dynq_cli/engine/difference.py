@@ -15,12 +15,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynq_cli.engine.dirty_set import DirtySet
 from dynq_cli.engine.engine import BLOCK, Engine
 from dynq_cli.engine.kernels import dirty_walk as w
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.fields import Words
-from dynq_cli.engine.reading import OverflowedError
-from dynq_cli.engine.side import Side
+from dynq_cli.engine.result_reader import OverflowedError
 from dynq_cli.engine.tree_layout import TreeLayout
 
 
@@ -64,7 +64,7 @@ def differences(old: Engine, new: Engine, name: str, variables: Sequence[str], b
     for side, other, is_insert in ((old, new, False), (new, old, True)):
         if not side.count(name)[0]:
             continue
-        read = Side(side.arena, tree, side.ordered)
+        read = DirtySet(side.arena, tree, side.ordered)
         read.mark(dirty)
         for found in read.combinations(block):
             for sign, many in _signed(*read.copies(other.arena, found), is_insert, is_set):

@@ -6,7 +6,7 @@
     copies(query)   the multiplicity of one row, O(1)
 
 A batch that is refused leaves everything as it was. Codes in, codes out: what a code means is not the
-engine's business; where a derived relation needs to know, it asks `meaning`.
+engine's business; where a derived relation needs to know, it asks `evaluator`.
 
 A commit goes through the steps of the layout in their order. A tree takes over what happened to the relations below
 it; what came and went in its result is passed on to the relations that it feeds; a derived relation is resolved like
@@ -22,25 +22,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynq_cli.engine.arena import Arena
+from dynq_cli.engine.base_delta import BaseDelta, DeltaBuffers
 from dynq_cli.engine.base_layout import BaseLayout
 from dynq_cli.engine.changes import BatchError, Changes, Codes
 from dynq_cli.engine.check import check_engine
 from dynq_cli.engine.check_derived import check_derived
-from dynq_cli.engine.combined import Combined
-from dynq_cli.engine.counted_trees import CountedTrees
-from dynq_cli.engine.deriving import Deriving
-from dynq_cli.engine.feeding import DerivedError
+from dynq_cli.engine.delta_routing import DerivedError
+from dynq_cli.engine.derived_relations import DerivedRelations
+from dynq_cli.engine.evaluator import Evaluator
 from dynq_cli.engine.kernels import base, update
 from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.kernels.base_delta_scan import store
 from dynq_cli.engine.kernels.commit import release, run_commits, update_tree
 from dynq_cli.engine.kernels.groups import start_row
-from dynq_cli.engine.kernels.passing import store
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.kernels.table import find_or_insert
 from dynq_cli.engine.layout import Layout
-from dynq_cli.engine.meaning import Meaning
-from dynq_cli.engine.reading import BLOCK, OverflowedError, Reading, record_of
-from dynq_cli.engine.resolved import Resolved, Work
+from dynq_cli.engine.multi_tree_result import MultiTreeResult
+from dynq_cli.engine.order_statistic_trees import CountedTrees
+from dynq_cli.engine.result_reader import BLOCK, OverflowedError, ResultReader, record_of
 from dynq_cli.engine.tree_layout import TreeLayout
 from dynq_cli.plan.program import Derived
 from dynq_cli.records import record
@@ -71,7 +71,7 @@ def _leaves_of(layout: Layout, tree: str) -> dict[str, _Leaves]:
 
 
 class Engine:
-    def __init__(self, layout: Layout, meaning: Meaning, arena: Arena | None = None) -> None:
+    def __init__(self, layout: Layout, meaning: Evaluator, arena: Arena | None = None) -> None:
         self.layout = layout
         self._meaning = meaning
         self.lists = layout.lists
@@ -82,7 +82,7 @@ class Engine:
         self._before, self._after = np.zeros(update.WORK, np.int64), np.zeros(update.WORK, np.int64)
         self._ahead = np.zeros(3 * AHEAD, np.int64)
         # A change by key touches the row that goes and the row that comes.
-        self._work = [Work(2 * CHUNK)]
+        self._work = [DeltaBuffers(2 * CHUNK)]
         self._of_relation = {name: self._reached(b) for name, b in layout.bases.items()}
         # By relation the tables that its rows reach, each with the number of leaves they reach it from.
         self._paths = {
@@ -94,14 +94,14 @@ class Engine:
         }
         self.arena = arena or Arena(layout.tables.copy(), layout.nodes.copy())
         self.ordered = CountedTrees(layout, self.arena)
-        self._deriving = Deriving(layout, self.arena, self.ordered, meaning)
+        self._deriving = DerivedRelations(layout, self.arena, self.ordered, meaning)
         # Relations whose changes go on to others: each commit has to be seen by itself.
         self._feeding = {
             n for n, b in layout.bases.items() if any(leaf.query in self._deriving.feeding for leaf in b.leaves)
         } | {p.relation for p in layout.passages.values()}
         self._leaves = {name: _leaves_of(layout, name) for name in layout.trees}
-        self._reading = Reading(layout, self.arena, self.ordered)
-        self.combined = {name: Combined(step, self._reading, meaning) for name, step in layout.together.items()}
+        self._reading = ResultReader(layout, self.arena, self.ordered)
+        self.combined = {name: MultiTreeResult(step, self._reading, meaning) for name, step in layout.together.items()}
         if arena is not None:
             return
         for table in range(len(layout.tables)):
@@ -132,7 +132,7 @@ class Engine:
             if 0 < len(changes) <= CHUNK and relation not in self._feeding:
                 self._run_commits(self.layout.bases[relation], changes, 0, np.array([len(changes)], np.int64))
                 return
-        resolved: dict[str, Resolved] = {}
+        resolved: dict[str, BaseDelta] = {}
         for relation, changes in batch.items():
             try:
                 room = self._room(len(resolved), changes)
@@ -143,7 +143,7 @@ class Engine:
                 raise
         self._go_through(resolved)
 
-    def _go_through(self, resolved: dict[str, Resolved]) -> None:
+    def _go_through(self, resolved: dict[str, BaseDelta]) -> None:
         """All steps, from what happened to relations that are written to."""
         for r in resolved.values():
             self._store(r)
@@ -157,7 +157,7 @@ class Engine:
         for r in resolved.values():
             self._release(r.base, r.touched, r.old, r.new, r.n)
 
-    def _store(self, r: Resolved) -> None:
+    def _store(self, r: BaseDelta) -> None:
         """Base rows that came keep what trees compute from them."""
         stored = self._stored[r.base.relation.name]
         if len(stored):
@@ -193,7 +193,7 @@ class Engine:
         trees = self.ordered.trees
         release(a.a64, a.a32, a.T, a.N, self.lists, layout.table, leaves, touched, old, new, n, trees)
 
-    def _update_tree(self, name: str, resolved: Mapping[str, Resolved]) -> None:
+    def _update_tree(self, name: str, resolved: Mapping[str, BaseDelta]) -> None:
         """A tree takes over what happened below it, and passes on what that does to its result."""
         below = [relation for relation in self._leaves[name] if relation in resolved]
         if not below:
@@ -211,7 +211,7 @@ class Engine:
         if feeds:
             self._deriving.pass_on(name, before, self._reading.count(name)[0])
 
-    def _update_few(self, name: str, relation: str, r: Resolved) -> None:
+    def _update_few(self, name: str, relation: str, r: BaseDelta) -> None:
         """All leaves of a tree on one relation, and the tree, in one call."""
         a, tree, leaves = self.arena, self.layout.trees[name], self._leaves[name][relation]
         for table, times in leaves.reached:
@@ -246,7 +246,7 @@ class Engine:
             self.ordered.make_room(int(self._before[0]))
             self._propagate(tree.first, tree.stop)
 
-    def _derive(self, derived: Derived, resolved: dict[str, Resolved]) -> None:
+    def _derive(self, derived: Derived, resolved: dict[str, BaseDelta]) -> None:
         """A derived relation changes as the trees before it said."""
         if derived.name in self._deriving.relays:
             self._deriving.relay(derived)
@@ -350,18 +350,18 @@ class Engine:
             raise BatchError(layout.relation.name, reason, int(at), before + int(applied))
         return len(ends)
 
-    def _room(self, place: int, changes: Changes) -> Work:
+    def _room(self, place: int, changes: Changes) -> DeltaBuffers:
         """Where the changes of a commit's relation number `place` are resolved."""
         room = 2 * len(changes) if changes.ops.max(initial=0) >= f.UPSERT else len(changes)
         if room > MOST_KEPT:
-            return Work(room)
+            return DeltaBuffers(room)
         while place >= len(self._work):
-            self._work.append(Work(0))
+            self._work.append(DeltaBuffers(0))
         if room > self._work[place].room:
-            self._work[place] = Work(min(2 * room, MOST_KEPT))
+            self._work[place] = DeltaBuffers(min(2 * room, MOST_KEPT))
         return self._work[place]
 
-    def _resolve(self, layout: BaseLayout, changes: Changes, work: Work) -> Resolved:
+    def _resolve(self, layout: BaseLayout, changes: Changes, work: DeltaBuffers) -> BaseDelta:
         a, t, many = self.arena, layout.table, len(changes)
         touched, first, last, delta, old, new = work.touched, work.first, work.last, work.delta, work.old, work.new
         if many <= CHUNK:
@@ -395,9 +395,9 @@ class Engine:
         if reason != f.OK:
             raise BatchError(layout.relation.name, reason, int(at))
         self.skipped += skipped + int(missed)
-        return Resolved(layout, changes, touched, first, old, new, n)
+        return BaseDelta(layout, changes, touched, first, old, new, n)
 
-    def _resolve_few(self, layout: BaseLayout, changes: Changes, w: Work) -> Resolved:
+    def _resolve_few(self, layout: BaseLayout, changes: Changes, w: DeltaBuffers) -> BaseDelta:
         """`_resolve` in one call."""
         a = self.arena
         a.reserve(layout.table, len(changes))
@@ -423,16 +423,16 @@ class Engine:
         if reason != f.OK:
             raise BatchError(layout.relation.name, reason, int(at))
         self.skipped += int(skipped)
-        return Resolved(layout, changes, w.touched, w.first, w.old, w.new, int(n))
+        return BaseDelta(layout, changes, w.touched, w.first, w.old, w.new, int(n))
 
-    def _revert(self, r: Resolved) -> None:
+    def _revert(self, r: BaseDelta) -> None:
         """Take back a settled batch that no tree has seen."""
         a, t = self.arena, r.base.table
         rows = r.touched[: r.n].astype(np.int64)
         a.a64[a.T[t, f.T_ROWS] + rows * a.T[t, f.T_STRIDE] + a.T[t, f.T_MULT]] = r.old[: r.n]
         base.take_back(a.a64, a.a32, a.T, t, r.touched, r.n)
 
-    def _update_leaf(self, node: int, r: Resolved) -> None:
+    def _update_leaf(self, node: int, r: BaseDelta) -> None:
         a = self.arena
         for start in range(0, r.n, CHUNK):
             stop = min(start + CHUNK, r.n)
@@ -471,7 +471,7 @@ class Engine:
 
     def blocks(self, query: str, variables: Sequence[str], block: int = BLOCK) -> Iterator[tuple[Codes, Codes]]:
         """Distinct result rows as codes, a column per variable, and their multiplicities. Constant delay, but for what
-        comparisons filter (`combined`).
+        comparisons filter (`multi_tree_result`).
 
         Raises OverflowedError if a row has more than 2^63 - 1 copies.
         """

@@ -17,9 +17,9 @@ import pyarrow as pa
 import pyarrow.types as pt
 
 from dynq_cli.engine.ingest import RowError
-from dynq_cli.engine.lossless import CodeError, lossless, nan_as_null
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.spec.model import Column
+from dynq_cli.values.convert import CodeError, convert, nan_as_null
 
 
 def table_of(data: Any) -> pa.Table:
@@ -65,6 +65,6 @@ def exact_numbers(column: pa.ChunkedArray, declared: Column) -> pa.ChunkedArray:
         return column
     try:
         numbers = nan_as_null(column.combine_chunks(), kind, nullable=declared.nullable)
-        return pa.chunked_array([lossless(numbers, kind)])
+        return pa.chunked_array([convert(numbers, kind)])
     except CodeError as error:
         raise RowError(error.row, declared.name, error.reason) from None

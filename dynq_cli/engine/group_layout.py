@@ -16,13 +16,13 @@ from decimal import Decimal
 import numpy as np
 
 from dynq_cli.engine.codes import needs_labels
-from dynq_cli.engine.counted_tree import OrderKey, Sizes, description, pools
 from dynq_cli.engine.kernels import aggregate_rows as r
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels.counted_blocks import C_ORDER, O_FIELDS, UNIT
 from dynq_cli.engine.kernels.exact_sums import E_FIELDS
 from dynq_cli.engine.kernels.fields import Words
+from dynq_cli.engine.kernels.order_statistic_blocks import C_ORDER, O_FIELDS, UNIT
 from dynq_cli.engine.kernels.superaccumulator import S_KEY, SPILL_WORDS, WINDOW_WORDS
+from dynq_cli.engine.order_statistic_tree import OrderKey, Sizes, description, pools
 from dynq_cli.plan.program import Groups, Measure, high, low
 from dynq_cli.query.normal_form import Aggregate
 from dynq_cli.records import record
@@ -105,7 +105,7 @@ class GroupLayout:
 
     @property
     def forest(self) -> Words:
-        """The trees, as `kernels.counted_blocks` has them; one row at least."""
+        """The trees, as `kernels.order_statistic_blocks` has them; one row at least."""
         wide = C_ORDER + _WIDEST_VALUE * O_FIELDS
         rows = [tree + [NONE] * (wide - len(tree)) for tree in self.trees]
         return np.array(rows or [[NONE] * wide], np.int64)

@@ -21,16 +21,16 @@ import numpy as np
 from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.check import record, rows_of
 from dynq_cli.engine.codes import Codes
-from dynq_cli.engine.counted_tree import CountedTree, Sizes, reserve
+from dynq_cli.engine.float_terms import values_of
 from dynq_cli.engine.group_layout import NONE, GroupLayout, Values, group_layout
 from dynq_cli.engine.kernels import aggregate_rows, aggregates, exact_sums
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels.counted_blocks import TARGET
 from dynq_cli.engine.kernels.fields import Words
+from dynq_cli.engine.kernels.order_statistic_blocks import TARGET
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.kernels.superaccumulator import D_SPILL, D_WORDS, FULL, WINDOW
 from dynq_cli.engine.kernels.table import find_or_insert
-from dynq_cli.engine.measured import values_of
+from dynq_cli.engine.order_statistic_tree import CountedTree, Sizes, reserve
 from dynq_cli.plan.program import Groups
 from dynq_cli.spec.types import Type
 

@@ -14,12 +14,12 @@ from typing import NamedTuple
 import numpy as np
 
 from dynq_cli.engine.engine import Engine
-from dynq_cli.engine.kernels import counted_blocks as b
 from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.kernels import order_statistic_blocks as b
 from dynq_cli.engine.kernels import ranked
 from dynq_cli.engine.kernels.codes import NULL, UNKNOWN
 from dynq_cli.engine.kernels.fields import Words
-from dynq_cli.engine.reading import level_above
+from dynq_cli.engine.result_reader import level_above
 
 # Below all labels.
 _BELOW = -(2**62)

@@ -12,16 +12,16 @@ from collections.abc import Mapping
 import numpy as np
 import pyarrow as pa
 
-from dynq_cli.engine import kinds as k
 from dynq_cli.engine.base_layout import BaseLayout
 from dynq_cli.engine.changes import Changes
 from dynq_cli.engine.codes import NULL, Codes, decode, encode
 from dynq_cli.engine.dictionary import Dictionaries
-from dynq_cli.engine.evaluated import NoValueError, computed_of
+from dynq_cli.engine.expressions import NoValueError, computed_of
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.fields import Bytes
-from dynq_cli.engine.lossless import CodeError, arrow_type
 from dynq_cli.spec.model import Column
+from dynq_cli.values import change_kinds as k
+from dynq_cli.values.convert import CodeError, arrow_type
 
 Columns = Mapping[str, pa.Array | pa.ChunkedArray]
 

@@ -7,14 +7,14 @@ table keyed by its variables; a child that is no guard has a table of groups, ke
 shares with its parent. Nodes stand children before parents, tree after tree.
 
 A derived relation has a base table like any other. A tree that feeds one keeps beside each output row what the row
-was before a commit (`kernels.changed`). One whose rows are those of one relation (`program.passages`) has no tables:
+was before a commit (`kernels.delta_log`). One whose rows are those of one relation (`program.passages`) has no tables:
 base rows keep what its expressions gave, and whether its filter holds. A derived relation with a row per group has
 the tables of `group_layout` beside it.
 
 Where a plan has an order, the levels of the enumeration stand in it, and the groups of each level that adds variables
-are counted trees over these variables: `ordered` describes them, as `kernels.counted_blocks` wants it. So are those of
-a child that is compared with its parent, and the rows of the parent that read them (`kernels.ranges`). All share
-the same pools of blocks, the last tables.
+are counted trees over these variables: `ordered` describes them, as `kernels.order_statistic_blocks` wants it. So are
+those of a child that is compared with its parent, and the rows of the parent that read them (`kernels.ranges`). All
+share the same pools of blocks, the last tables.
 
 The layout is a function of the steps alone.
 """
@@ -28,11 +28,20 @@ from numpy.typing import NDArray
 
 from dynq_cli.engine.base_layout import BaseLayout, Computed, Leaf, PassageLayout
 from dynq_cli.engine.codes import needs_labels
-from dynq_cli.engine.counted_tree import OrderKey, Sizes, description, pools
 from dynq_cli.engine.edges import ranges_of
 from dynq_cli.engine.group_layout import GroupLayout, group_layout
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels.counted_blocks import C_ORDER, C_POOLS, C_WIDTH, COUNT, LANES, O_FIELDS, O_LABELS, UNIT
+from dynq_cli.engine.kernels.order_statistic_blocks import (
+    C_ORDER,
+    C_POOLS,
+    C_WIDTH,
+    COUNT,
+    LANES,
+    O_FIELDS,
+    O_LABELS,
+    UNIT,
+)
+from dynq_cli.engine.order_statistic_tree import OrderKey, Sizes, description, pools
 from dynq_cli.engine.record_fields import RecordFields
 from dynq_cli.engine.tree_layout import Labelled, Place, TreeLayout
 from dynq_cli.plan.plan import Plan

@@ -14,7 +14,7 @@ import numpy as np
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels import lookup as k
 from dynq_cli.engine.kernels.fields import Words
-from dynq_cli.engine.reading import OverflowedError, Reading, level_above
+from dynq_cli.engine.result_reader import OverflowedError, ResultReader, level_above
 
 
 class Lookup:
@@ -23,7 +23,7 @@ class Lookup:
     A variable may be several columns: then only rows that agree in these are in the result.
     """
 
-    def __init__(self, reading: Reading, tree: str, variables: Sequence[str]) -> None:
+    def __init__(self, reading: ResultReader, tree: str, variables: Sequence[str]) -> None:
         self._arena, self._trees = reading.arena, reading.ordered
         layout, laid = reading.layout, reading.layout.trees[tree]
         first = {v: variables.index(v) for v in variables}

@@ -13,8 +13,8 @@ import pyarrow as pa
 
 from dynq_cli.engine.codes import NULL, Codes, arrow_type
 from dynq_cli.engine.dictionary import valid_rows, validity
-from dynq_cli.engine.lossless import fixed_width, lossless
 from dynq_cli.spec.types import Type
+from dynq_cli.values.convert import convert, fixed_width
 
 BITS = 62
 SHIFT = 3 << 61
@@ -26,7 +26,7 @@ def split(values: pa.Array | pa.ChunkedArray, kind: Type) -> tuple[Codes, Codes]
     """The high and the low codes of decimals. Raises CodeError for a value that the type does not hold. O(rows)."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
-    values = lossless(values, kind)
+    values = convert(values, kind)
     lanes = fixed_width(values, np.int64, lanes=2).reshape(-1, 2)
     high, low = split_lanes(lanes[:, 0], lanes[:, 1])
     valid = valid_rows(values)

@@ -21,7 +21,7 @@ from dynq_cli.engine.in_order import Bound, InOrder
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels import positions as p
 from dynq_cli.engine.kernels.fields import Words
-from dynq_cli.engine.reading import Reading, level_above, record_of
+from dynq_cli.engine.result_reader import ResultReader, level_above, record_of
 
 _LANE = 2**64 - 1
 _LARGEST = 2**63 - 1
@@ -88,7 +88,7 @@ class Selection:
         if not self._engine.copies(self._query, row):
             return None
         a = self._arena
-        reading = Reading(self._engine.layout, a, self._engine.ordered)
+        reading = ResultReader(self._engine.layout, a, self._engine.ordered)
         rows = np.array([0, *(reading.row_of(self._tree, node, row) for node in self._tree.levels)], np.int64)
         return _found(p.position_of(a.a64, a.a32, a.T, a.N, self._levels, self._above, rows, *self._many))
 

@@ -21,24 +21,24 @@ from typing import Any
 import pyarrow as pa
 
 from dynq_cli.engine.engine import BLOCK
-from dynq_cli.engine.live import Live
 from dynq_cli.engine.positions import Found, Selection
-from dynq_cli.engine.walked import Walked
+from dynq_cli.engine.sequential_select import SequentialSelect
+from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError
 
 
 class Ranked:
     """A query's result by position, as it is now; not to be used after the next change."""
 
-    def __init__(self, live: Live, query: str, block: int = BLOCK) -> None:
+    def __init__(self, live: Views, query: str, block: int = BLOCK) -> None:
         self.count = live.count(query)[0]
         schema = live.schema(query)
         self.schema = schema.remove(len(schema) - 1) if schema.names[-1:] == ["_count"] else schema
         self._live = live
         self._query = query
         self._variables = live.variables(query)
-        select = Walked if query in live.engine.combined else Selection
-        self._selection: Selection | Walked = select(live.engine, query, self._variables)
+        select = SequentialSelect if query in live.engine.combined else Selection
+        self._selection: Selection | SequentialSelect = select(live.engine, query, self._variables)
         self._block = block
 
     def jth(self, positions: Sequence[int]) -> Iterator[pa.RecordBatch]:

@@ -24,8 +24,8 @@ from dynq_cli.engine.codes import Codes
 from dynq_cli.engine.frames import table_of
 from dynq_cli.engine.kernels import base as kernels
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.live import Live
-from dynq_cli.engine.net import Net, as_changes
+from dynq_cli.engine.net_delta import NetDelta, as_changes
+from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError
 
 _LARGEST = 2**63 - 1
@@ -33,7 +33,7 @@ _LARGEST = 2**63 - 1
 _SAFE = 2.0**62
 
 
-def is_empty(live: Live, relation: str) -> bool:
+def is_empty(live: Views, relation: str) -> bool:
     """Whether a base table holds no row. O(1)."""
     return not live.engine.arena.T[live.base(relation).table, f.T_LIVE]
 
@@ -41,7 +41,7 @@ def is_empty(live: Live, relation: str) -> bool:
 class Replacement:
     """See the module. The table must not change between the first `add` and `difference`."""
 
-    def __init__(self, live: Live, relation: str) -> None:
+    def __init__(self, live: Views, relation: str) -> None:
         self._live, self._relation = live, relation
         self._base = live.base(relation)
         self._given = np.zeros(int(live.engine.arena.T[self._base.table, f.T_USED]), np.int64)
@@ -75,7 +75,7 @@ class Replacement:
         records = self._records()
         delta = self._given - records[:, table[f.T_MULT]]
         rows = np.flatnonzero(delta)
-        net = Net(records[rows, : len(self._base.order)], delta[rows])
+        net = NetDelta(records[rows, : len(self._base.order)], delta[rows])
         known = as_changes(self._live, self._relation, net)
         # Whole rows, so none goes by its key alone.
         known = replace(known, ops=np.where(net.delta > 0, f.INSERT, f.DELETE).astype(np.int8))
@@ -120,7 +120,7 @@ class Replaced(NamedTuple):
     rows: dict[str, Codes]  # of each change the row of its table, or -1
 
 
-def replaced(live: Live, tables: Mapping[str, Any]) -> Replaced:
+def replaced(live: Views, tables: Mapping[str, Any]) -> Replaced:
     """The difference of whole relations to what is there; relations without one are left out.
 
     RejectedError where a table cannot be its relation.
@@ -146,7 +146,7 @@ def replaced(live: Live, tables: Mapping[str, Any]) -> Replaced:
     return found
 
 
-def rejected(live: Live, error: BatchError, found: Replaced) -> RejectedError:
+def rejected(live: Views, error: BatchError, found: Replaced) -> RejectedError:
     """The refusal of a difference, in words that name the row as it was given."""
     row = int(found.rows[error.relation][error.change])
     return live.rejected(BatchError(error.relation, error.reason, row), found.given)

@@ -15,14 +15,14 @@ import numpy as np
 
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.layout import Layout
-from dynq_cli.engine.live import Live
 from dynq_cli.engine.size_facts import QuerySize, RelationSize, TableSizes
+from dynq_cli.engine.views import Views
 from dynq_cli.plan.program import Derived, Program, Tree
 
 _WORD = 8
 
 
-def sizes_of(live: Live, copies: Mapping[str, int] | None = None) -> TableSizes:
+def sizes_of(live: Views, copies: Mapping[str, int] | None = None) -> TableSizes:
     """The sizes of an engine between commits. O(tables), and O(rows) for relations whose `copies` are not given."""
     tables, layout = live.engine.arena.T, live.layout
     used = (tables[:, f.T_USED] * tables[:, f.T_STRIDE] + tables[:, f.T_MASK] + 1) * _WORD
@@ -73,7 +73,7 @@ def _group_tables(layout: Layout) -> dict[str, Iterable[int]]:
     return {name: range(*both) for name, both in zip(layout.groups, pairwise(starts), strict=True)}
 
 
-def _copies(live: Live, table: int) -> int:
+def _copies(live: Views, table: int) -> int:
     """The rows of a base table, copies counted; a row that was freed has none."""
     arena = live.engine.arena
     row = arena.T[table]

@@ -15,12 +15,12 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
-from dynq_cli.engine.combined_difference import combined_differences
 from dynq_cli.engine.difference import Changed, differences, is_noted, watch
 from dynq_cli.engine.engine import BLOCK, Engine
-from dynq_cli.engine.live import Live
-from dynq_cli.engine.net import Net, take_back
-from dynq_cli.engine.reading import OverflowedError
+from dynq_cli.engine.multi_tree_difference import combined_differences
+from dynq_cli.engine.net_delta import NetDelta, take_back
+from dynq_cli.engine.result_reader import OverflowedError
+from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError
 
 # Rows of the frontier that a change is expected to touch at most; where it does not hold the old version is opened
@@ -39,14 +39,14 @@ def _word(word: str, many: int) -> pa.Array:
     return _words(word, 1 << (many - 1).bit_length())[:many]
 
 
-def diff_schema(live: Live, query: str) -> pa.Schema:
+def diff_schema(live: Views, query: str) -> pa.Schema:
     """The columns of a result's change: its own, `_change_type`, and `_count` for bags."""
     schema = live.schema(query)
     at = len(schema) - (schema.names[-1:] == ["_count"])
     return schema.insert(at, pa.field("_change_type", pa.string(), False))
 
 
-def went_back(opened: Callable[[], Live], nets: Mapping[str, Net], query: str | None = None) -> Live:
+def went_back(opened: Callable[[], Views], nets: Mapping[str, NetDelta], query: str | None = None) -> Views:
     """A fresh engine, as `opened` gives it, taken back; for a diff of a query it has noted which rows changed."""
     room = _LEAST_ROOM + _ROOM_PER_CHANGE * sum(len(n.delta) for n in nets.values())
     while True:
@@ -64,7 +64,7 @@ def _changes(old: Engine, new: Engine, query: str, variables: list[str], block: 
     return read(old, new, query, variables, block)
 
 
-def diff(old: Live, new: Live, query: str, block: int = BLOCK) -> Iterator[pa.RecordBatch]:
+def diff(old: Views, new: Views, query: str, block: int = BLOCK) -> Iterator[pa.RecordBatch]:
     """What went and what came from the old version, which went back from the new one, to that.
 
     Work is that of going back and of the rows that changed, whatever the size of the result.

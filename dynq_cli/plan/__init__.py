@@ -4,18 +4,18 @@ view_tree     the tree itself: nodes, guards, the output set; every condition ch
 cost          what a tree costs under changes; the order in which trees are preferred
 search        finding the cheapest tree by hypergraph reduction
 order         which orders of the result a tree can keep, and the layered tree that does
-extend        heads that make an acyclic query free-connex
+free_connex_extension        heads that make an acyclic query free-connex
 materialise   atoms to join into unguarded nodes where no tree exists
 guarantees    what update, delay, count, jth and space cost, per query and per relation
 advise        what would make a query cheaper
-why_stored    what is joined or filtered between trees, and why
+materialisation_reasons    what is joined or filtered between trees, and why
 choose        the strategy for a query: all of the above, in order
 plan          the immutable result
 program       the steps in which a query is kept: trees, and relations that their results fill
 lower         any query as such steps
 change_cost   what one changed row of each relation costs, through all steps
 stored        what a program stores, in words
-kept          what a program costs, and its steps in words
+program_cost          what a program costs, and its steps in words
 fingerprint   equal exactly if the kept data is
 codec         plans, and whatever else is frozen, as JSON and back
 explain       a plan in words, as JSON, as Mermaid and as DOT

@@ -13,12 +13,12 @@ from dataclasses import dataclass, replace
 
 from dynq_cli.plan.advise import advice_of
 from dynq_cli.plan.bounds import total
+from dynq_cli.plan.compose_guarantees import with_views
 from dynq_cli.plan.cost import WEIGHTS, Weights, cost_of
-from dynq_cli.plan.extend import extensions
+from dynq_cli.plan.free_connex_extension import extensions
 from dynq_cli.plan.guarantees import Kept, guarantees_of, ivm_epsilon_guarantees, updates_of
 from dynq_cli.plan.materialise import loomis_whitney_degree, merge
 from dynq_cli.plan.order import completions, layered, obstacle
-from dynq_cli.plan.over_views import with_views
 from dynq_cli.plan.plan import AnyPlan, DistinctTree, Plan, Strategy, UpdateCost
 from dynq_cli.plan.search import Search, leaf
 from dynq_cli.plan.union import plan_union

@@ -1,6 +1,7 @@
 """A plan in words and as JSON: class, witness, tree, costs, and what would make it cheaper.
 
-Costs are those of what is kept: where that takes more than one tree, those of its steps (`kept`), not of the tree.
+Costs are those of what is kept: where that takes more than one tree, those of its steps (`program_cost`), not of the
+tree.
 """
 
 from __future__ import annotations
@@ -13,13 +14,13 @@ from dynq_cli.plan.advise import NO_TABLE, ONE_ROW
 from dynq_cli.plan.choose import OTHER_TREE
 from dynq_cli.plan.draw import LEGEND, draw_text
 from dynq_cli.plan.fingerprint import fingerprint
-from dynq_cli.plan.kept import Kept, kept_of
 from dynq_cli.plan.lower import program_of, why_a_table
+from dynq_cli.plan.materialisation_reasons import notes_of
 from dynq_cli.plan.plan import AnyPlan, Guarantees, Plan, UnionPlan
 from dynq_cli.plan.program import Derived, Program, Together
+from dynq_cli.plan.program_cost import Kept, kept_of
 from dynq_cli.plan.stored import stored
 from dynq_cli.plan.view_tree import Node
-from dynq_cli.plan.why_stored import notes_of
 from dynq_cli.query.classify import Classification
 from dynq_cli.query.normal_form import Aggregate, ConjunctiveQuery
 from dynq_cli.query.scalar import quote

@@ -20,7 +20,7 @@ from dynq_cli.query.comparisons import bound_of, step_between
 from dynq_cli.query.draft import Draft, DraftComparison, Equality, Expression, Term
 from dynq_cli.query.normal_form import Atom, Binding, Comparison, ConjunctiveQuery, Scalar, Variable
 from dynq_cli.query.problems import QueryProblems, TextProblem
-from dynq_cli.query.said import Speaker
+from dynq_cli.query.resolve_head import Speaker
 from dynq_cli.query.simplify import said, simplify
 from dynq_cli.spec.types import Type, widen
 

@@ -16,17 +16,17 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from dynq_cli.engine import kinds as k
 from dynq_cli.engine.codes import Codes
 from dynq_cli.engine.engine import BatchError, Changes
 from dynq_cli.engine.ingest import RowError, encode_rows, operations
-from dynq_cli.engine.live import Live
-from dynq_cli.engine.refused import why
+from dynq_cli.engine.rejection_messages import why
+from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError
 from dynq_cli.io.logs.model import LogFile, LogRows
 from dynq_cli.query.scalar import ScalarError
-from dynq_cli.session.pieces import Piece
 from dynq_cli.session.row_counts import RowCounts, Watch
+from dynq_cli.session.sourced_changes import SourcedChanges
+from dynq_cli.values import change_kinds as k
 
 # Rows of one commit that are held before it is tried whether they can be taken without the rest.
 EARLY = 1_000_000
@@ -41,23 +41,23 @@ class BackwardsError(Exception):
 class Commits:
     """See the module. With `hold`, rows with versions are held until `finish` and may come in any order."""
 
-    def __init__(self, live: Live, take: Take, *, may_miss: bool = False, hold: bool = False) -> None:
+    def __init__(self, live: Views, take: Take, *, may_miss: bool = False, hold: bool = False) -> None:
         self._live = live
         self._take = take
         self._may_miss = may_miss
         self._hold = hold
-        self._pending: dict[str, list[Piece]] = {}
+        self._pending: dict[str, list[SourcedChanges]] = {}
         self._rows = 0
         self._early = EARLY
         self._version: int | None = None
         self._has_versions: bool | None = None
         self.counted: dict[str, RowCounts] = {}
 
-    def encode(self, file: LogFile, rows: LogRows) -> Piece:
+    def encode(self, file: LogFile, rows: LogRows) -> SourcedChanges:
         """Rows in codes. RejectedError naming file, row and column."""
         return encoded(self._live, file, rows)
 
-    def add(self, relation: str, piece: Piece) -> None:
+    def add(self, relation: str, piece: SourcedChanges) -> None:
         """The next rows. RejectedError if a commit is refused; BackwardsError, see there."""
         if not len(piece.numbers):
             return
@@ -83,7 +83,7 @@ class Commits:
         else:
             self._flush()
 
-    def _add_ordered(self, relation: str, piece: Piece) -> None:
+    def _add_ordered(self, relation: str, piece: SourcedChanges) -> None:
         versions = piece.commits
         assert versions is not None
         if self._version is not None and versions[0] < self._version:
@@ -101,18 +101,20 @@ class Commits:
         self._keep(relation, piece)
         self._version = int(versions[-1])
 
-    def _keep(self, relation: str, piece: Piece) -> None:
+    def _keep(self, relation: str, piece: SourcedChanges) -> None:
         self._pending.setdefault(relation, []).append(piece)
         self._rows += len(piece.numbers)
 
     def _flush(self) -> None:
         pending, self._pending, self._rows = self._pending, {}, 0
         if pending:
-            self._take_commit({relation: Piece.joined(pieces).in_order() for relation, pieces in pending.items()})
+            self._take_commit(
+                {relation: SourcedChanges.joined(pieces).in_order() for relation, pieces in pending.items()}
+            )
 
     def _take_early(self) -> None:
         """Hand on what is there, if it stands by itself. A delete may still find its row, an image its other half."""
-        joined = {relation: Piece.joined(pieces) for relation, pieces in self._pending.items()}
+        joined = {relation: SourcedChanges.joined(pieces) for relation, pieces in self._pending.items()}
         images = any(np.isin(j.changes.ops, (k.PREIMAGE, k.POSTIMAGE)).any() for j in joined.values())
         self._early = 2 * self._rows
         # A row that is still to come may belong before those that are there.
@@ -125,14 +127,14 @@ class Commits:
             return
         self._pending, self._rows, self._early = {}, 0, EARLY
 
-    def _take_commit(self, joined: Mapping[str, Piece]) -> None:
+    def _take_commit(self, joined: Mapping[str, SourcedChanges]) -> None:
         batch = {relation: self._operations(relation, j, None) for relation, j in joined.items()}
         try:
             self._take_counted(joined, batch, None)
         except BatchError as error:
             raise self._why(error, joined[error.relation], batch) from None
 
-    def _take_several(self, relation: str, piece: Piece, ends: Codes) -> None:
+    def _take_several(self, relation: str, piece: SourcedChanges, ends: Codes) -> None:
         batch = {relation: self._operations(relation, piece, ends)}
         try:
             self._take_counted({relation: piece}, batch, ends)
@@ -141,7 +143,7 @@ class Commits:
 
     def _take_held(self) -> None:
         pending, self._pending, self._rows = self._pending, {}, 0
-        joined = {relation: Piece.joined(pieces) for relation, pieces in pending.items()}
+        joined = {relation: SourcedChanges.joined(pieces) for relation, pieces in pending.items()}
         ordered = {relation: j.in_order() for relation, j in joined.items()}
         if len(ordered) == 1:
             ((relation, one),) = ordered.items()
@@ -159,24 +161,26 @@ class Commits:
                     commit[relation] = j.part(start, stop)
             self._take_commit(commit)
 
-    def _take_counted(self, joined: Mapping[str, Piece], batch: Mapping[str, Changes], ends: Codes | None) -> None:
+    def _take_counted(
+        self, joined: Mapping[str, SourcedChanges], batch: Mapping[str, Changes], ends: Codes | None
+    ) -> None:
         watches = [Watch(self._live, relation, changes, ends) for relation, changes in batch.items()]
         self._take(batch, ends)
         for watch in watches:
             watch.add_to(self.counted, joined[watch.relation])
 
-    def _operations(self, relation: str, joined: Piece, ends: Codes | None) -> Changes:
+    def _operations(self, relation: str, joined: SourcedChanges, ends: Codes | None) -> Changes:
         try:
             return operations(joined.changes, self._live.base(relation), may_miss=self._may_miss, ends=ends)
         except RowError as error:
             file, number = joined.place(error.row)
             raise _refused(file, number, error.column, error.reason) from None
 
-    def _why(self, error: BatchError, joined: Piece, batch: Mapping[str, Changes]) -> RejectedError:
+    def _why(self, error: BatchError, joined: SourcedChanges, batch: Mapping[str, Changes]) -> RejectedError:
         return refusal(self._live, error, batch[error.relation], *joined.place(error.change))
 
 
-def encoded(live: Live, file: LogFile, rows: LogRows) -> Piece:
+def encoded(live: Views, file: LogFile, rows: LogRows) -> SourcedChanges:
     """Rows in codes, their `ops` still kinds. RejectedError naming file, row and column."""
     try:
         changes = encode_rows(rows.columns, rows.kinds, rows.counts, live.base(rows.relation), live.dictionaries)
@@ -184,10 +188,10 @@ def encoded(live: Live, file: LogFile, rows: LogRows) -> Piece:
         raise _refused(file, int(rows.numbers[error.row]), error.column, error.reason) from None
     except ScalarError as error:
         raise RejectedError(f"{file.path}: rows {rows.numbers[0]} to {rows.numbers[-1]}: {error}") from None
-    return Piece.of(file, changes, rows.commits, rows.numbers, rows.order)
+    return SourcedChanges.of(file, changes, rows.commits, rows.numbers, rows.order)
 
 
-def refusal(live: Live, error: BatchError, changes: Changes, file: LogFile, number: int) -> RejectedError:
+def refusal(live: Views, error: BatchError, changes: Changes, file: LogFile, number: int) -> RejectedError:
     """The engine's refusal of a change, in words that name the row of a file and its columns."""
     columns, reason = why(error, changes, live.base(error.relation), live.dictionaries)
     return _refused(file, number, columns, reason)

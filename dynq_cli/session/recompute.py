@@ -17,9 +17,9 @@ import numpy as np
 import pyarrow as pa
 
 from dynq_cli.engine.base_rows import base_rows, base_schema
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.views import Views
 from dynq_cli.errors import DynqError
-from dynq_cli.io.results.copies import expand
+from dynq_cli.io.results.multiplicity import expand
 from dynq_cli.phases import phase
 from dynq_cli.query.as_sql import as_sql
 from dynq_cli.query.compile import compile_query
@@ -63,7 +63,7 @@ class Compared:
     too_few: Differing
 
 
-def load_base_tables(duck: Duck, live: Live, progress: Callable[[int], None]) -> None:
+def load_base_tables(duck: Duck, live: Views, progress: Callable[[int], None]) -> None:
     """Every relation as a table of DuckDB's, every copy of a row a row. O(block) memory on this side."""
     duck.run("CREATE SCHEMA beside")
     for relation in live.spec.relations:
@@ -76,7 +76,7 @@ def load_base_tables(duck: Duck, live: Live, progress: Callable[[int], None]) ->
                 progress(rows.num_rows)
 
 
-def _bounded(live: Live, relation: Relation) -> Iterator[pa.RecordBatch]:
+def _bounded(live: Views, relation: Relation) -> Iterator[pa.RecordBatch]:
     """The rows of a relation, as long as they are not too many, counting copies."""
     total = 0.0
     for batch in base_rows(live, relation.name):
@@ -94,7 +94,7 @@ def _insert(duck: Duck, table: str, rows: pa.RecordBatch) -> None:
         duck.run(f"INSERT INTO {table} SELECT * FROM {quote(_GIVEN)}")
 
 
-def compare(duck: Duck, live: Live, name: str, progress: Callable[[int], None]) -> Compared:
+def compare(duck: Duck, live: Views, name: str, progress: Callable[[int], None]) -> Compared:
     """Both results of a query, in a database that has the base tables. Raises DuckError if it cannot compute one."""
     written = live.spec.query(name)
     assert written is not None

@@ -15,7 +15,6 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from dynq_cli.engine import kinds as k
 from dynq_cli.engine.changes import Changes
 from dynq_cli.engine.consolidate import in_order
 from dynq_cli.engine.engine import BatchError
@@ -27,14 +26,15 @@ from dynq_cli.io.logs.identity import identity_of
 from dynq_cli.io.logs.model import LogFile
 from dynq_cli.io.logs.read import form_named, read_log
 from dynq_cli.phases import phase
+from dynq_cli.session.apply_logs import Outcome
 from dynq_cli.session.commits import Commits, encoded, refusal
-from dynq_cli.session.pieces import Piece
 from dynq_cli.session.row_counts import RowCounts, Watch
-from dynq_cli.session.take_in import Outcome
+from dynq_cli.session.sourced_changes import SourcedChanges
 from dynq_cli.spec.shown import shown
 from dynq_cli.storage.ledger import REPLACE, AppliedLog
 from dynq_cli.storage.state import State
 from dynq_cli.storage.writer import Origin, Writer
+from dynq_cli.values import change_kinds as k
 
 _MOST_NAMED = 3
 
@@ -160,7 +160,7 @@ class _Replacing:
     def _replace(self) -> None:
         live = self.writer.opened.live
         batch: dict[str, Changes] = {}
-        new: dict[str, Piece] = {}
+        new: dict[str, SourcedChanges] = {}
         for relation, whole in self.wholes.items():
             replacement = Replacement(live, relation)
             pieces = []
@@ -172,7 +172,7 @@ class _Replacing:
                 if missing.any():
                     pieces.append(piece.only(missing))
             if pieces:
-                new[relation] = Piece.joined(pieces)
+                new[relation] = SourcedChanges.joined(pieces)
             changes = replacement.difference([new[relation].changes] if pieces else [])
             if len(changes):
                 batch[relation] = changes
@@ -185,7 +185,7 @@ class _Replacing:
             place = of.place(error.change - (len(changes) - len(of)))
             raise refusal(live, error, changes, *place) from None
 
-    def _pieces(self, relation: str, whole: Whole) -> Iterator[Piece]:
+    def _pieces(self, relation: str, whole: Whole) -> Iterator[SourcedChanges]:
         """The rows of a whole relation, as inserts. Of formats with soft deletes all rows are held."""
         live = self.writer.opened.live
         held = []
@@ -204,7 +204,7 @@ class _Replacing:
                         _refuse_images(piece, relation)
                         held.append(piece)
         if held:
-            yield _current(Piece.joined(held).in_order(), len(live.base(relation).relation.key))
+            yield _current(SourcedChanges.joined(held).in_order(), len(live.base(relation).relation.key))
 
     def _logs(self) -> Iterator[AppliedLog]:
         """What the ledger notes: the changes of a relation of several files stand with the first one."""
@@ -218,7 +218,7 @@ class _Replacing:
                 counted = RowCounts()
 
 
-def _refuse_images(piece: Piece, relation: str) -> None:
+def _refuse_images(piece: SourcedChanges, relation: str) -> None:
     wrong = ~np.isin(piece.changes.ops, (k.INSERT, k.UPSERT, k.ERASE))
     if wrong.any():
         file, number = piece.place(int(wrong.argmax()))
@@ -228,7 +228,7 @@ def _refuse_images(piece: Piece, relation: str) -> None:
         )
 
 
-def _current(piece: Piece, keys: int) -> Piece:
+def _current(piece: SourcedChanges, keys: int) -> SourcedChanges:
     """The last row of each key, unless that is a delete, as inserts. O(rows log rows)."""
     order, is_first = in_order(piece.changes.codes[:, :keys])
     last = np.sort(order[np.append(is_first[1:], True)])

@@ -16,9 +16,9 @@ from dynq_cli.engine import effects as e
 from dynq_cli.engine.changes import Changes
 from dynq_cli.engine.codes import Codes
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.live import Live
-from dynq_cli.engine.net import Around
-from dynq_cli.session.pieces import Piece
+from dynq_cli.engine.net_delta import TouchedRows
+from dynq_cli.engine.views import Views
+from dynq_cli.session.sourced_changes import SourcedChanges
 
 
 @dataclass
@@ -51,7 +51,7 @@ class RowCounts:
 class Watch:
     """Changes that the engine is about to take."""
 
-    def __init__(self, live: Live, relation: str, changes: Changes, ends: Codes | None) -> None:
+    def __init__(self, live: Views, relation: str, changes: Changes, ends: Codes | None) -> None:
         base = live.base(relation)
         self.relation = relation
         self._changes = changes
@@ -59,9 +59,9 @@ class Watch:
         self._effects = e.effects_of(live.engine, base, changes, ends)
         # Which deletes of a relation without a key miss is seen by the copies that are left.
         misses = not self._has_key and changes.may_miss
-        self._around = Around(live.engine, base, changes) if misses else None
+        self._around = TouchedRows(live.engine, base, changes) if misses else None
 
-    def add_to(self, counted: dict[str, RowCounts], piece: Piece) -> None:
+    def add_to(self, counted: dict[str, RowCounts], piece: SourcedChanges) -> None:
         """Add to the counts of the files that the changes stand in; the engine has taken them."""
         paths = [file.path for file in piece.files]
         is_one = len(set(paths)) == 1

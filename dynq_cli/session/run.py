@@ -24,9 +24,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from dynq_cli.errors import DynqError, RejectedError, UsageError
+from dynq_cli.io.results.atomic_file import atomic_file
 from dynq_cli.io.results.counts import count_form_of, count_text
 from dynq_cli.io.results.forms import form_of
-from dynq_cli.io.results.whole_file import whole_file
 from dynq_cli.phases import Phase, phase
 from dynq_cli.session.marks import make_missing, mark_of, marks_of
 from dynq_cli.storage.layout import RUN_LOCK, sync_directory
@@ -37,7 +37,7 @@ from dynq_cli.storage.state import open as open_state
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dynq_cli.session.take_in import Outcome
+    from dynq_cli.session.apply_logs import Outcome
     from dynq_cli.spec.model import Output
 
 _STAGED = ".staged"
@@ -64,7 +64,7 @@ def run(
     RejectedError at the first log that is refused, when the outputs of the version before it are written; LockedError,
     before anything, if another process writes to the state or runs on it.
     """
-    from dynq_cli.session.take_in import take_in
+    from dynq_cli.session.apply_logs import apply_logs
 
     outcomes: list[Outcome] = []
     written: list[str] = []
@@ -87,7 +87,7 @@ def run(
             outputs.write_if_behind()
         refused: RejectedError | None = None
         try:
-            take_in(view, [inbox], tell=took, progress=progress)
+            apply_logs(view, [inbox], tell=took, progress=progress)
         except RejectedError as error:
             refused = error
         outputs.write_if_behind()
@@ -157,7 +157,7 @@ class _Outputs:
             raise UsageError(f"{output.place}: cannot write {target}: it is a directory")
         staged = _staged(target, version)
         _sweep(output, staged)
-        with whole_file(str(staged)) as file:
+        with atomic_file(str(staged)) as file:
             if output.kind == "count":
                 counts = self._state.counts(output.query)
                 form = count_form_of(output.path)
@@ -214,7 +214,7 @@ def _sweep(output: Output, staged: Path) -> None:
     """Remove what killed runs have staged of this output for versions that were never noted."""
     name = re.escape(output.path.replace("{query}", output.query).rpartition("/")[2])
     versioned = name.replace(re.escape("{version}"), "[0-9]+")
-    # What was killed while it was written is still under the name that `whole_file` gave it.
+    # What was killed while it was written is still under the name that `atomic_file` gave it.
     left = re.compile(rf"\.{{1,2}}{versioned}\.[0-9]+{re.escape(_STAGED)}(\.[a-z0-9_]+\.tmp)?")
     for entry in os.scandir(staged.parent):
         if entry.name != staged.name and left.fullmatch(entry.name):

@@ -26,7 +26,7 @@ from dynq_cli.query.duck import Duck, DuckError
 from dynq_cli.session.recompute import Compared, Counted, compare, load_base_tables
 
 if TYPE_CHECKING:
-    from dynq_cli.engine.live import Live
+    from dynq_cli.engine.views import Views
     from dynq_cli.storage.manifest import Counts
 
 
@@ -74,7 +74,7 @@ def verify(
 
 
 def verify_live(
-    live: Live,
+    live: Views,
     recorded: Mapping[str, Counts] | None = None,
     queries: list[str] | None = None,
     progress: Callable[[int], None] = lambda rows: None,

@@ -9,11 +9,11 @@ texts        texts to values, by the rules of change logs
 columns      the rows of a table in the types of the spec, and why a row cannot be taken
 database     a database that Spark reaches by JDBC, and what must not be shown of it
 sources      a snapshot of a table, wherever Spark finds it, and its name
-difference   two snapshots to changes, and rows that are bad
-at_once      the same in one job, if no row is bad and no key stands twice
+snapshot_diff_checked   two snapshots to changes, and rows that are bad
+snapshot_diff_shuffle      the same in one job, if no row is bad and no key stands twice
 plain_parquet  Parquet on this machine that Arrow reads as Spark does
 slice_task   what a task finds that compares some keys of two such tables
-sliced       the difference of two such tables, by such tasks
+snapshot_diff_local       the difference of two such tables, by such tasks
 upserts      rows as they are now to changes that may be applied again
 rejects      bad rows, told or set aside
 watermark    how far a table was read: values and their overlap

@@ -18,10 +18,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from dynq_cli.engine.lossless import arrow_type
 from dynq_cli.spark.columns import value
 from dynq_cli.spec.model import Column
 from dynq_cli.spec.types import Type
+from dynq_cli.values.convert import arrow_type
 
 ROWS_AT_ONCE = 1 << 16
 _LARGE = {"string": pa.large_string(), "binary": pa.large_binary()}

@@ -17,12 +17,12 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dynq_cli.engine.lossless import arrow_type
 from dynq_cli.query.duck import Duck
 from dynq_cli.spark.columns import value
-from dynq_cli.spark.difference import CHANGE_TYPE, DELETE, INSERT, POSTIMAGE, PREIMAGE
 from dynq_cli.spark.plain_parquet import PlainTable, is_sound
+from dynq_cli.spark.snapshot_diff_checked import CHANGE_TYPE, DELETE, INSERT, POSTIMAGE, PREIMAGE
 from dynq_cli.spec.types import Type
+from dynq_cli.values.convert import arrow_type
 
 ROWS, VOID, WENT, CAME = "rows", "void", "went", "came"
 MEMORY = "1GB"

@@ -17,14 +17,14 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 
 from dynq_cli.errors import DynqError, RejectedError, UsageError
-from dynq_cli.spark.at_once import AtOnce, Side, VoidError
 from dynq_cli.spark.columns import BAD, all_columns, misfits, typed
 from dynq_cli.spark.database import java_in_utc
-from dynq_cli.spark.difference import DELETE, INSERT, UPDATE, Difference, Table, difference
 from dynq_cli.spark.rejects import as_lines, rejection
 from dynq_cli.spark.said import explained
 from dynq_cli.spark.session import settings
-from dynq_cli.spark.sliced import Sliced, plain_tables
+from dynq_cli.spark.snapshot_diff_checked import DELETE, INSERT, UPDATE, Difference, Table, difference
+from dynq_cli.spark.snapshot_diff_local import Sliced, plain_tables
+from dynq_cli.spark.snapshot_diff_shuffle import AtOnce, Side, VoidError
 from dynq_cli.spark.sources import Snapshot, open_snapshot
 from dynq_cli.spark.write import Batch, Target
 from dynq_cli.spec.model import Relation
@@ -76,7 +76,7 @@ def extract_snapshot(spark: SparkSession, job: SnapshotJob) -> Extracted:
 
     UsageError for what is not there or does not go together; RejectedError for bad columns and bad rows. Nothing is
     written then. One pass over both snapshots and a shuffle by the key, or by the whole row; or some passes and no
-    shuffle (`sliced`).
+    shuffle (`snapshot_diff_local`).
     """
     with settings(spark), java_in_utc(spark):
         return _Extraction(spark, job).run()

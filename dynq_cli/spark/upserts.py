@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from dynq_cli.spark.columns import BAD, raw, reasons_against, row_as_json, typed_value, value
-from dynq_cli.spark.difference import CHANGE_TYPE, DELETE, INSERT, POSTIMAGE
+from dynq_cli.spark.snapshot_diff_checked import CHANGE_TYPE, DELETE, INSERT, POSTIMAGE
 from dynq_cli.spark.types import to_spark
 from dynq_cli.spec import model
 from dynq_cli.spec.types import Type

@@ -17,10 +17,10 @@ from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
-from dynq_cli.engine.image import parts_of
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.arena_snapshot import parts_of
 from dynq_cli.engine.size_facts import TableSizes
 from dynq_cli.engine.table_sizes import sizes_of
+from dynq_cli.engine.views import Views
 from dynq_cli.storage.history import with_past
 from dynq_cli.storage.layout import remove_others, snapshot_name, wal_name, write_new
 from dynq_cli.storage.ledger import AppliedLog, Entry, append_entry
@@ -40,7 +40,7 @@ WORDS_PER_SECOND = 70_000_000
 def first_manifest(
     directory: Path,
     planned: Planned,
-    live: Live,
+    live: Views,
     spec_checksum: str,
     logs: Sequence[AppliedLog],
     marks: Sequence[str] = (),
@@ -70,11 +70,11 @@ def first_manifest(
     write_manifest(directory, made)
 
 
-def counts_of(live: Live) -> dict[str, Counts]:
+def counts_of(live: Views) -> dict[str, Counts]:
     return {query: Counts(*live.count(query)) for query in live.queries}
 
 
-def _sizes_after(live: Live, before: TableSizes | None, came: Mapping[str, int]) -> TableSizes:
+def _sizes_after(live: Views, before: TableSizes | None, came: Mapping[str, int]) -> TableSizes:
     """The sizes of a version, with `came` copies more than before; where none are known, all are counted."""
     if before is None:
         return sizes_of(live)

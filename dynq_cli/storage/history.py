@@ -19,7 +19,7 @@ from dynq_cli.storage.layout import wal_name
 from dynq_cli.storage.manifest import Manifest, PastLog
 
 if TYPE_CHECKING:
-    from dynq_cli.engine.net import Net
+    from dynq_cli.engine.net_delta import NetDelta
     from dynq_cli.storage.wal import Record
 
 # As in the outputs of a spec; a name that is a number would be a version.
@@ -91,17 +91,17 @@ def _ending(manifest: Manifest) -> list[tuple[PastLog, int]]:
     return list(zip(manifest.past, versions[1:], strict=True))
 
 
-def nets_since(directory: Path, manifest: Manifest, version: int) -> Mapping[str, Net]:
+def nets_since(directory: Path, manifest: Manifest, version: int) -> Mapping[str, NetDelta]:
     """What the versions after one amount to, by relation. FileNotFoundError if a writer went on.
 
     O(changes since the snapshot before that version): a log is read from its start, since its checksums are a chain.
     """
-    from dynq_cli.engine.net import joined, plain_net
+    from dynq_cli.engine.net_delta import joined, plain_net_delta
 
-    nets: dict[str, list[Net]] = {}
+    nets: dict[str, list[NetDelta]] = {}
     for record in _records(directory, manifest, version):
         for relation, changes in record.batch.items():
-            nets.setdefault(relation, []).append(record.nets.get(relation) or plain_net(changes))
+            nets.setdefault(relation, []).append(record.nets.get(relation) or plain_net_delta(changes))
     return {relation: joined(several) for relation, several in nets.items()}
 
 

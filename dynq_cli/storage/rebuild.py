@@ -20,10 +20,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from dynq_cli.engine.arena_snapshot import RestoredEngine, base_rows_in, dictionaries_in
 from dynq_cli.engine.engine import BatchError
-from dynq_cli.engine.image import RestoredEngine, base_rows_in, dictionaries_in
-from dynq_cli.engine.live import Live
-from dynq_cli.engine.net import Net, bring, joined, plain_net
+from dynq_cli.engine.net_delta import NetDelta, bring, joined, plain_net_delta
+from dynq_cli.engine.views import Views
 from dynq_cli.errors import SpecDiffersError
 from dynq_cli.phases import phase
 from dynq_cli.storage.layout import ENGINE, snapshot_name, wal_name
@@ -40,7 +40,7 @@ def has_views(manifest: Manifest, planned: Planned) -> bool:
     return manifest.snapshot.engine == ENGINE and planned.fingerprints == manifest.plans
 
 
-def rebuild(directory: Path, manifest: Manifest, live: Live, arrays: Mapping[str, NDArray[Any]]) -> RestoredEngine:
+def rebuild(directory: Path, manifest: Manifest, live: Views, arrays: Mapping[str, NDArray[Any]]) -> RestoredEngine:
     """Bring the base rows of a manifest's version into a new engine. O(base rows and log).
 
     DamagedError if they cannot be; SpecDiffersError if they give other counts than the manifest has.
@@ -67,18 +67,18 @@ def rebuild(directory: Path, manifest: Manifest, live: Live, arrays: Mapping[str
     return engine
 
 
-def _log_nets(directory: Path, manifest: Manifest, live: Live) -> dict[str, Net]:
+def _log_nets(directory: Path, manifest: Manifest, live: Views) -> dict[str, NetDelta]:
     """What the log amounts to, by relation; its values are in the dictionaries then."""
-    nets: dict[str, list[Net]] = {}
+    nets: dict[str, list[NetDelta]] = {}
     path = directory / wal_name(manifest.generation)
     for record in read_records(path, no_records(manifest.snapshot), manifest.wal):
         live.dictionaries.extend(record.values)
         for name, changes in record.batch.items():
-            nets.setdefault(name, []).append(record.nets.get(name) or plain_net(changes))
+            nets.setdefault(name, []).append(record.nets.get(name) or plain_net_delta(changes))
     return {name: joined(several) for name, several in nets.items()}
 
 
-def _check_counts(directory: Path, manifest: Manifest, live: Live) -> None:
+def _check_counts(directory: Path, manifest: Manifest, live: Views) -> None:
     for query, counts in manifest.counts.items():
         rows, distinct = live.count(query)
         if (rows, distinct) != (counts.rows, counts.distinct):

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from dynq_cli.engine.image import RestoredEngine, restore
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.arena_snapshot import RestoredEngine, restore
+from dynq_cli.engine.views import Views
 from dynq_cli.phases import phase
 from dynq_cli.records import record
 from dynq_cli.storage.layout import snapshot_name, wal_name
@@ -37,7 +37,7 @@ class Opened:
     """
 
     manifest: Manifest
-    live: Live
+    live: Views
     engine: RestoredEngine
     snapshot: Mapped
     plans: Mapping[str, str]
@@ -67,7 +67,7 @@ def open_engine(directory: Path, manifest: Manifest, planned: Planned) -> Opened
     """The engine of a manifest. FileNotFoundError, or DamagedError, if a file is not there as it was written."""
     path = directory / snapshot_name(manifest.generation)
     mapped = open_snapshot(path, manifest.snapshot)
-    live = Live(planned.spec, planned.kept)
+    live = Views(planned.spec, planned.kept)
     if not has_views(manifest, planned):
         engine = rebuild(directory, manifest, live, mapped.arrays)
         return Opened(manifest, live, engine, mapped, planned.fingerprints, is_rebuilt=True)

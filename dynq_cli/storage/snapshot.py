@@ -24,7 +24,7 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
-from dynq_cli.engine.image import Part
+from dynq_cli.engine.arena_snapshot import Part
 from dynq_cli.phases import advance, phase
 from dynq_cli.records import record
 from dynq_cli.storage.layout import ENGINE, TEMPORARY, sync_directory, write_at

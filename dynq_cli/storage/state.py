@@ -35,7 +35,7 @@ from dynq_cli.storage.manifest import Counts, Manifest, read_manifest
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dynq_cli.engine.live import Live
+    from dynq_cli.engine.views import Views
     from dynq_cli.spec.model import Spec
     from dynq_cli.storage.ledger import AppliedLog
     from dynq_cli.storage.plans import Planned
@@ -55,27 +55,27 @@ def create(spec: StrPath, state: StrPath = ".dynq") -> State:
 def create_from(
     spec: StrPath,
     state: StrPath,
-    load: Callable[[Live], Sequence[AppliedLog]],
+    load: Callable[[Views], Sequence[AppliedLog]],
     marks: Callable[[Spec], Sequence[str]] = lambda spec: (),
 ) -> State:
     """Make a state whose version 0 holds what `load` puts into the engine; it returns the logs it took that from.
 
     Version 0 has the marks that `marks` names.
     """
-    from dynq_cli.engine.live import Live
+    from dynq_cli.engine.views import Views
     from dynq_cli.spec.source import read_source
+    from dynq_cli.storage.atomic_directory import atomic_directory
     from dynq_cli.storage.commit import first_manifest
-    from dynq_cli.storage.fresh import whole_directory
     from dynq_cli.storage.plans import plan_spec, write_plans
 
     directory = Path(state)
     _refuse_existing(directory)
     source = read_source(spec)
     planned, content = plan_spec(source.text, source.file), source.text.encode()
-    live = Live(planned.spec, planned.kept)
+    live = Views(planned.spec, planned.kept)
     logs = load(live)
     try:
-        with whole_directory(directory) as made:
+        with atomic_directory(directory) as made:
             write_new(made / SPEC, content)
             write_new(made / LOCK, b"")
             write_plans(made, planned, source.text)
@@ -310,11 +310,11 @@ class State:
         """The version that a number or a mark means. RejectedError if there is none, or it is not kept. O(1)."""
         return version_of(read_manifest(self._directory), named)
 
-    def live_at(self, at: str | int) -> Live:
+    def live_at(self, at: str | int) -> Views:
         """The queries in memory as they were at a version or mark. O(changes since)."""
         return self._at(self.version_of(at))
 
-    def _at(self, version: int) -> Live:
+    def _at(self, version: int) -> Views:
         from dynq_cli.storage.versions import live_at
 
         return live_at(self._directory, self._plans(), version)

@@ -14,8 +14,8 @@ from typing import NamedTuple, TypeVar
 
 import pyarrow as pa
 
-from dynq_cli.engine.live import Live
 from dynq_cli.engine.versions import diff, diff_schema, went_back
+from dynq_cli.engine.views import Views
 from dynq_cli.storage.history import nets_since, version_of
 from dynq_cli.storage.manifest import Manifest, damaged, read_manifest
 from dynq_cli.storage.plans import Planned
@@ -33,11 +33,11 @@ class Diff(NamedTuple):
     batches: Iterator[pa.RecordBatch]
 
 
-def live_at(directory: Path, planned: Planned, version: int) -> Live:
+def live_at(directory: Path, planned: Planned, version: int) -> Views:
     """The engine of a version. RejectedError if it is not kept. O(state) at the speed of a checksum, and
     O(changes since the snapshot before that version)."""
 
-    def read(manifest: Manifest) -> Live:
+    def read(manifest: Manifest) -> Views:
         version_of(manifest, version)
         nets = nets_since(directory, manifest, version)
         return went_back(lambda: _open(directory, manifest, planned), nets)
@@ -58,7 +58,7 @@ def diff_since(directory: Path, planned: Planned, since: str | int | None, query
     return _undisturbed(directory, read)
 
 
-def _open(directory: Path, manifest: Manifest, planned: Planned) -> Live:
+def _open(directory: Path, manifest: Manifest, planned: Planned) -> Views:
     return open_engine(directory, manifest, planned).live
 
 

@@ -26,7 +26,7 @@ import xxhash
 from numpy.typing import NDArray
 
 from dynq_cli.engine.engine import Changes
-from dynq_cli.engine.net import Net
+from dynq_cli.engine.net_delta import NetDelta
 from dynq_cli.storage.layout import FORMAT, write_at
 from dynq_cli.storage.manifest import SnapshotFacts, WalFacts, damaged
 
@@ -52,7 +52,7 @@ class Record(NamedTuple):
     batch: Mapping[str, Changes]
     values: Values
     ends: NDArray[np.int64] | None = None
-    nets: Mapping[str, Net] = MappingProxyType({})
+    nets: Mapping[str, NetDelta] = MappingProxyType({})
 
 
 class LogWriter:
@@ -207,7 +207,7 @@ def _record_of(version: int, listed: list[Any], data: Bytes) -> Record:
         place += size + -size % _ALIGN
     batch = {name: _changes_of(parts) for name, parts in found["batch"].items()}
     values = {name: (parts["data"], parts["offsets"]) for name, parts in found["values"].items()}
-    nets = {name: Net(parts["codes"], parts["delta"]) for name, parts in found["net"].items()}
+    nets = {name: NetDelta(parts["codes"], parts["delta"]) for name, parts in found["net"].items()}
     return Record(version, batch, values, found["commits"].get("", {}).get("ends"), nets)
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from dynq_cli.engine.codes import Codes
 from dynq_cli.engine.engine import BatchError, Changes
-from dynq_cli.engine.net import look_around, plain_net
+from dynq_cli.engine.net_delta import look_around, plain_net_delta
 from dynq_cli.errors import DamagedError, RejectedError
 from dynq_cli.phases import phase
 from dynq_cli.storage.batches import Batch, add_batch
@@ -120,7 +120,7 @@ class Writer:
         if not self._rehearsal:
             nets = {relation: look.net() for relation, look in around.items()}
             for relation, changes in batch.items():
-                self._came[relation] += int((nets.get(relation) or plain_net(changes)).delta.sum())
+                self._came[relation] += int((nets.get(relation) or plain_net_delta(changes)).delta.sum())
             self._append(Record(self.version + 1, batch, live.dictionaries.since(self._known), ends, nets))
         self._known = live.dictionaries.counts()
 

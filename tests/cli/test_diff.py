@@ -19,7 +19,7 @@ import pytest
 import dynq_cli
 from dynq_cli.cli import output
 from dynq_cli.cli.app import main
-from dynq_cli.engine import side
+from dynq_cli.engine import dirty_set
 from dynq_cli.io.logs.identity import METADATA_KEY
 from dynq_cli.storage import commit
 from dynq_cli.storage.lock import writing_to
@@ -426,7 +426,7 @@ def star(folder: str, cold: int, monkeypatch: pytest.MonkeyPatch) -> tuple[int, 
         view.apply({name: pa.table({"k": keys, name.lower(): values}) for name in "ABC"})
         view.apply(pa.table({"k": hot, "a": [7] * 100}), "A")
         looked, listed = [], []
-        combinations = side.Side.combinations
+        combinations = dirty_set.DirtySet.combinations
 
         def counted(self: Any, block: int) -> Iterator[Any]:
             listed.append(len(self.lists))
@@ -435,7 +435,7 @@ def star(folder: str, cold: int, monkeypatch: pytest.MonkeyPatch) -> tuple[int, 
                 yield found
 
         with monkeypatch.context() as patch:
-            patch.setattr(side.Side, "combinations", counted)
+            patch.setattr(dirty_set.DirtySet, "combinations", counted)
             wrote = sum(batch.num_rows for batch in view.diff().batches)
         return view.count(), wrote, sum(looked), sum(listed)
 

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from dynq_cli.errors import DamagedError
-from dynq_cli.session.take_in import Options, take_in
+from dynq_cli.session.apply_logs import Options, apply_logs
 from dynq_cli.storage.integrity import check
 from dynq_cli.storage.state import open as open_state
 from tests.crash.history import QUERIES, History, Rows
@@ -32,7 +32,7 @@ def folder(runner: Runner, tmp_path_factory: pytest.TempPathFactory) -> Path:
     for number in range(1, APPLIED):
         assert runner.run(made, ["apply", f"logs/{number:05d}"]).status == 0
     with open_state(made / ".dynq") as state:
-        take_in(state, [str(made / f"logs/{APPLIED:05d}")])
+        apply_logs(state, [str(made / f"logs/{APPLIED:05d}")])
     return made
 
 
@@ -44,7 +44,7 @@ def look(folder: Path) -> tuple[object, ...]:
     for query in QUERIES:
         found = [tuple(row.values()) for batch in state.enum(query) for row in batch.to_pylist()]
         rows[query] = sorted(found, key=repr)
-    told = take_in(state, [str(folder / "logs")], Options(dry_run=True))
+    told = apply_logs(state, [str(folder / "logs")], Options(dry_run=True))
     return state.version, counts, rows, [(log.version, log.inserted, log.deleted, log.reason) for log in told]
 
 

@@ -19,11 +19,11 @@ import duckdb
 import pyarrow as pa
 
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.live import Live
-from dynq_cli.engine.lossless import arrow_type
+from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError
 from dynq_cli.plan.lower import program_of
 from dynq_cli.spec.model import Relation, Spec
+from dynq_cli.values.convert import arrow_type
 from tests.engine.random_history import Bad, Batch, Change, Row, value_of
 from tests.engine.random_queries import Case, Drawn
 
@@ -118,12 +118,12 @@ class Stored:
         return rows, different
 
 
-def enumerated(live: Live, query: Drawn, block: int = 65536) -> list[tuple[Row, int]]:
+def enumerated(live: Views, query: Drawn, block: int = 65536) -> list[tuple[Row, int]]:
     """The rows in their order, with their copies."""
     return [(as_plain(row), copies) for row, copies in _given(live, query, block)]
 
 
-def _given(live: Live, query: Drawn, block: int = 65536) -> list[tuple[Row, int]]:
+def _given(live: Views, query: Drawn, block: int = 65536) -> list[tuple[Row, int]]:
     is_bag = query.plan.query.semantics == "bag"
     found = []
     for batch in live.enum(query.name, block):
@@ -145,7 +145,7 @@ def as_plain(row: Row) -> Row:
     return tuple(map(plain, row))
 
 
-def compare(live: Live, stored: Stored, query: Drawn, chance: Random) -> None:
+def compare(live: Views, stored: Stored, query: Drawn, chance: Random) -> None:
     rows, distinct = live.count(query.name)
     if distinct > MOST_ROWS:
         expect(query, "count", (rows, distinct), stored.sizes(query))
@@ -190,15 +190,15 @@ def expect(query: Drawn, what: str, found: object, wanted: object) -> None:
 _steps = lru_cache(256)(program_of)
 
 
-def make_live(case: Case) -> Live:
-    return Live(case.spec, {q.name: q.program or _steps(q.plan.query, case.spec) for q in case.queries})
+def make_live(case: Case) -> Views:
+    return Views(case.spec, {q.name: q.program or _steps(q.plan.query, case.spec) for q in case.queries})
 
 
-def apply(live: Live, case: Case, batch: Batch, changes: list[Change]) -> None:
+def apply(live: Views, case: Case, batch: Batch, changes: list[Change]) -> None:
     live.apply({r.name: as_table(r, changes) for r in case.spec.relations if r.name in batch.relations})
 
 
-def refuse(live: Live, case: Case, batch: Batch) -> None:
+def refuse(live: Views, case: Case, batch: Batch) -> None:
     """A batch that cannot be applied is refused, and everything is as before, order included."""
     before = [(live.count(q.name), enumerated(live, q, 512)[:100]) for q in case.queries]
     last = batch.rejected[-1].relation
@@ -245,7 +245,7 @@ def run(case: Case) -> None:
         raise Mismatch(f"the same history again and again took {needed} words")
 
 
-def _empty(live: Live, case: Case, stored: Stored) -> None:
+def _empty(live: Views, case: Case, stored: Stored) -> None:
     everything = [Change(name, "delete", r, n) for name, rows in stored.rows.items() for r, n in rows.items()]
     stored.applicable(everything)
     stored.load(stored.rows)

@@ -8,9 +8,9 @@ from functools import partial
 import pyarrow as pa
 import pytest
 
-from dynq_cli.engine import deriving
+from dynq_cli.engine import derived_relations
 from dynq_cli.engine.delta import Delta
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.views import Views
 from dynq_cli.plan.lower import program_of
 from dynq_cli.query.sql import compile_sql
 from dynq_cli.spec.model import Column, Relation, Spec
@@ -38,7 +38,7 @@ def test_groups_are_those_of_a_recomputation_after_every_batch(seed: int) -> Non
 def test_groups_do_not_depend_on_how_much_is_read_at_a_time(
     seed: int, block: int, wide: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(deriving, "Delta", partial(Delta, block=block, wide=wide))
+    monkeypatch.setattr(derived_relations, "Delta", partial(Delta, block=block, wide=wide))
     case = random_aggregates(seed, QUERIES)
     if failure(case):
         pytest.fail(described(minimise(case)), pytrace=False)
@@ -53,7 +53,7 @@ def test_what_a_narrow_column_cannot_hold_joins_with_nothing(column: str, around
     spec = Spec("spec.yaml", (Relation("r", columns),), ())
     one = f"SELECT {column} AS m FROM r, r q WHERE {joined}"
     text = around.format(one, one)
-    live = Live(spec, {"q": program_of(compile_sql(text, spec, make_query(text)), spec)})
+    live = Views(spec, {"q": program_of(compile_sql(text, spec, make_query(text)), spec)})
     rows = {"a": pa.array([2**40, 7]), "b": pa.array([Decimal("2.5"), Decimal(7)], pa.decimal128(9, 2))}
     live.apply({"r": pa.table(rows)})
     assert {row["m"] for part in live.enum("q") for row in part.to_pylist()} == {Decimal(7)}

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from dynq_cli.engine import engine as engine_module
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.query.compile import compile_spec
@@ -28,9 +28,9 @@ queries:
 """
 
 
-def fresh() -> Live:
+def fresh() -> Views:
     spec = parse_spec(SPEC, "spec")
-    live = Live(spec, {name: plan_query(query, spec) for name, query in compile_spec(spec).items()})
+    live = Views(spec, {name: plan_query(query, spec) for name, query in compile_spec(spec).items()})
     live.apply({"S": pa.table({"b": [0, 1, 2], "c": ["x", "y", "z"]})})
     return live
 
@@ -52,7 +52,7 @@ def drawn_log(seed: int) -> tuple[pa.Table, list[int]]:
     return pa.table({"_change_type": pa.array(kinds, pa.string()), **columns}), ends
 
 
-def shown(live: Live) -> list[list[dict[str, object]]]:
+def shown(live: Views) -> list[list[dict[str, object]]]:
     return [[row for batch in live.enum(q) for row in batch.to_pylist()] for q in ("joined", "paths")]
 
 
@@ -107,7 +107,7 @@ def test_a_change_that_reaches_a_table_from_two_leaves_finds_room_for_both() -> 
     text = SPEC.split("queries:")[0] + 'queries:\n  both: {rule: "both(x, y) :- R(x, y), R(y, x)"}\n'
     spec = parse_spec(text, "spec")
     for ends in ([*range(1, 41)], [40]):
-        live = Live(spec, {name: plan_query(q, spec) for name, q in compile_spec(spec).items()})
+        live = Views(spec, {name: plan_query(q, spec) for name, q in compile_spec(spec).items()})
         live.apply_commits("R", pa.table({"a": list(range(40)), "b": list(range(100, 140))}), ends)
         live._check()
         assert live.test("both", {"x": 1, "y": 2}) == 0

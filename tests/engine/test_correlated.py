@@ -9,7 +9,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pytest
 
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.views import Views
 from dynq_cli.storage.plans import plan_spec
 from tests.engine.random_correlated import correlated_case
 from tests.engine.random_runs import described, failure, minimise
@@ -50,7 +50,7 @@ EXPECTED = {
 @pytest.mark.parametrize(("sql", "expected"), EXPECTED.items())
 def test_no_comparison_is_lost_with_a_subquery(sql: str, expected: list[tuple[int, ...]]) -> None:
     planned = plan_spec(f'{SPEC}  q: {{sql: "{sql}"}}\n')
-    live = Live(planned.spec, planned.kept)
+    live = Views(planned.spec, planned.kept)
     live.apply({"r": pa.table({"a": R}), "v": pa.table({"b": V}), "w": W})
     live._check()
     rows = [row for batch in live.enum("q") for row in batch.to_pylist()]

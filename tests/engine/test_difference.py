@@ -13,9 +13,9 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from dynq_cli.engine.live import Live
-from dynq_cli.engine.net import Net, joined, look_around, plain_net
+from dynq_cli.engine.net_delta import NetDelta, joined, look_around, plain_net_delta
 from dynq_cli.engine.versions import diff, diff_schema, went_back
+from dynq_cli.engine.views import Views
 from dynq_cli.storage.plans import plan_spec
 from tests.engine.random_history import Change
 from tests.engine.random_queries import Case, Drawn, random_case
@@ -30,7 +30,7 @@ def histories(case: Case) -> list[list[Change]]:
     return [stored.applicable(batch.changes) for batch in case.history]
 
 
-def made(case: Case, steps: list[list[Change]]) -> tuple[Live, list[dict[str, Net]]]:
+def made(case: Case, steps: list[list[Change]]) -> tuple[Views, list[dict[str, NetDelta]]]:
     """An engine after some steps, and what each of them amounts to."""
     live, nets = make_live(case), []
     for changes in steps:
@@ -40,24 +40,24 @@ def made(case: Case, steps: list[list[Change]]) -> tuple[Live, list[dict[str, Ne
         batch = live.changes(tables)
         around = look_around(live, batch)
         live.take(batch)
-        nets.append({name: around[name].net() if name in around else plain_net(c) for name, c in batch.items()})
+        nets.append({name: around[name].net() if name in around else plain_net_delta(c) for name, c in batch.items()})
     return live, nets
 
 
-def opened(case: Case, steps: list[list[Change]]) -> Live:
+def opened(case: Case, steps: list[list[Change]]) -> Views:
     return made(case, steps)[0]
 
 
-def amount(nets: list[dict[str, Net]]) -> dict[str, Net]:
+def amount(nets: list[dict[str, NetDelta]]) -> dict[str, NetDelta]:
     names = dict.fromkeys(name for each in nets for name in each)
     return {name: joined([each[name] for each in nets if name in each]) for name in names}
 
 
-def result(live: Live, query: Drawn) -> Rows:
+def result(live: Views, query: Drawn) -> Rows:
     return Counter(dict(enumerated(live, query)))
 
 
-def changed(old: Live, new: Live, query: Drawn, block: int) -> Rows:
+def changed(old: Views, new: Views, query: Drawn, block: int) -> Rows:
     found: Rows = Counter()
     for batch in diff(old, new, query.name, block):
         assert batch.schema == diff_schema(new, query.name)
@@ -104,13 +104,16 @@ def between(text: str, first: dict[str, pa.Table], second: dict[str, pa.Table]) 
     """The difference that a commit makes after another."""
     planned = plan_spec(text)
 
-    def made_by(batches: list[dict[str, pa.Table]]) -> tuple[Live, dict[str, Net]]:
-        live, nets = Live(planned.spec, planned.kept), {}
+    def made_by(batches: list[dict[str, pa.Table]]) -> tuple[Views, dict[str, NetDelta]]:
+        live, nets = Views(planned.spec, planned.kept), {}
         for tables in batches:
             batch = live.changes(tables)
             around = look_around(live, batch)
             live.take(batch)
-            nets = {name: around[name].net() if name in around else joined([plain_net(c)]) for name, c in batch.items()}
+            nets = {
+                name: around[name].net() if name in around else joined([plain_net_delta(c)])
+                for name, c in batch.items()
+            }
         return live, nets
 
     new, nets = made_by([first, second])

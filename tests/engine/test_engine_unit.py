@@ -18,14 +18,14 @@ import pyarrow as pa
 import pytest
 
 from dynq_cli.engine import engine as engine_module
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.views import Views
 from dynq_cli.errors import DynqError, RejectedError, UsageError
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.query.compile import compile_spec
 from dynq_cli.spec.load import parse_spec
 
 
-def live_of(relations: str, **queries: str) -> Live:
+def live_of(relations: str, **queries: str) -> Views:
     """Relations as lines of YAML; queries as SQL, or as rules where they have an arrow."""
     lines = ["version: 1", "relations:", *(f"  {line.strip()}" for line in relations.strip().splitlines()), "queries:"]
     for name, text in queries.items():
@@ -33,20 +33,20 @@ def live_of(relations: str, **queries: str) -> Live:
             f'  {name}: {{rule: "{text}", semantics: bag}}' if ":-" in text else f'  {name}: {{sql: "{text}"}}'
         )
     spec = parse_spec("\n".join(lines), "spec.yaml")
-    return Live(spec, {name: plan_query(query, spec) for name, query in compile_spec(spec).items()})
+    return Views(spec, {name: plan_query(query, spec) for name, query in compile_spec(spec).items()})
 
 
-def rows(live: Live, query: str) -> list[tuple[Any, ...]]:
+def rows(live: Views, query: str) -> list[tuple[Any, ...]]:
     return sorted((tuple(row.values()) for batch in live.enum(query) for row in batch.to_pylist()), key=str)
 
 
-def seen(live: Live) -> list[object]:
+def seen(live: Views) -> list[object]:
     """Everything a reader can see, order included."""
     queries = live.layout.trees
     return [(live.count(q), [b.to_pylist() for b in live.enum(q)]) for q in queries] + [live.dictionaries.counts()]
 
 
-def star(width: int) -> Live:
+def star(width: int) -> Views:
     relations = "\n".join(f"R{i}: {{columns: {{k: int64, v: int64}}}}" for i in range(width))
     body = ", ".join(f"R{i}(k, v{i})" for i in range(width))
     head = ", ".join(f"v{i}" for i in range(width))
@@ -99,7 +99,7 @@ def test_a_row_with_more_copies_than_63_bits_is_counted_and_refused_by_enum_with
         list(live.enum("key"))
 
 
-def refused(live: Live, tables: dict[str, pa.Table]) -> None:
+def refused(live: Views, tables: dict[str, pa.Table]) -> None:
     before = seen(live)
     with pytest.raises(RejectedError):
         live.apply(tables)
@@ -115,7 +115,7 @@ M: {columns: {k: int64, t: int8}}
 
 
 @pytest.fixture
-def keyed() -> Live:
+def keyed() -> Views:
     live = live_of(
         KEYED,
         joined="SELECT K.k, K.v, M.t FROM K, M WHERE K.k = M.k",
@@ -161,7 +161,7 @@ BAD: dict[str, Callable[[], dict[str, pa.Table]]] = {
 
 
 @pytest.mark.parametrize("what", BAD)
-def test_a_bad_batch_is_refused_and_leaves_no_trace(keyed: Live, what: str) -> None:
+def test_a_bad_batch_is_refused_and_leaves_no_trace(keyed: Views, what: str) -> None:
     fine = {"K": pa.table({"k": [7], "v": [7], "s": ["seven"]}), "P": pa.table({"a": [3], "b": [4]})}
     bad = BAD[what]()
     refused(keyed, bad)
@@ -172,7 +172,7 @@ def test_a_bad_batch_is_refused_and_leaves_no_trace(keyed: Live, what: str) -> N
     assert rows(keyed, "texts") == [("seven", 1), ("x", 1), (None, 1)]
 
 
-def test_an_unknown_relation_is_a_usage_error_that_leaves_no_trace(keyed: Live) -> None:
+def test_an_unknown_relation_is_a_usage_error_that_leaves_no_trace(keyed: Views) -> None:
     before = seen(keyed)
     with pytest.raises(UsageError, match="K, P, M"):
         keyed.apply({"K": pa.table({"k": [3], "v": [1], "s": ["new"]}), "Z": pa.table({"a": [1]})})
@@ -205,7 +205,7 @@ def test_copies_of_many_rows_behind_one_leaf_row_do_not_wrap_around() -> None:
 
 
 @pytest.mark.parametrize("kinds", [("insert", "delete"), ("delete", "insert")])
-def test_insert_and_delete_of_one_row_in_one_batch_cancel_in_either_order(keyed: Live, kinds: tuple[str, ...]) -> None:
+def test_insert_and_delete_of_one_row_in_one_batch_cancel_in_either_order(keyed: Views, kinds: tuple[str, ...]) -> None:
     before = seen(keyed)[:-1]
     row = changed(list(kinds), k=[9, 9], v=[1, 1], s=["x", "x"])
     keyed.apply({"M": changed(list(kinds), k=[2, 2], t=[1, 1]), "K": row})
@@ -213,7 +213,7 @@ def test_insert_and_delete_of_one_row_in_one_batch_cancel_in_either_order(keyed:
     assert seen(keyed)[:-1] == before
 
 
-def test_two_keys_may_swap_their_rows_in_one_batch(keyed: Live) -> None:
+def test_two_keys_may_swap_their_rows_in_one_batch(keyed: Views) -> None:
     kinds = ["insert", "insert", "delete", "delete"]
     keyed.apply({"K": changed(kinds, k=[1, 2, 1, 2], v=[20, 10, 10, 20], s=[None, "x", "x", None])})
     keyed._check()
@@ -272,7 +272,7 @@ def test_tables_grow_inside_a_batch_of_any_chunk_size(monkeypatch: pytest.Monkey
     live._check()
 
 
-def test_an_empty_batch_changes_nothing(keyed: Live) -> None:
+def test_an_empty_batch_changes_nothing(keyed: Views) -> None:
     before = seen(keyed)
     keyed.apply({})
     keyed.apply({"K": changed([], k=pa.array([], pa.int64()), v=pa.array([], pa.int64()), s=pa.array([], pa.string()))})

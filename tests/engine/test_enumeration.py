@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.views import Views
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.query.compile import compile_spec
 from dynq_cli.spec.load import parse_spec
@@ -40,10 +40,10 @@ queries:
 """
 
 
-def chain(n: int) -> Live:
+def chain(n: int) -> Views:
     """n values per relation that join, and ten times as many that lead nowhere: the last atom lacks them."""
     spec = parse_spec(CHAIN, "spec.yaml")
-    live = Live(spec, {name: plan_query(query, spec) for name, query in compile_spec(spec).items()})
+    live = Views(spec, {name: plan_query(query, spec) for name, query in compile_spec(spec).items()})
     dead = 10 * n
     joined, dangling = list(range(n)), list(range(n, n + dead))
     live.apply(

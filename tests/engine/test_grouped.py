@@ -19,10 +19,10 @@ import pytest
 
 from dynq_cli.engine.check import check_arena, check_table
 from dynq_cli.engine.codes import Codes, arrow_type, decode, encode, float_codes
-from dynq_cli.engine.counted_tree import Sizes
 from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.grouped import AggregateOverflowedError, by_itself
 from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.order_statistic_tree import Sizes
 from dynq_cli.engine.pairs import joined, split
 from dynq_cli.plan.program import Groups, Measure, high, low
 from dynq_cli.query.normal_form import Aggregate, AggregateFunction, Factor, Monomial, Scalar

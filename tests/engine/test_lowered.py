@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from dynq_cli.engine.codes import arrow_type
-from dynq_cli.engine.live import Live
 from dynq_cli.engine.ranked import Ranked
+from dynq_cli.engine.views import Views
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.query.as_sql import as_sql
 from dynq_cli.query.normal_form import Query
@@ -76,7 +76,7 @@ def wanted(connection: duckdb.DuckDBPyConnection, query: Query) -> Counter[Row]:
     return found
 
 
-def enumerated(live: Live, name: str) -> Counter[Row]:
+def enumerated(live: Views, name: str) -> Counter[Row]:
     found: Counter[Row] = Counter()
     for batch in live.enum(name):
         for row in batch.to_pylist():
@@ -90,7 +90,7 @@ def test_every_kind_of_query_is_kept(start: int) -> None:
     queries = {
         f"q{i}": compile_sql(text, SPEC, make_query(text)) for i, text in enumerate(TEXTS[start : start + PER_SPEC])
     }
-    live = Live(SPEC, {name: plan_query(replace(query, name=name), SPEC) for name, query in queries.items()})
+    live = Views(SPEC, {name: plan_query(replace(query, name=name), SPEC) for name, query in queries.items()})
     chance = Random(start)
     rows: dict[str, Counter[Row]] = {r.name: Counter() for r in SPEC.relations}
     connection = duckdb.connect(":memory:", config={"threads": "1"})
@@ -124,7 +124,7 @@ SELECT a, SUM(m) AS m FROM r GROUP BY a UNION SELECT a, m FROM r ORDER BY m, a
 
 def test_every_kind_of_query_can_be_ordered() -> None:
     queries = {f"q{i}": compile_sql(text, SPEC, make_query(text)) for i, text in enumerate(ORDERED)}
-    live = Live(SPEC, {name: plan_query(replace(query, name=name), SPEC) for name, query in queries.items()})
+    live = Views(SPEC, {name: plan_query(replace(query, name=name), SPEC) for name, query in queries.items()})
     chance = Random(7)
     rows: dict[str, Counter[Row]] = {r.name: Counter() for r in SPEC.relations}
     connection = duckdb.connect(

@@ -8,10 +8,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dynq_cli.engine import reading
+from dynq_cli.engine import result_reader
+from dynq_cli.engine.kernels.enumeration_pipeline import WARMED
 from dynq_cli.engine.kernels.prefetch import AHEAD
-from dynq_cli.engine.kernels.stages import WARMED
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.views import Views
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.query.compile import compile_spec
 from dynq_cli.spec.load import parse_spec
@@ -29,9 +29,9 @@ queries:
 """
 
 
-def chain() -> Live:
+def chain() -> Views:
     spec = parse_spec(CHAIN, "spec.yaml")
-    return Live(spec, {name: plan_query(query, spec) for name, query in compile_spec(spec).items()})
+    return Views(spec, {name: plan_query(query, spec) for name, query in compile_spec(spec).items()})
 
 
 def table(first: str, second: str, rows: list[tuple[int, int]], kind: str = "insert") -> pa.Table:
@@ -49,11 +49,11 @@ def joined(r: list[tuple[int, int]], s: list[tuple[int, int]], t: list[tuple[int
     return Counter((x, y, z, u) for y, z in s for x in by_y.get(y, ()) for u in by_z.get(z, ()))
 
 
-def result(live: Live, block: int) -> list[tuple[int, ...]]:
+def result(live: Views, block: int) -> list[tuple[int, ...]]:
     return [row for batch in live.enum("q", block) for row in zip(*batch.to_pydict().values(), strict=True)]
 
 
-def bag(live: Live) -> Counter[tuple[int, ...]]:
+def bag(live: Views) -> Counter[tuple[int, ...]]:
     return Counter({row[:4]: row[4] for row in result(live, 65536)})
 
 
@@ -67,7 +67,7 @@ def test_every_size_of_a_stage_gives_the_same_rows_in_the_same_order(
     for batch in case.history:
         apply(live, case, batch, stored.applicable(batch.changes))
     whole = [enumerated(live, query) for query in case.queries]
-    monkeypatch.setattr(reading, "STAGE", stage)
+    monkeypatch.setattr(result_reader, "STAGE", stage)
     for query, rows in zip(case.queries, whole, strict=True):
         assert enumerated(live, query) == rows, f"seed {seed}: {query.text}"
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from dynq_cli.engine.ingest import RowError, encode_rows
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError
 from dynq_cli.query.duck import Duck
 from dynq_cli.storage.plans import plan_spec
@@ -30,9 +30,9 @@ QUERIES = {
 }
 
 
-def _live(sql: str, columns: str = "k: int64, f: float64?, s: string") -> Live:
+def _live(sql: str, columns: str = "k: int64, f: float64?, s: string") -> Views:
     planned = plan_spec(f'version: 1\nrelations: {{r: {{columns: {{{columns}}}}}}}\nqueries: {{q: {{sql: "{sql}"}}}}\n')
-    return Live(planned.spec, planned.kept)
+    return Views(planned.spec, planned.kept)
 
 
 def _rows(chance: Random, many: int) -> pa.Table:
@@ -52,7 +52,7 @@ def _result(table: pa.Table, sql: str) -> list[tuple[object, ...]]:
         return sorted(duck.rows(sql))
 
 
-def _kept(live: Live) -> list[tuple[object, ...]]:
+def _kept(live: Views) -> list[tuple[object, ...]]:
     rows = [row for batch in live.enum("q") for row in batch.to_pylist()]
     copies = [row.pop("_count", 1) for row in rows]
     return sorted(tuple(row.values()) for row, many in zip(rows, copies, strict=True) for _ in range(many))

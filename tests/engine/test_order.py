@@ -16,10 +16,10 @@ import pyarrow as pa
 import pytest
 
 from dynq_cli.engine import layout
-from dynq_cli.engine.counted_tree import Sizes
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.order_statistic_tree import Sizes
 from dynq_cli.engine.ranked import Ranked
 from dynq_cli.engine.versions import went_back
+from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.plan.explain import explain_json
@@ -75,7 +75,7 @@ def compared(query: Drawn) -> Any:
     return cmp_to_key(less)
 
 
-def check_places(live: Live, query: Drawn, chance: Random) -> None:
+def check_places(live: Views, query: Drawn, chance: Random) -> None:
     """Pages beside rows, most of which are not there, against the sorted rows."""
     key = compared(query)
     expanded = [row for row, copies in enumerated(live, query) for _ in range(copies)]
@@ -153,9 +153,9 @@ def test_histories_with_marks_are_consistent(seed: int, monkeypatch: pytest.Monk
             assert dict(changed(old, live, query, chance.choice([1, 3, 1000]))) == wanted, query.text
 
 
-def live_of(text: str) -> Live:
+def live_of(text: str) -> Views:
     planned = plan_spec(text)
-    return Live(planned.spec, planned.kept)
+    return Views(planned.spec, planned.kept)
 
 
 def explain_spec_text(text: str, query: str) -> dict[str, Any]:
@@ -228,8 +228,8 @@ TYPES = {
 def test_every_type_has_the_order_of_duckdb(kind: str, direction: str) -> None:
     import duckdb
 
-    from dynq_cli.engine.lossless import arrow_type
     from dynq_cli.spec.types import parse_type
+    from dynq_cli.values.convert import arrow_type
 
     text = f"version: 1\nrelations: {{R: {{columns: {{v: '{kind}?'}}}}}}\n"
     live = live_of(text + f"queries: {{q: {{sql: SELECT v FROM R, order_by: [v {direction}]}}}}\n")

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 import pyarrow as pa
 import pytest
 
-from dynq_cli.engine.live import Live
 from dynq_cli.engine.ranked import Ranked
+from dynq_cli.engine.views import Views
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.query.compile import compile_spec
 from dynq_cli.spec.load import parse_spec
@@ -42,7 +42,7 @@ class Example:
         spec = parse_spec("\n".join(lines), "spec.yaml")
         self.columns = {name: columns.split() for name, columns in relations.items()}
         self.plans = {name: plan_query(query, spec) for name, query in compile_spec(spec).items()}
-        self.live = Live(spec, self.plans)
+        self.live = Views(spec, self.plans)
 
     def change(self, kind: str, rows: Mapping[str, Weighted | Sequence[Row]]) -> None:
         tables = {}

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dynq_cli.engine.image import parts_of, restore
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.arena_snapshot import parts_of, restore
+from dynq_cli.engine.views import Views
 from dynq_cli.plan.lower import program_of
 from dynq_cli.plan.program import passages
 from dynq_cli.query.compile import compile_spec
@@ -87,7 +87,7 @@ queries:
 def test_products_of_columns_are_added_up_as_duckdb_computes_them(largest: int) -> None:
     """Multiplied out, where no value is kept; both where all numbers are small, and where some are not."""
     spec = parse_spec(SALES, "spec.yaml")
-    live = Live(spec, {"q": program_of(compile_spec(spec)["q"], spec)})
+    live = Views(spec, {"q": program_of(compile_spec(spec)["q"], spec)})
     assert not live.layout.bases["sales"].computed, "every factor is a column"
     chance = Random(largest)
     held: dict[int, tuple[Any, ...]] = {}

@@ -8,13 +8,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dynq_cli.engine.by_codes import by_codes
+from dynq_cli.engine.code_predicates import code_predicate
 from dynq_cli.engine.codes import encode
 from dynq_cli.engine.dictionary import Dictionaries
-from dynq_cli.engine.like import pattern_of
-from dynq_cli.engine.lossless import arrow_type
+from dynq_cli.engine.like_predicates import pattern_of
 from dynq_cli.query.scalar import conditions_hold
 from dynq_cli.spec.types import Type, decimal
+from dynq_cli.values.convert import arrow_type
 
 OPERATORS = ["=", "<>", "<", "<=", ">", ">="]
 TYPES = {
@@ -63,7 +63,7 @@ def test_what_codes_tell_is_what_duckdb_says() -> None:
     chance, dictionaries = random.Random(1), Dictionaries()
     rows, columns = _rows(chance), list(TYPES.items())
     codes = np.stack([encode(rows[name], kind, dictionaries) for name, kind in columns], axis=1)
-    told = {c: condition for c in _conditions() if (condition := by_codes(c, columns)) is not None}
+    told = {c: condition for c in _conditions() if (condition := code_predicate(c, columns)) is not None}
     assert len(told) > 150 and '"d" < "e"' in told and '"i" <= "j"' in told and '"s" <> "t"""' in told
     assert not {'"s" < "t"""', '"m" = 3', '"w" < "w"', '"i" = "f"'} & set(told)
     for condition, said in zip(told, conditions_hold(rows, list(told)), strict=True):
@@ -72,7 +72,7 @@ def test_what_codes_tell_is_what_duckdb_says() -> None:
 
 @pytest.mark.parametrize("condition", ['"x" IS NULL', '"i" = "x"', '"x" = 1', '"i" = 1 OR "j" = 2', '"i" = 1.0'])
 def test_other_conditions_are_not_told_by_codes(condition: str) -> None:
-    assert by_codes(condition, list(TYPES.items())) is None
+    assert code_predicate(condition, list(TYPES.items())) is None
 
 
 @pytest.mark.parametrize("seed", range(3))

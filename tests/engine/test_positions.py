@@ -14,9 +14,9 @@ import pyarrow as pa
 import pytest
 
 from dynq_cli.engine.kernels.positions import divide
-from dynq_cli.engine.live import Live
 from dynq_cli.engine.positions import Selection, find
 from dynq_cli.engine.ranked import Ranked, draw
+from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.query.compile import compile_spec
@@ -44,12 +44,12 @@ queries:
 """
 
 
-def live_of(spec: str = SPEC) -> Live:
+def live_of(spec: str = SPEC) -> Views:
     parsed = parse_spec(spec, "spec.yaml")
-    return Live(parsed, {name: plan_query(query, parsed) for name, query in compile_spec(parsed).items()})
+    return Views(parsed, {name: plan_query(query, parsed) for name, query in compile_spec(parsed).items()})
 
 
-def filled(copies: int = 1) -> Live:
+def filled(copies: int = 1) -> Views:
     """Groups of several rows in every relation, some of them gone again, each row so many times."""
     live, many = live_of(), [copies]
     x, y = [i % 5 for i in range(20)], list(range(20))
@@ -70,7 +70,7 @@ def as_values(query: Drawn, row: Row) -> dict[str, Any]:
     return {n: float("nan") if isinstance(v, str) and v == "NaN" else v for n, v in zip(names, row, strict=True)}
 
 
-def compare(live: Live, query: Drawn, chance: Random) -> None:
+def compare(live: Views, query: Drawn, chance: Random) -> None:
     """Everything that positions promise, against the rows one by one."""
     distinct = enumerated(live, query)
     expanded = [row for row, copies in distinct for _ in range(copies)]

@@ -18,10 +18,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dynq_cli.engine import deriving, feeding
+from dynq_cli.engine import delta_routing, derived_relations
+from dynq_cli.engine.arena_snapshot import parts_of, restore
 from dynq_cli.engine.delta import Delta
-from dynq_cli.engine.image import parts_of, restore
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.views import Views
 from dynq_cli.errors import DynqError, RejectedError, UsageError
 from dynq_cli.plan.program import Program
 from dynq_cli.query.normal_form import Comparison
@@ -59,7 +59,7 @@ def test_results_in_steps_are_those_of_a_recomputation_after_every_batch(seed: i
 
 @pytest.mark.parametrize("seed", seeds(4, first=100))
 def test_what_is_passed_on_does_not_depend_on_its_blocks(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deriving, "Delta", partial(Delta, block=1 + seed % 3, wide=1 + seed % 4))
+    monkeypatch.setattr(derived_relations, "Delta", partial(Delta, block=1 + seed % 3, wide=1 + seed % 4))
     case = stepped_case(seed)
     if failure(case):
         pytest.fail(described(minimise(case)), pytrace=False)
@@ -90,7 +90,7 @@ def test_a_restored_engine_goes_on_as_the_one_that_was_kept(seed: int) -> None:
         assert enumerated(kept, q) == enumerated(live, q), "rows and their order"
 
 
-def _take(live: Live, spec: Spec, changes: Sequence[Any]) -> None:
+def _take(live: Views, spec: Spec, changes: Sequence[Any]) -> None:
     live.apply({r.name: as_table(r, changes) for r in spec.relations if any(c.relation == r.name for c in changes)})
 
 
@@ -149,7 +149,7 @@ PROGRAMS = {
 }
 
 
-def bag(live: Live) -> Counter[tuple[Any, ...]]:
+def bag(live: Views) -> Counter[tuple[Any, ...]]:
     found: Counter[tuple[Any, ...]] = Counter()
     for batch in live.enum("q"):
         for *row, copies in zip(*(column.to_pylist() for column in batch.columns), strict=True):
@@ -170,7 +170,7 @@ def oracle(stored: Mapping[str, list[tuple[int, int]]], sql: str) -> Counter[tup
 @pytest.mark.parametrize("skew", [0.3, 2.0])
 def test_programs_by_hand_give_what_duckdb_gives(name: str, skew: float) -> None:
     make, sql = PROGRAMS[name]
-    live, chance = Live(SPEC, {"q": make()}), Random(7)
+    live, chance = Views(SPEC, {"q": make()}), Random(7)
     stored: dict[str, list[tuple[int, int]]] = {"R": [], "S": []}
     for _ in range(25):
         tables = {}
@@ -193,7 +193,7 @@ def test_programs_by_hand_give_what_duckdb_gives(name: str, skew: float) -> None
 
 
 def test_commits_of_a_relation_that_feeds_others_are_each_seen_by_itself() -> None:
-    live, one_by_one = (Live(SPEC, {"q": without()}) for _ in range(2))
+    live, one_by_one = (Views(SPEC, {"q": without()}) for _ in range(2))
     chance = Random(3)
     for each in (live, one_by_one):
         each.apply({"R": pa.table({"x": [1, 2, 3], "y": [1, 2, 2]})})
@@ -218,7 +218,7 @@ def test_commits_of_a_relation_that_feeds_others_are_each_seen_by_itself() -> No
 
 
 def test_inner_steps_are_nobody_elses_business() -> None:
-    live = Live(SPEC, {"q": projected()})
+    live = Views(SPEC, {"q": projected()})
     assert list(live.queries) == ["q"]
     with pytest.raises(UsageError, match=r"there is R, S$"):
         live.apply({"q/2": pa.table({"x": [1], "z": [1], "y": [1]})})
@@ -235,7 +235,7 @@ def dense(n: int) -> dict[str, pa.Table]:
 
 
 def test_a_view_past_its_budget_is_refused_with_its_size() -> None:
-    live = Live(SPEC, {"q": projected(budget=100)})
+    live = Views(SPEC, {"q": projected(budget=100)})
     live.apply(dense(10))
     live.apply({"R": pa.table({"x": [0], "y": [1], "_change_type": ["delete"]})})
     live.apply({"R": pa.table({"x": [77], "y": [1]})})
@@ -249,8 +249,8 @@ def test_a_view_past_its_budget_is_refused_with_its_size() -> None:
 
 
 def test_unless_said_a_view_may_have_many_times_the_base_rows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(deriving, "LEAST_BUDGET", 50)
-    live = Live(SPEC, {"q": projected()})
+    monkeypatch.setattr(derived_relations, "LEAST_BUDGET", 50)
+    live = Views(SPEC, {"q": projected()})
     live.apply(dense(40))
     live._check()
     # Fewer base rows than before: what is there already may stay, and become less.
@@ -259,22 +259,22 @@ def test_unless_said_a_view_may_have_many_times_the_base_rows(monkeypatch: pytes
     live.apply({"S": gone})
     live._check()
     with pytest.raises(RejectedError, match="would take 2500 rows and may have 2000"):
-        Live(SPEC, {"q": projected()}).apply(dense(50))
+        Views(SPEC, {"q": projected()}).apply(dense(50))
 
 
 def test_what_one_commit_brings_is_bounded_before_it_is_all_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeding, "FEW", 64)
+    monkeypatch.setattr(delta_routing, "FEW", 64)
     with pytest.raises(RejectedError, match="may have 100"):
-        Live(SPEC, {"q": projected(budget=100)}).apply(dense(300))
+        Views(SPEC, {"q": projected(budget=100)}).apply(dense(300))
 
 
 def test_rows_that_come_and_go_on_the_way_do_not_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(feeding, "FEW", 16)
+    monkeypatch.setattr(delta_routing, "FEW", 16)
     steps = Steps(SPEC)
     tree = steps.tree("q/1", "SELECT R.x, S.z FROM R, S WHERE R.y = S.y AND R.y = 1")
     steps.derived("q/2", tree, replace(feed_of(tree), sign=-1), budget=1)
     steps.tree("q", 'SELECT x, z FROM "q/2"')
-    live = Live(SPEC, {"q": steps.program()})
+    live = Views(SPEC, {"q": steps.program()})
     live.apply(dense(2))
     live._check()
     assert live.count("q") == (0, 0)
@@ -282,7 +282,7 @@ def test_rows_that_come_and_go_on_the_way_do_not_count(monkeypatch: pytest.Monke
 
 def test_more_copies_than_a_number_holds_are_refused() -> None:
     for first, second in ((2**40, 2**40), (2**31, 2**31)):
-        live = Live(SPEC, {"q": projected()})
+        live = Views(SPEC, {"q": projected()})
         live.apply({"R": pa.table({"x": [1], "y": [1], "_count": [first]})})
         table = pa.table({"y": [1, 1], "z": [1, 1], "_count": [second, second]})
         with pytest.raises(RejectedError, match="more than 2\\^63 - 1 copies\n  hint: use `semantics: set`"):
@@ -293,6 +293,6 @@ def test_expressions_without_a_value_are_refused_in_words() -> None:
     steps = Steps(SPEC)
     steps.derived("q/2", steps.tree("q/1", "SELECT x, y FROM R"))
     steps.tree("q", 'SELECT a.x * a.y AS p FROM "q/2" AS a')
-    live = Live(SPEC, {"q": steps.program()})
+    live = Views(SPEC, {"q": steps.program()})
     with pytest.raises(RejectedError, match=r"query q: its view q/2 cannot be kept: .*verflow"):
         live.apply({"R": pa.table({"x": [2**40], "y": [2**40]})})

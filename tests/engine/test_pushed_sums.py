@@ -12,7 +12,7 @@ import pytest
 
 from dynq_cli.engine.codes import Codes
 from dynq_cli.engine.grouped import Grouped
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError
 from dynq_cli.plan.lower import program_of
 from dynq_cli.query.sql import compile_sql
@@ -101,7 +101,7 @@ def test_sums_with_null_and_over_nothing(text: str) -> None:
         _same_rows(live, connection, text)
 
 
-def _same_rows(live: Live, connection: duckdb.DuckDBPyConnection, text: str) -> None:
+def _same_rows(live: Views, connection: duckdb.DuckDBPyConnection, text: str) -> None:
     found = [tuple(row.values()) for part in live.enum("q") for row in part.to_pylist()]
     wanted = connection.execute(text).fetchall()
     assert sorted(found, key=repr) == sorted(wanted, key=repr)
@@ -123,11 +123,11 @@ def _changes(name: str, rows: Sequence[tuple[str, tuple[int | None, ...]]]) -> p
     return pa.table(made | {c: pa.array([row[i] for _, row in rows], pa.int64()) for i, c in enumerate(columns)})
 
 
-def _kept(text: str) -> Live:
+def _kept(text: str) -> Views:
     query = replace(compile_sql(text, NUMBERS, make_query(text)), name="q")
     program = program_of(query, NUMBERS)
     assert is_pushed(program) == (text not in LEFT_ALONE)
-    return Live(NUMBERS, {"q": program})
+    return Views(NUMBERS, {"q": program})
 
 
 @pytest.mark.parametrize(
@@ -185,7 +185,7 @@ def test_counts_past_63_bits_are_refused_and_sums_are_not() -> None:
 def test_a_budget_is_for_groups_and_not_for_sums_on_the_way() -> None:
     text = "SELECT SUM(r.a * s.b) AS t FROM r, s WHERE r.y = s.y"
     query = replace(compile_sql(text, NUMBERS, make_query(text)), name="q", max_view_rows=5)
-    live = Live(NUMBERS, {"q": program_of(query, NUMBERS)})
+    live = Views(NUMBERS, {"q": program_of(query, NUMBERS)})
     numbers = pa.array(range(100), pa.int64())
     live.apply({"r": pa.table({"x": numbers, "y": numbers, "a": numbers})})
     live.apply({"s": pa.table({"y": numbers, "z": numbers, "b": numbers})})

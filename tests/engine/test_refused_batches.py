@@ -10,7 +10,7 @@ import pytest
 from dynq_cli.engine import engine as engine_module
 from dynq_cli.engine.changes import BatchError, Changes
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.views import Views
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.query.compile import compile_spec
 from dynq_cli.spec.load import parse_spec
@@ -52,7 +52,7 @@ def test_of_all_that_is_wrong_with_a_batch_the_first_is_named(
 ) -> None:
     monkeypatch.setattr(engine_module, "CHUNK", chunk)
     rng, spec = Random(seed), parse_spec(SPEC, "spec")
-    live = Live(spec, {name: plan_query(query, spec) for name, query in compile_spec(spec).items()})
+    live = Views(spec, {name: plan_query(query, spec) for name, query in compile_spec(spec).items()})
     there: set[Row] = set()
     refused = 0
     for _ in range(200):

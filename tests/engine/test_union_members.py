@@ -9,7 +9,7 @@ import duckdb
 import pyarrow as pa
 import pytest
 
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.views import Views
 from dynq_cli.storage.plans import plan_spec
 
 RELATIONS = """\
@@ -50,7 +50,7 @@ def drawn(chance: Random) -> dict[str, pa.Table]:
 @pytest.mark.parametrize("query", QUERIES)
 def test_the_rows_are_those_of_duckdb_after_every_change(query: str) -> None:
     planned = plan_spec(f"{RELATIONS}  q: {{sql: {query!r}}}\n")
-    live, stored, chance = Live(planned.spec, planned.kept), dict[str, list[pa.Table]](r=[], s=[]), Random(7)
+    live, stored, chance = Views(planned.spec, planned.kept), dict[str, list[pa.Table]](r=[], s=[]), Random(7)
     for _ in range(12):
         if stored["r"] and chance.random() < 0.4:
             at = chance.randrange(len(stored["r"]))

@@ -7,10 +7,10 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dynq_cli.engine import combined
-from dynq_cli.engine.image import parts_of
-from dynq_cli.engine.live import Live
+from dynq_cli.engine import multi_tree_result
+from dynq_cli.engine.arena_snapshot import parts_of
 from dynq_cli.engine.ranked import Ranked
+from dynq_cli.engine.views import Views
 from dynq_cli.plan.program import Derived, Program, Together
 from dynq_cli.storage.plans import plan_spec
 
@@ -28,10 +28,10 @@ UNEQUAL = "SELECT R.k, x, y FROM R, S WHERE R.k = S.k AND x <> y"
 JOINS = "SELECT R.k, x, y FROM R, S WHERE R.k = S.k UNION SELECT T.k, x, y FROM T, S WHERE T.k = S.k"
 
 
-def live_of(**queries: str) -> Live:
+def live_of(**queries: str) -> Views:
     said = "".join(f"  {name}: {{sql: {text!r}}}\n" for name, text in queries.items())
     planned = plan_spec(RELATIONS + said)
-    return Live(planned.spec, planned.kept)
+    return Views(planned.spec, planned.kept)
 
 
 def program_of(query: str) -> Program:
@@ -76,7 +76,7 @@ def test_the_result_is_stored(query: str) -> None:
 
 
 def test_thesis_section_9_1_the_union_of_three_sets_is_enumerated_as_there(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(combined, "STEP", 1)
+    monkeypatch.setattr(multi_tree_result, "STEP", 1)
     live = live_of(q="SELECT k FROM V UNION SELECT y AS k FROM U UNION SELECT x AS k FROM R")
     sets = {"V": [1, 4, 5], "U": [2, 4], "R": [2, 3, 4, 5]}
     columns = {"V": ["k"], "U": ["y"], "R": ["k", "x"]}
@@ -90,18 +90,18 @@ def test_thesis_section_9_1_the_union_of_three_sets_is_enumerated_as_there(monke
 
 def test_skipped_rows_do_not_delay_others(monkeypatch: pytest.MonkeyPatch) -> None:
     """All rows of the first member are in the second: for each that is skipped another one comes."""
-    monkeypatch.setattr(combined, "STEP", 100)
+    monkeypatch.setattr(multi_tree_result, "STEP", 100)
     live = live_of(q="SELECT k, x FROM R UNION SELECT k, x FROM T")
     rows = pa.table({"k": list(range(5000)), "x": [0] * 5000})
     live.apply({"R": rows, "T": rows})
     taken = []
-    take = combined._Cursor.take
+    take = multi_tree_result._Cursor.take
 
     def noted(self: Any, many: int) -> Any:
         taken.append(many)
         return take(self, many)
 
-    monkeypatch.setattr(combined._Cursor, "take", noted)
+    monkeypatch.setattr(multi_tree_result._Cursor, "take", noted)
     given = 0
     for _, copies in live.engine.blocks("q", ["k", "x"], 65536):
         given += len(copies)

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 
-from dynq_cli.plan.extend import extensions
+from dynq_cli.plan.free_connex_extension import extensions
 from dynq_cli.query import reduction
 from dynq_cli.query.classify import classify
 from dynq_cli.query.hypergraph import Edge, Hypergraph

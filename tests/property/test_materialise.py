@@ -8,7 +8,7 @@ from random import Random
 import pytest
 
 from dynq_cli.plan import materialise as materialise_module
-from dynq_cli.plan.extend import extensions
+from dynq_cli.plan.free_connex_extension import extensions
 from dynq_cli.plan.materialise import merge
 from dynq_cli.plan.search import Search
 from dynq_cli.query.hypergraph import Hypergraph

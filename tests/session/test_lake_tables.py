@@ -15,7 +15,7 @@ from dynq_cli.io.data_files import find_data_files
 from dynq_cli.io.infer import infer_spec
 from dynq_cli.io.lake_tables import lake_format
 from dynq_cli.io.logs.discover import find_groups
-from dynq_cli.session.take_in import make, take_in
+from dynq_cli.session.apply_logs import apply_logs, make
 from dynq_cli.storage.state import open as open_state
 
 SPEC = """
@@ -85,7 +85,7 @@ def test_every_command_refuses_the_table_its_files_and_a_directory_around_it(tmp
     make(spec, state)
     attempts: list[Callable[[str], object]] = [
         lambda path: infer_spec([path]),
-        lambda path: take_in(open_state(state), [path]),
+        lambda path: apply_logs(open_state(state), [path]),
         lambda path: make(spec, tmp_path / "other", [("orders", path)]),
     ]
     for path in (table, tmp_path / "lake", table / part, (table / part).parent):

@@ -25,8 +25,8 @@ import pytest
 
 from dynq_cli.io import sizes
 from dynq_cli.io.logs import chunks
-from dynq_cli.io.logs.forms import FORMS
-from dynq_cli.session.take_in import Options, make, take_in
+from dynq_cli.io.logs.formats import FORMS
+from dynq_cli.session.apply_logs import Options, apply_logs, make
 
 SEEDS = range(int(3 * float(os.environ.get("DYNQ_FUZZ", "1"))))
 COLUMNS = "{id: int64, name: string?, qty: int32?, total: 'decimal(9,2)?', day: date?, open: bool?}"
@@ -384,7 +384,7 @@ def check(writer: Writer, form: str, random: Random, folder: Path, monkeypatch: 
                     continue
                 path = write(folder / f"{relation}.{number}.{random.choice(writer.files)}", told, writer, random)
                 asked = form if form != "source" and random.random() < 0.3 else None
-                (outcome,) = take_in(state, [str(path)], Options(form=asked))
+                (outcome,) = apply_logs(state, [str(path)], Options(form=asked))
                 assert outcome.form == form
                 found = {}
                 for batch in state.enum(f"of_{relation}"):

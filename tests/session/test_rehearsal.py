@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from dynq_cli.errors import RejectedError
-from dynq_cli.session.take_in import Options, make, take_in
+from dynq_cli.session.apply_logs import Options, apply_logs, make
 from dynq_cli.storage import ledger
 from dynq_cli.storage.state import State, open
 
@@ -38,7 +38,7 @@ def same(state: State, paths: list[str]) -> list[tuple[int | None, str]]:
     told: list[object] = []
     for dry in (True, False):
         try:
-            told.append([(o.version, o.reason) for o in take_in(state, paths, Options(dry_run=dry))])
+            told.append([(o.version, o.reason) for o in apply_logs(state, paths, Options(dry_run=dry))])
         except RejectedError as error:
             told.append(str(error))
     assert told[0] == told[1]
@@ -46,7 +46,7 @@ def same(state: State, paths: list[str]) -> list[tuple[int | None, str]]:
 
 
 def test_batches_that_go_on_from_each_other_are_taken(state: State, tmp_path: Path) -> None:
-    take_in(state, [batch(tmp_path / "R.1.parquet", "", "first", 1)])
+    apply_logs(state, [batch(tmp_path / "R.1.parquet", "", "first", 1)])
     later = [batch(tmp_path / "R.2.parquet", "first", "b", 2), batch(tmp_path / "R.3.parquet", "b", "c", 3)]
     assert same(state, later) == [(2, ""), (3, "")]
 

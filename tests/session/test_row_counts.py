@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from dynq_cli.errors import RejectedError
-from dynq_cli.session.take_in import Options, Outcome, make, take_in
+from dynq_cli.session.apply_logs import Options, Outcome, apply_logs, make
 from dynq_cli.storage import ledger
 from dynq_cli.storage.ledger import AppliedLog, Entry, Ledger, append_entry
 from dynq_cli.storage.ledger_facts import LedgerFacts
@@ -37,7 +37,7 @@ def state(tmp_path: Path) -> State:
 
 def taken(state: State, path: Path, log: list[dict[str, Any]], **options: Any) -> Outcome:
     path.write_text("\n".join(map(json.dumps, log)), "utf-8")
-    (outcome,) = take_in(state, [str(path)], Options(**options))
+    (outcome,) = apply_logs(state, [str(path)], Options(**options))
     return outcome
 
 
@@ -153,7 +153,7 @@ def test_each_file_of_a_version_has_its_own_counts(state: State, tmp_path: Path)
     (folder / "K.1.jsonl").write_text(json.dumps(row("update_preimage", (1, 1), 1)), "utf-8")
     more = [row("update_postimage", (1, 1), 7), row("delete", (2, 2), 1), row("insert", (3, 3), 1)]
     (folder / "K.2.jsonl").write_text("\n".join(map(json.dumps, more)), "utf-8")
-    (outcome,) = take_in(state, [str(folder)], Options(atomic=True))
+    (outcome,) = apply_logs(state, [str(folder)], Options(atomic=True))
     assert counts(outcome) == (1, 1, 1)
     from dynq_cli.storage.facts import facts_of
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
+from dynq_cli.session.apply_logs import make
 from dynq_cli.session.run import run
-from dynq_cli.session.take_in import make
 from dynq_cli.storage.state import State, open
 
 SPEC = """\

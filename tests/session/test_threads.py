@@ -13,7 +13,7 @@ from threading import Barrier
 import pyarrow as pa
 
 from dynq_cli.query.duck import Duck, shared
-from dynq_cli.session.take_in import make, take_in
+from dynq_cli.session.apply_logs import apply_logs, make
 from dynq_cli.session.verify import verify
 from dynq_cli.storage.state import open as open_state
 
@@ -58,7 +58,7 @@ def test_states_are_fed_from_threads_at_the_same_time(tmp_path: Path) -> None:
         make(folder / "spec.yaml", folder / "state").close()
         for log in logs:
             with open_state(folder / "state") as state:
-                (outcome,) = take_in(state, [log])
+                (outcome,) = apply_logs(state, [log])
             assert outcome.rows == ROWS
         return folder / "state"
 

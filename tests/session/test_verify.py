@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.views import Views
 from dynq_cli.errors import DynqError, UsageError
 from dynq_cli.session import recompute
 from dynq_cli.session.verify import Verdict, verify, verify_live
@@ -22,14 +22,14 @@ from tests.engine.random_runs import Stored, apply
 from tests.storage.states import small_live, small_state, spec_text
 
 
-def live_of(text: str, **tables: pa.Table) -> Live:
+def live_of(text: str, **tables: pa.Table) -> Views:
     planned = plan_spec(text)
-    live = Live(planned.spec, planned.kept)
+    live = Views(planned.spec, planned.kept)
     live.apply(tables)
     return live
 
 
-def only(live: Live) -> Verdict:
+def only(live: Views) -> Verdict:
     (verdict,) = verify_live(live)
     return verdict
 
@@ -38,7 +38,7 @@ def only(live: Live) -> Verdict:
 def test_random_states_agree(seed: int) -> None:
     case = random_case(seed)
     planned = plan_spec(spec_text(case))
-    live, stored = Live(planned.spec, planned.kept), Stored(case.spec)
+    live, stored = Views(planned.spec, planned.kept), Stored(case.spec)
     for batch in case.history:
         apply(live, case, batch, stored.applicable(batch.changes))
     verdicts = list(verify_live(live))
@@ -48,7 +48,7 @@ def test_random_states_agree(seed: int) -> None:
         assert verdict.counted == live.count(query.name)
 
 
-def change_copies(live: Live, relation: str, by: int) -> None:
+def change_copies(live: Views, relation: str, by: int) -> None:
     """Change the copies of the first row of a base table behind the engine's back."""
     arena, table = live.engine.arena, live.layout.bases[relation].table
     row = arena.T[table]
@@ -114,7 +114,7 @@ def test_a_base_row_that_is_gone_from_under_the_tree_is_found() -> None:
 def test_a_query_that_is_kept_by_the_plan_of_another_is_found() -> None:
     spec = parse_spec(ONE, "spec.yaml")
     other = plan_spec(ONE.replace("WHERE R.y = S.y", "WHERE R.y = S.y AND x > 1"))
-    live = Live(spec, other.plans)
+    live = Views(spec, other.plans)
     live.apply({"R": pa.table({"x": [1, 2], "y": ["a", "b"]}), "S": table_s("a", "b")})
     assert only(live).too_few.rows.to_pylist() == [{"x": 1, "y": "a"}]
 
@@ -208,7 +208,7 @@ def test_names_of_relations_do_not_meet_those_of_the_comparison() -> None:
 
 def test_at_most_five_rows_are_shown_on_each_side() -> None:
     spec = parse_spec(ONE, "spec.yaml")
-    live = Live(spec, plan_spec(ONE.replace("R.y = S.y", "R.y = S.y AND x < 100")).plans)
+    live = Views(spec, plan_spec(ONE.replace("R.y = S.y", "R.y = S.y AND x < 100")).plans)
     many = pa.table({"x": list(range(90, 120)), "y": ["a"] * 30})
     live.apply({"R": many, "S": table_s("a")})
     verdict = only(live)

@@ -14,8 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dynq_cli.engine.base_rows import base_rows
-from dynq_cli.engine.lossless import arrow_type
-from dynq_cli.session.take_in import Outcome, make, take_in
+from dynq_cli.session.apply_logs import Outcome, apply_logs, make
 from dynq_cli.session.verify import verify
 from dynq_cli.spec.load import load_spec
 from dynq_cli.spec.model import Relation
@@ -23,6 +22,7 @@ from dynq_cli.storage.manifest import read_manifest
 from dynq_cli.storage.plans import read_plans
 from dynq_cli.storage.recover import open_latest
 from dynq_cli.storage.state import open as open_state
+from dynq_cli.values.convert import arrow_type
 
 POOLS: dict[str, list[Any]] = {
     "bool": [True, False],
@@ -134,7 +134,7 @@ def new_state(folder: Path, text: str) -> Relation:
 
 def apply(state: Path, *paths: Path) -> list[Outcome]:
     with open_state(state) as view:
-        return take_in(view, [str(path) for path in paths])
+        return apply_logs(view, [str(path) for path in paths])
 
 
 def agrees_with_duckdb(state: Path) -> bool:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from dynq_cli.session.take_in import take_in
+from dynq_cli.session.apply_logs import apply_logs
 from dynq_cli.spark.session import get_session
 from dynq_cli.spark.stream import StreamJob, extract_stream
 from dynq_cli.storage.state import open as open_state
@@ -24,7 +24,7 @@ from tests.spark.conftest import CONF
 def job(spark: SparkSession, folder: Path) -> int:
     def apply(batch: str) -> None:
         with open_state(folder / "state") as view:
-            take_in(view, [batch])
+            apply_logs(view, [batch])
 
     places = [str(folder / name) for name in ("in", "state")]
     one = {"maxFilesPerTrigger": "1"}

@@ -24,14 +24,14 @@ _TRACE = 1 << 20
 
 def drive(folder: Path, until: int) -> None:
     """Take the batches that are not committed, up to one."""
-    from dynq_cli.session.take_in import take_in
+    from dynq_cli.session.apply_logs import apply_logs
     from dynq_cli.spark.microbatches import MicroBatch, MicroBatches
     from dynq_cli.storage.state import open as open_state
     from tests.spark.stream_files import name
 
     def apply(batch: str) -> None:
         with open_state(folder / "state") as view:
-            take_in(view, [batch])
+            apply_logs(view, [batch])
 
     batches = MicroBatches(folder / "state", "stream:in", "work", folder / "work/batch", apply, os.link)
     for number, numbers in enumerate(BATCHES[: until + 1]):

@@ -14,7 +14,6 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as f
 
-from dynq_cli.engine.lossless import CodeError
 from dynq_cli.errors import UsageError
 from dynq_cli.io.logs import texts
 from dynq_cli.spark.columns import typed
@@ -23,6 +22,7 @@ from dynq_cli.spark.snapshot import SnapshotJob, extract_snapshot
 from dynq_cli.spec.load import load_spec
 from dynq_cli.spec.model import Column
 from dynq_cli.spec.types import parse_type
+from dynq_cli.values.convert import CodeError
 from tests.spark.snapshots import apply, as_bag, held, new_state, random_history, spec_text, write_snapshot
 
 TEXTS = {

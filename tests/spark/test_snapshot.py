@@ -9,8 +9,8 @@ from typing import NoReturn
 import pytest
 from pyspark.sql import SparkSession
 
-from dynq_cli.spark.at_once import VoidError
 from dynq_cli.spark.snapshot import SnapshotJob, extract_snapshot
+from dynq_cli.spark.snapshot_diff_shuffle import VoidError
 from tests.spark.snapshots import (
     agrees_with_duckdb,
     apply,

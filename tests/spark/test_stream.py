@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 
 from dynq_cli.cli.app import main
 from dynq_cli.errors import LockedError, RejectedError, UsageError
-from dynq_cli.session.take_in import take_in
+from dynq_cli.session.apply_logs import apply_logs
 from dynq_cli.spark.stream import StreamJob, extract_stream
 from dynq_cli.storage.lock import holding
 from dynq_cli.storage.manifest import read_manifest
@@ -36,7 +36,7 @@ def run(spark: SparkSession, tmp_path: Path) -> Run:
 
     def apply(folder: str) -> None:
         with open_state(tmp_path / "state") as view:
-            take_in(view, [folder])
+            apply_logs(view, [folder])
 
     def once(apply: Callable[[str], None] = apply, work: str = "work", files: int = 1, every: str | None = None) -> int:
         options = {"maxFilesPerTrigger": str(files)}
@@ -71,7 +71,7 @@ def test_files_are_applied_once_also_after_a_failure_at_any_point(run: Run, tmp_
 
     def fails_after(folder: str) -> None:
         with open_state(tmp_path / "state") as view:
-            take_in(view, [folder])
+            apply_logs(view, [folder])
         raise RejectedError("too late")
 
     with pytest.raises(RejectedError, match="not yet"):
@@ -95,7 +95,7 @@ def test_a_job_that_goes_on_takes_everything_that_is_there(run: Run, tmp_path: P
         with open_state(tmp_path / "state") as view:
             if read_manifest(tmp_path / "state").version == 1:
                 raise RejectedError("cut short")
-            take_in(view, [folder])
+            apply_logs(view, [folder])
 
     with pytest.raises(RejectedError, match="cut short"):
         run(fails_at_the_second)
@@ -127,7 +127,7 @@ def test_a_job_that_goes_on_takes_what_arrives_later(run: Run, tmp_path: Path) -
 
     def until_the_second(folder: str) -> None:
         with open_state(tmp_path / "state") as view:
-            take_in(view, [folder])
+            apply_logs(view, [folder])
         if read_manifest(tmp_path / "state").version == 2:
             raise RejectedError("that is enough")
         arrive(tmp_path, "b.jsonl", 2)

@@ -17,9 +17,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from dynq_cli.engine.lossless import arrow_type
 from dynq_cli.spec.load import parse_spec
 from dynq_cli.spec.model import Relation
+from dynq_cli.values.convert import arrow_type
 
 Row = tuple[Any, ...]
 

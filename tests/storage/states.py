@@ -8,7 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.views import Views
 from dynq_cli.storage.plans import plan_spec
 from dynq_cli.storage.state import State, create
 from tests.engine.random_queries import Case
@@ -48,22 +48,22 @@ def small_batch(version: int) -> Tables:
     return {"R": pa.concat_tables([r, gone]).append_column("_change_type", pa.array(kinds)), "S": s}
 
 
-def small_live(versions: int) -> Live:
+def small_live(versions: int) -> Views:
     """The small history in memory, which no file has seen."""
     planned = plan_spec(SPEC)
-    live = Live(planned.spec, planned.kept)
+    live = Views(planned.spec, planned.kept)
     for version in range(1, versions + 1):
         live.apply(small_batch(version))
     return live
 
 
-def rows_of(source: State | Live, queries: list[str]) -> dict[str, list[dict[str, Any]]]:
+def rows_of(source: State | Views, queries: list[str]) -> dict[str, list[dict[str, Any]]]:
     """Every result, in the order of its enumeration."""
     rows = {q: [row for batch in source.enum(q) for row in batch.to_pylist()] for q in queries}
     return {q: [{name: plain(value) for name, value in row.items()} for row in found] for q, found in rows.items()}
 
 
-def small_rows(source: State | Live) -> dict[str, list[dict[str, Any]]]:
+def small_rows(source: State | Views) -> dict[str, list[dict[str, Any]]]:
     return rows_of(source, ["pairs", "keys"])
 
 

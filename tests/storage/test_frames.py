@@ -15,7 +15,7 @@ import pytest
 
 import dynq_cli
 from dynq_cli.errors import RejectedError, UsageError
-from dynq_cli.session.take_in import take_in
+from dynq_cli.session.apply_logs import apply_logs
 from dynq_cli.storage.state import State
 
 SPEC = """\
@@ -99,14 +99,14 @@ def test_files_take_the_doubles_that_frames_do(view: State, tmp_path: Path, kind
     view.apply(table)
     taken = rows(view)
     for name in ("R.parquet", "R.arrow"):
-        take_in(view, [str(tmp_path / name)])
+        apply_logs(view, [str(tmp_path / name)])
     assert sorted(map(str, rows(view))) == sorted(map(str, taken))
     assert [count for batch in view.enum() for count in batch["_count"].to_pylist()] == [3, 3, 3]
     assert {r["k"]: (str(r["d"]), r["i"]) for r in taken} == {1: ("0.10", 7), -2: ("2.50", None), 3: ("-1234.25", None)}
     bad = table.set_column(2, "d", pa.array([0.1, 0.1, 0.125], kind))
     pq.write_table(bad, tmp_path / "R.2.parquet")
     with pytest.raises(RejectedError, match=r"R.2.parquet: row 3, column d: 0.125 does not fit"):
-        take_in(view, [str(tmp_path / "R.2.parquet")])
+        apply_logs(view, [str(tmp_path / "R.2.parquet")])
 
 
 def _others(many: int) -> dict[str, pa.Array]:

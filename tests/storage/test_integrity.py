@@ -103,13 +103,13 @@ def test_all_damaged_files_are_named_at_once(folder: Path) -> None:
 
 
 def test_data_that_contradicts_itself_is_damage(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from dynq_cli.engine.live import Live
+    from dynq_cli.engine.views import Views
 
-    def broken(_: Live) -> None:
+    def broken(_: Views) -> None:
         raise AssertionError("a base row without a copy")
 
     with monkeypatch.context() as patch:
-        patch.setattr(Live, "_check", broken)
+        patch.setattr(Views, "_check", broken)
         with pytest.raises(DamagedError, match=r"snapshot-0002 holds what cannot be .a base row without a copy"):
             check(folder, read_data=True)
     with monkeypatch.context() as patch:

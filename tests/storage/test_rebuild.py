@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.views import Views
 from dynq_cli.errors import DamagedError, SpecDiffersError
 from dynq_cli.storage import commit, recover
 from dynq_cli.storage.integrity import check
@@ -71,14 +71,14 @@ def batch(version: int) -> dict[str, pa.Table]:
     }
 
 
-def sorted_rows(source: State | Live, at: int | None = None) -> dict[str, list[str]]:
+def sorted_rows(source: State | Views, at: int | None = None) -> dict[str, list[str]]:
     asked: dict[str, Any] = {} if at is None else {"at": at}
     return {q: sorted(str(row) for b in source.enum(q, **asked) for row in b.to_pylist()) for q in QUERIES}
 
 
-def live(versions: int) -> Live:
+def live(versions: int) -> Views:
     planned = plan_spec(SPEC)
-    made = Live(planned.spec, planned.kept)
+    made = Views(planned.spec, planned.kept)
     for version in range(1, versions + 1):
         made.apply(batch(version))
     return made

@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dynq_cli.engine.arena_snapshot import Part
 from dynq_cli.engine.changes import Changes
-from dynq_cli.engine.image import Part
-from dynq_cli.engine.live import Live
+from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError
 from dynq_cli.storage import commit, recover, wal
 from dynq_cli.storage.layout import PREVIOUS
@@ -94,7 +94,7 @@ def test_the_generation_before_leads_to_the_snapshot_in_force(tmp_path: Path, mo
     (folder / "CURRENT").write_bytes((folder / PREVIOUS).read_bytes())
     before = read_manifest(folder)
     assert (before.version, before.generation) == (3, 1)
-    old: Live = open_engine(folder, before, read_plans(folder, before)).live
+    old: Views = open_engine(folder, before, read_plans(folder, before)).live
     assert small_rows(old) == small_rows(small_live(3))
 
 

@@ -17,7 +17,7 @@ from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.io.results.forms import Form, form_of
 
 if TYPE_CHECKING:
-    from dynq_cli.session.take_in import Outcome
+    from dynq_cli.session.apply_logs import Outcome
 
 
 _FORMAT_HELP = (
@@ -87,7 +87,7 @@ def apply(
         },
     )
     diff_form = _diff_form(diff, query, dry_run=dry_run, as_json=as_json)
-    from dynq_cli.session.take_in import Options, take_in
+    from dynq_cli.session.apply_logs import Options, apply_logs
     from dynq_cli.storage.state import open
 
     asked = Options(
@@ -128,7 +128,7 @@ def apply(
 
                 tell(replace_relations(view, replace, form=form, dry_run=dry_run, progress=bar.add, warn=output.warn))
             else:
-                take_in(view, paths or (), asked, tell, bar.add, output.warn)
+                apply_logs(view, paths or (), asked, tell, bar.add, output.warn)
         except RejectedError as error:
             refused = error
         version = view.version

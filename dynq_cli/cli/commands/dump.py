@@ -32,15 +32,15 @@ def dump(
     a table; a pipe and -o - get CSV.
     """
     form = asked_form(as_json, out)
-    from dynq_cli.io.results import copies
+    from dynq_cli.io.results import multiplicity
     from dynq_cli.storage.state import open
 
     with open(state) as view:
         schema = view.relation_schema(relation)
         batches = view.dump(relation, _BLOCK if most is None else min(max(most, 1), _BLOCK), at)
         if expand:
-            batches, schema = copies.expand(batches, schema), copies.expanded_schema(schema)
-        batches = copies.limit(batches, most)
+            batches, schema = multiplicity.expand(batches, schema), multiplicity.expanded_schema(schema)
+        batches = multiplicity.limit(batches, most)
         if form is None:
             show_rows(batches, schema, SHOWN if most is None else most, hint="use -o FILE or --limit N")
             return

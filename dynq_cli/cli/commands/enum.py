@@ -29,7 +29,7 @@ def enum(
     a table; a pipe and -o - get CSV.
     """
     form = asked_form(as_json, out)
-    from dynq_cli.io.results import copies
+    from dynq_cli.io.results import multiplicity
     from dynq_cli.storage.state import open
 
     with open(state) as view:
@@ -40,8 +40,8 @@ def enum(
             counts = view.counts(query)
             total = counts.rows if expand else counts.distinct
         if expand:
-            batches, schema = copies.expand(batches, schema), copies.expanded_schema(schema)
-        batches = copies.limit(batches, most)
+            batches, schema = multiplicity.expand(batches, schema), multiplicity.expanded_schema(schema)
+        batches = multiplicity.limit(batches, most)
         if form is None:
             show_rows(batches, schema, SHOWN if most is None else most, total, "use -o FILE or --limit N")
             return

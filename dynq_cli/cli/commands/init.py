@@ -25,8 +25,8 @@ def init(
     It is there whole or not at all; a state that is there already is not touched.
     """
     loads = [_load(item) for item in load or ()]
+    from dynq_cli.session.apply_logs import make
     from dynq_cli.session.explain import check_supported
-    from dynq_cli.session.take_in import make
     from dynq_cli.storage.facts import facts_of
 
     with Progress("loading") as bar:

@@ -25,7 +25,7 @@ def jth(
     result does not have is exit code 3, and nothing is written.
     """
     form = asked_form(as_json, out)
-    from dynq_cli.io.results.copies import expanded_schema
+    from dynq_cli.io.results.multiplicity import expanded_schema
     from dynq_cli.storage import positions as at
     from dynq_cli.storage.state import open
 

@@ -39,7 +39,7 @@ def page(
     form = asked_form(as_json, out)
     if sum(given is not None for given in (offset, after, before)) > 1:
         raise UsageError("a page has one place: give only one of --offset, --after and --before")
-    from dynq_cli.io.results.copies import expanded_schema
+    from dynq_cli.io.results.multiplicity import expanded_schema
     from dynq_cli.io.results.row import row_of
     from dynq_cli.storage import positions
     from dynq_cli.storage.state import open

@@ -12,7 +12,7 @@ from dynq_cli.cli.progress import Progress
 from dynq_cli.errors import RejectedError
 
 if TYPE_CHECKING:
-    from dynq_cli.session.take_in import Outcome
+    from dynq_cli.session.apply_logs import Outcome
 
 
 def run(

@@ -26,7 +26,7 @@ def sample(
     A result with fewer than N rows is exit code 3. With a seed, a smaller sample is the beginning of a larger one.
     """
     form = asked_form(as_json, out)
-    from dynq_cli.io.results.copies import expanded_schema
+    from dynq_cli.io.results.multiplicity import expanded_schema
     from dynq_cli.storage import positions
     from dynq_cli.storage.state import open
 

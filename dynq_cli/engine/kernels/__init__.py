@@ -13,16 +13,19 @@ arity and tree shape: nothing is compiled per query. Only this package imports n
 - `table`, `base`: rows of codes with stable ids; base tables, where batches are resolved
 - `groups`: which row of a node belongs to which row above it
 - `update`, `release`, `commit`: view trees after a batch; what leaves them; whole commits in one call
-- `ranges`, `bounds`: rows that read a range of others; `notes`, `order_notes`: what changes in it; `readers`, `sweep`:
-  who follows
-- `stages`, `enumerate`: results, block by block
+- `ranges`, `bounds`: rows that read a range of others; `pending_updates`, `sort_pending`: what changes in it;
+  `range_sums`, `range_sums_bulk`: who follows
+- `enumeration_pipeline`, `enumerate`: results, block by block
 - `positions`: the row at a position, and the position of a row
-- `dirty`, `dirty_walk`: the part of a result that has changed, marked and gone through; `sides`: as it was, and is
-- `counted_blocks`, `counted_tree`, `counted_search`: rows in order with partial sums: blocks, changing, reading;
-  `counted_balance`: blocks with few entries; `finger`, `walker`: places one from the other
-- `prefetch`, `lookahead`: asking for memory before it is needed
-- `wide`: 128-bit counts in two lanes; `signed`: 128-bit sums and products
+- `dirty`, `dirty_walk`: the part of a result that has changed, marked and gone through; `multiplicity`: as it was, and
+  is
+- `order_statistic_blocks`, `order_statistic_tree`, `order_statistic_search`: rows in order with partial sums: blocks,
+  changing, reading; `order_statistic_balance`: blocks with few entries; `tree_cursor`, `forward_cursor`: places one
+  from the other
+- `prefetch`, `group_prefetch`: asking for memory before it is needed
+- `int128`: 128-bit counts in two lanes; `int128_signed`: 128-bit sums and products
 - `superaccumulator`: sums of doubles without rounding
-- `changed`: what a commit changes in a tree; `outward`, `change_walk`: in its result; `passing`: without a tree
+- `delta_log`: what a commit changes in a tree; `delta_join`, `delta_join_ranges`: in its result; `base_delta_scan`:
+  without a tree
 - `aggregates`, `aggregate_rows`: rows taken into groups; what became of the groups' rows
 """

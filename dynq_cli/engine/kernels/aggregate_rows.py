@@ -12,9 +12,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from dynq_cli.engine.kernels.codes import NULL
-from dynq_cli.engine.kernels.counted_blocks import row_at
-from dynq_cli.engine.kernels.counted_search import first, last
-from dynq_cli.engine.kernels.counted_tree import delete, insert
 from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import (
     NEGATIVE,
@@ -26,7 +23,10 @@ from dynq_cli.engine.kernels.fields import (
     Int,
     Words,
 )
-from dynq_cli.engine.kernels.signed import as_double, has_38_digits, split, without_digits
+from dynq_cli.engine.kernels.int128_signed import as_double, has_38_digits, split, without_digits
+from dynq_cli.engine.kernels.order_statistic_blocks import row_at
+from dynq_cli.engine.kernels.order_statistic_search import first, last
+from dynq_cli.engine.kernels.order_statistic_tree import delete, insert
 from dynq_cli.engine.kernels.superaccumulator import D_COUNT, D_SPILL, INFINITY, NAN, sum_of_doubles
 from dynq_cli.engine.kernels.table import dequeue, record, remove
 

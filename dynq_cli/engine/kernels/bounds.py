@@ -14,7 +14,8 @@ import numpy as np
 
 from dynq_cli.engine.kernels.cache import bare
 from dynq_cli.engine.kernels.codes import NULL
-from dynq_cli.engine.kernels.counted_blocks import (
+from dynq_cli.engine.kernels.fields import Halves, Int, Words
+from dynq_cli.engine.kernels.order_statistic_blocks import (
     C_ORDER,
     NONE,
     O_FIELDS,
@@ -32,8 +33,7 @@ from dynq_cli.engine.kernels.counted_blocks import (
     row_at,
     size_of,
 )
-from dynq_cli.engine.kernels.counted_search import following
-from dynq_cli.engine.kernels.fields import Halves, Int, Words
+from dynq_cli.engine.kernels.order_statistic_search import following
 
 # Readers have one key, and nulls first: what blocks keep of it is its code.
 BOUNDS = C_ORDER + O_FIELDS

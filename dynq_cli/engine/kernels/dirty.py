@@ -4,8 +4,8 @@ Rows of the frontier are *dirty* if they are live on this side and have another 
 result row has changed only if a row of the frontier in it is dirty; `dirty_walk` gives those combinations and no
 others, each once.
 
-Within a commit (see `changed`) both sides are in one arena: the lists are those of the side that is read, and
-`sides` gives the multiplicities of the side that nodes are put on.
+Within a commit (see `delta_log`) both sides are in one arena: the lists are those of the side that is read, and
+`multiplicity` gives the multiplicities of the side that nodes are put on.
 
 - `climb_from`, and `dirty_ranges` where ranges share rows, mark the rows above dirty ones: a row is *dirty below* if
   a combination below it has a dirty row. Each group lists the rows in it that are.
@@ -40,8 +40,8 @@ from dynq_cli.engine.kernels.fields import (
     Int,
     Words,
 )
+from dynq_cli.engine.kernels.multiplicity import value_of
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
-from dynq_cli.engine.kernels.sides import value_of
 from dynq_cli.engine.kernels.table import record
 
 # Marks of a row, and of a group.

@@ -8,7 +8,6 @@ import numpy as np
 
 from dynq_cli.engine.kernels.cache import bare
 from dynq_cli.engine.kernels.codes import NULL
-from dynq_cli.engine.kernels.counted_blocks import C_ORDER, O_POSITION, image
 from dynq_cli.engine.kernels.dirty import (
     L_ABOVE,
     L_GROUPS,
@@ -35,8 +34,9 @@ from dynq_cli.engine.kernels.fields import (
     Trees,
     Words,
 )
-from dynq_cli.engine.kernels.order_notes import GROUP, IMAGE, ROW, sort_notes
-from dynq_cli.engine.kernels.readers import CODE, ENTRY, FROM, STATE, TO, ask_ahead, begin_group, next_concerned
+from dynq_cli.engine.kernels.order_statistic_blocks import C_ORDER, O_POSITION, image
+from dynq_cli.engine.kernels.range_sums import CODE, ENTRY, FROM, STATE, TO, ask_ahead, begin_group, next_concerned
+from dynq_cli.engine.kernels.sort_pending import GROUP, IMAGE, ROW, sort_notes
 from dynq_cli.engine.kernels.table import record
 
 

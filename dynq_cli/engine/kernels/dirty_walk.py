@@ -29,6 +29,7 @@ from dynq_cli.engine.kernels.dirty import (
     next_of,
     queued,
 )
+from dynq_cli.engine.kernels.enumeration_pipeline import LARGEST
 from dynq_cli.engine.kernels.fields import (
     N_BEGIN,
     N_CLAMP,
@@ -47,9 +48,8 @@ from dynq_cli.engine.kernels.fields import (
     Int,
     Words,
 )
+from dynq_cli.engine.kernels.multiplicity import value_of
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
-from dynq_cli.engine.kernels.sides import value_of
-from dynq_cli.engine.kernels.stages import LARGEST
 from dynq_cli.engine.kernels.table import record
 
 S_LEVEL, S_CHOOSES = 0, 1

@@ -1,13 +1,13 @@
 """Enumeration: result rows, a block at a time, column by column.
 
-`stages` has the combinations of all levels but the innermost. Under each, the rows of the innermost level are
-a *run* of result rows: they differ in its columns alone. A run that begins with the row with which the one
-before began, as under every combination of siblings, is the same run and copied.
+`enumeration_pipeline` has the combinations of all levels but the innermost. Under each, the rows of the innermost level
+are a *run* of result rows: they differ in its columns alone. A run that begins with the row with which the one before
+began, as under every combination of siblings, is the same run and copied.
 
 Runs are short more often than not, so they are written STEP rows at a time without looking at where they
 end: what is too much is written over by the next run, or lies in the margin of the block.
 
-Runs of ranges are copied from the `trail`, as far as that has room.
+Runs of ranges are copied from the `range_scan_cache`, as far as that has room.
 
 The state between blocks is that of the stages. O(1) per row.
 """
@@ -15,6 +15,17 @@ The state between blocks is that of the stages. O(1) per row.
 import numpy as np
 
 from dynq_cli.engine.kernels.direct import bare
+from dynq_cli.engine.kernels.enumeration_pipeline import (
+    LARGEST,
+    S_FILLED,
+    S_NEXT,
+    S_ORIGIN,
+    S_PLACE,
+    S_WARM,
+    is_left,
+    refill,
+    warm,
+)
 from dynq_cli.engine.kernels.fields import (
     N_END,
     N_NEXT,
@@ -26,18 +37,7 @@ from dynq_cli.engine.kernels.fields import (
     Int,
     Words,
 )
-from dynq_cli.engine.kernels.stages import (
-    LARGEST,
-    S_FILLED,
-    S_NEXT,
-    S_ORIGIN,
-    S_PLACE,
-    S_WARM,
-    is_left,
-    refill,
-    warm,
-)
-from dynq_cli.engine.kernels.trail import BEYOND, KNOWN, MOST, UNKNOWN, Trail, most_of, take_run
+from dynq_cli.engine.kernels.range_scan_cache import BEYOND, KNOWN, MOST, UNKNOWN, Trail, most_of, take_run
 
 STEP = 8
 # Per run: its entry, where it starts, how long it is, where its like stands, the most copies of a row in it or more,

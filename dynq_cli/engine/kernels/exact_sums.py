@@ -13,7 +13,7 @@ import numpy as np
 from dynq_cli.engine.kernels.codes import NULL
 from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import OK, OVERFLOW, T_ROWS, T_STRIDE, Int, Words
-from dynq_cli.engine.kernels.signed import add, joined, product
+from dynq_cli.engine.kernels.int128_signed import add, joined, product
 from dynq_cli.engine.kernels.table import record
 
 # Sums: rows of a matrix.

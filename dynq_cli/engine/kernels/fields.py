@@ -80,7 +80,7 @@ Int = Any
     N_OLD,  # wide, per output row of a tree that feeds relations: its multiplicity before, two lanes; of a leaf one
     N_CHANGED,  # narrow, per such row: 0, or the next row of its list of those that changed + 2, where 1 is none
     N_LISTED,  # how many rows changed: with the lists and those of ranges the only fields of a node that are data
-    N_SIDE,  # which multiplicity `sides.value_of` gives for a row that changed
+    N_SIDE,  # which multiplicity `multiplicity.value_of` gives for a row that changed
     N_LISTS,  # the table whose records say where lists begin: the group table, or that of the parent for ranges
     N_OWN,  # whether these records are the parent's rows: of guards, and of ranges
     N_BEGIN,  # narrow, there: first live row
@@ -109,11 +109,11 @@ NOW, BEFORE, LEAST = range(-1, 2)
 class Trees(NamedTuple):
     """What counted trees need beside the arena."""
 
-    C: Words  # the trees: see `counted_blocks`
+    C: Words  # the trees: see `order_statistic_blocks`
     labels: Words  # of the ids of dictionaries, where keys are ids
     work: Words  # scratch
-    notes: Words  # scratch for `notes`: a column for each row that may have changed
-    marks: Words  # scratch for `sweep`: two words for each row that may read
+    notes: Words  # scratch for `pending_updates`: a column for each row that may have changed
+    marks: Words  # scratch for `range_sums_bulk`: two words for each row that may read
 
 
 # The lower half of a slot: row + 1; the upper half is the row's tag.

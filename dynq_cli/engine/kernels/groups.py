@@ -9,8 +9,6 @@ belong to it; a group lives while rows belong to it or read it. Live or not, a r
 
 import numpy as np
 
-from dynq_cli.engine.kernels.counted_blocks import NONE
-from dynq_cli.engine.kernels.counted_tree import delete
 from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import (
     N_BEGIN,
@@ -51,6 +49,8 @@ from dynq_cli.engine.kernels.fields import (
     Trees,
     Words,
 )
+from dynq_cli.engine.kernels.order_statistic_blocks import NONE
+from dynq_cli.engine.kernels.order_statistic_tree import delete
 from dynq_cli.engine.kernels.table import find_or_insert_tagged, record, remove, tag_of
 
 

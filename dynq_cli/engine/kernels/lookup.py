@@ -28,8 +28,8 @@ from dynq_cli.engine.kernels.fields import (
     Trees,
     Words,
 )
+from dynq_cli.engine.kernels.int128 import multiply
 from dynq_cli.engine.kernels.table import find, next_with_key, record
-from dynq_cli.engine.kernels.wide import multiply
 
 # Per level: its node, the place of its parent's row among the rows found, the half word of base rows that says whether
 # its filter holds (or -1), and where its fields begin and end.

@@ -9,17 +9,6 @@ be about to change themselves, and has to find there what it has counted for the
 
 import numpy as np
 
-from dynq_cli.engine.kernels.counted_blocks import (
-    C_POOLS,
-    C_TABLE,
-    C_WIDTH,
-    INNER,
-    LARGEST_INNER,
-    LARGEST_LEAF,
-    NONE,
-    POOLS,
-)
-from dynq_cli.engine.kernels.counted_tree import change_from, delete_from, insert_from
 from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import (
     N_DEGREE,
@@ -43,6 +32,17 @@ from dynq_cli.engine.kernels.fields import (
     Words,
 )
 from dynq_cli.engine.kernels.groups import link, unlink
+from dynq_cli.engine.kernels.order_statistic_blocks import (
+    C_POOLS,
+    C_TABLE,
+    C_WIDTH,
+    INNER,
+    LARGEST_INNER,
+    LARGEST_LEAF,
+    NONE,
+    POOLS,
+)
+from dynq_cli.engine.kernels.order_statistic_tree import change_from, delete_from, insert_from
 from dynq_cli.engine.kernels.table import record
 
 # Inner blocks that a row may take: one per level, of which there are fewer, since blocks hold eight entries or more.
@@ -174,8 +174,8 @@ def move_in_tree(
     new: Words,
     depth: Int,
 ) -> tuple[Int, Int]:
-    """The tree follows, from the path to the change before this one (`counted_tree.insert_from`): the row that one
-    which comes has before it, and the length of the path."""
+    """The tree follows, from the path to the change before this one (`order_statistic_tree.insert_from`): the row that
+    one which comes has before it, and the length of the path."""
     C, labels, work = trees.C, trees.labels, trees.work
     c, root_at, before = N[v, N_TREE], 2 * at + N[v, N_ROOT], np.int64(NONE)
     if was_live and not is_live:

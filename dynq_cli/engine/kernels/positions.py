@@ -38,8 +38,8 @@ from dynq_cli.engine.kernels.fields import (
     Int,
     Words,
 )
+from dynq_cli.engine.kernels.int128 import multiply, replace
 from dynq_cli.engine.kernels.table import record
-from dynq_cli.engine.kernels.wide import multiply, replace
 
 # Per position, counted from 0; numbers have two lanes: where it is among the `many`, the rows of the result that agree
 # with what is chosen so far; of the level in turn what a unit stands for, the place, and the record of the group.

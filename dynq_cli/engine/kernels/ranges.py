@@ -2,30 +2,14 @@
 
 A reader keeps the sum over its range, and the first and the last row of it, in its own record; the list of the group
 is linked in the order of the range's variable, so whatever walks lists begins at the first row and leaves the list at
-the last. What a commit changes in the group is noted (`notes`), and readers follow it (`readers`). Rows that begin to
-read look their ranges up after that, in order, too: O(log n).
+the last. What a commit changes in the group is noted (`pending_updates`), and readers follow it (`range_sums`). Rows
+that begin to read look their ranges up after that, in order, too: O(log n).
 """
 
 import numpy as np
 
 from dynq_cli.engine.kernels.bounds import key_at, range_of
 from dynq_cli.engine.kernels.cache import bare
-from dynq_cli.engine.kernels.counted_blocks import (
-    C_ORDER,
-    NONE,
-    O_POSITION,
-    image,
-    image_of_key,
-    length,
-    row_at,
-)
-from dynq_cli.engine.kernels.counted_search import (
-    AFTER_EQUAL,
-    BEFORE_EQUAL,
-    following,
-    preceding,
-)
-from dynq_cli.engine.kernels.counted_tree import insert_from
 from dynq_cli.engine.kernels.fields import (
     N_BEGIN,
     N_END,
@@ -46,14 +30,30 @@ from dynq_cli.engine.kernels.fields import (
     Trees,
     Words,
 )
-from dynq_cli.engine.kernels.finger import FINGER, lift, point, sum_between_fingers
-from dynq_cli.engine.kernels.notes import SCRATCH as NOTES_SCRATCH
-from dynq_cli.engine.kernels.order_notes import GROUP, IMAGE, ROW, sort_notes
+from dynq_cli.engine.kernels.order_statistic_blocks import (
+    C_ORDER,
+    NONE,
+    O_POSITION,
+    image,
+    image_of_key,
+    length,
+    row_at,
+)
+from dynq_cli.engine.kernels.order_statistic_search import (
+    AFTER_EQUAL,
+    BEFORE_EQUAL,
+    following,
+    preceding,
+)
+from dynq_cli.engine.kernels.order_statistic_tree import insert_from
+from dynq_cli.engine.kernels.pending_updates import SCRATCH as NOTES_SCRATCH
 from dynq_cli.engine.kernels.prefetch import prefetch
+from dynq_cli.engine.kernels.sort_pending import GROUP, IMAGE, ROW, sort_notes
 from dynq_cli.engine.kernels.table import record
+from dynq_cli.engine.kernels.tree_cursor import FINGER, lift, point, sum_between_fingers
 
 _AHEAD, _LINE = 8, 8
-# What is at the end of the scratch array of trees: a finger at each end of a range, and what `notes` needs.
+# What is at the end of the scratch array of trees: a finger at each end of a range, and what `pending_updates` needs.
 SCRATCH = 2 * FINGER + NOTES_SCRATCH
 
 

@@ -12,25 +12,6 @@ Nothing here passes 127 bits if the count of the result does not.
 import numpy as np
 
 from dynq_cli.engine.kernels.cache import bare
-from dynq_cli.engine.kernels.counted_blocks import (
-    C_KEYS,
-    C_ORDER,
-    C_TABLE,
-    NONE,
-    O_FIELDS,
-    O_POSITION,
-    TARGET,
-    image,
-    row_at,
-)
-from dynq_cli.engine.kernels.counted_search import (
-    AFTER_EQUAL,
-    BEFORE_EQUAL,
-    seek,
-    select,
-    sum_before,
-    sum_before_row,
-)
 from dynq_cli.engine.kernels.fields import (
     N_BEGIN,
     N_GROUP,
@@ -48,9 +29,28 @@ from dynq_cli.engine.kernels.fields import (
     Trees,
     Words,
 )
+from dynq_cli.engine.kernels.int128 import is_less, multiply, replace
+from dynq_cli.engine.kernels.order_statistic_blocks import (
+    C_KEYS,
+    C_ORDER,
+    C_TABLE,
+    NONE,
+    O_FIELDS,
+    O_POSITION,
+    TARGET,
+    image,
+    row_at,
+)
+from dynq_cli.engine.kernels.order_statistic_search import (
+    AFTER_EQUAL,
+    BEFORE_EQUAL,
+    seek,
+    select,
+    sum_before,
+    sum_before_row,
+)
 from dynq_cli.engine.kernels.positions import divide, value_of
 from dynq_cli.engine.kernels.table import record
-from dynq_cli.engine.kernels.wide import is_less, multiply, replace
 
 # How the keys of a level are meant: rows with all of them go on to the next level; or no row has the last one, and
 # those before it in the order are the rows before, or the rows before and all that are equal.

@@ -18,8 +18,8 @@ import numpy as np
 
 from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import Halves, Int, Words
+from dynq_cli.engine.kernels.int128 import multiply
 from dynq_cli.engine.kernels.table import find_or_insert, record
-from dynq_cli.engine.kernels.wide import multiply
 
 WINDOW, FULL = 5, 36
 D_COUNT, D_BASE, D_SPILL, D_WORDS = range(4)

@@ -8,12 +8,12 @@ self-joins need no special case. A value that stays the same touches nothing.
 Payload lanes come in pairs (lo, hi). Column 0 is the multiplicity and alone decides whether a row is
 live; column 1, where there is one, counts distinct results: 1 at a live frontier row, products of sums
 above it. The lists that enumeration walks hold live rows only; those of a tree that feeds relations stay as they
-were until what changed has been read (see `changed`).
+were until what changed has been read (see `delta_log`).
 """
 
 import numpy as np
 
-from dynq_cli.engine.kernels.changed import remember
+from dynq_cli.engine.kernels.delta_log import remember
 from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.fields import (
     N_CHILDREN,
@@ -59,16 +59,16 @@ from dynq_cli.engine.kernels.fields import (
     Trees,
     Words,
 )
+from dynq_cli.engine.kernels.group_prefetch import ask_for_groups, ask_for_neighbours
 from dynq_cli.engine.kernels.groups import join_group, link, unlink
-from dynq_cli.engine.kernels.lookahead import ask_for_groups, ask_for_neighbours
-from dynq_cli.engine.kernels.notes import note, take_notes
+from dynq_cli.engine.kernels.int128 import multiply, replace
 from dynq_cli.engine.kernels.ordered import fits, has_room, move_in_order
+from dynq_cli.engine.kernels.pending_updates import note, take_notes
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch, prefetch_all
+from dynq_cli.engine.kernels.range_sums import STOP, tell_some
+from dynq_cli.engine.kernels.range_sums_bulk import SWEEP, are_many, mark_readers, tell_marked
 from dynq_cli.engine.kernels.ranges import begin_reading
-from dynq_cli.engine.kernels.readers import STOP, tell_some
-from dynq_cli.engine.kernels.sweep import SWEEP, are_many, mark_readers, tell_marked
 from dynq_cli.engine.kernels.table import dequeue, enqueue, find_or_insert, record
-from dynq_cli.engine.kernels.wide import multiply, replace
 
 # Words to work in: payloads of AHEAD rows, then two numbers for each of them.
 WORK = 6 * AHEAD

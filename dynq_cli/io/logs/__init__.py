@@ -4,7 +4,7 @@
 - `discover`: paths → groups of files, each of which becomes one version
 - `read`: a file as a stream of changes, by relation: what the modules below do together
 - `chunks`: a file as a stream of chunks, in bounded memory
-- `forms`: the formats that change logs come in, told apart by their columns: chunks → changes
+- `formats`: the formats that change logs come in, told apart by their columns: chunks → changes
 - `columns`: values as a file holds them → values of the spec's types; `texts`, `wide_years`: those that are texts
 - `identity`: what a log is known by, so that it is applied once
 """

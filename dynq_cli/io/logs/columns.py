@@ -18,11 +18,11 @@ import pyarrow.compute as pc
 import pyarrow.types as pt
 from numpy.typing import NDArray
 
-from dynq_cli.engine.lossless import CodeError, arrow_type, lossless
 from dynq_cli.io.logs import texts as text_rules
 from dynq_cli.io.logs.model import RawColumn
 from dynq_cli.spec.shown import shown
 from dynq_cli.spec.types import Type
+from dynq_cli.values.convert import CodeError, arrow_type, convert
 
 _JSON_NAMES: dict[type, str] = {
     bool: "a boolean",
@@ -50,7 +50,7 @@ def typed(column: RawColumn, kind: Type, *, is_text: bool) -> pa.Array:
     plain = column.type.value_type if pt.is_dictionary(column.type) else column.type
     # A time may lie outside the day, whatever its type.
     is_right = plain == arrow_type(kind) and kind.name != "time"
-    return column if is_right else lossless(column, kind)
+    return column if is_right else convert(column, kind)
 
 
 def texts(column: RawColumn) -> pa.StringArray:

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dynq_cli.engine.kinds import DELETE, ERASE, INSERT, POSTIMAGE, PREIMAGE, UPSERT
 from dynq_cli.io.data_files import Format
+from dynq_cli.values.change_kinds import DELETE, ERASE, INSERT, POSTIMAGE, PREIMAGE, UPSERT
 
 __all__ = [
     "DELETE",

@@ -16,21 +16,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pyarrow as pa
 
-from dynq_cli.engine.lossless import CodeError
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.io import read_csv
 from dynq_cli.io.damage import refusing
 from dynq_cli.io.logs.chunks import read_chunks, schema_columns
 from dynq_cli.io.logs.columns import null_mask, texts
-from dynq_cli.io.logs.forms import FORMS, Form, detect, mapped, named
-from dynq_cli.io.logs.forms.connect import is_wrapped, unwrapped
-from dynq_cli.io.logs.forms.form import Marked, Rows
-from dynq_cli.io.logs.forms.marks import numbers
-from dynq_cli.io.logs.forms.rows import log_rows
+from dynq_cli.io.logs.formats import FORMS, LogFormat, detect, mapped, named
+from dynq_cli.io.logs.formats.change_type_columns import numbers
+from dynq_cli.io.logs.formats.connect import is_wrapped, unwrapped
+from dynq_cli.io.logs.formats.log_format import ChangeRows, Rows
+from dynq_cli.io.logs.formats.rows import log_rows
 from dynq_cli.io.logs.model import Chunk, LogFile, LogRows, RawColumn
 from dynq_cli.io.logs.unexplained import refuse_unexplained
 from dynq_cli.spec.model import Relation, Spec
 from dynq_cli.spec.shown import shown
+from dynq_cli.values.convert import CodeError
 
 _NAME_HINT = "name it with --relation, call the file RELATION.csv or the like, or add a column `_relation`"
 
@@ -76,7 +76,7 @@ def read_log(
     return Log(file, spec, found, names, declared, relation, wrapped, upsert, sources, whole, detected=chosen is None)
 
 
-def form_named(name: str | None) -> Form | None:
+def form_named(name: str | None) -> LogFormat | None:
     """The form that `--format` names, if it is given; UsageError if there is none of that name."""
     form = None if name is None else named(name)
     if name is not None and form is None:
@@ -90,13 +90,13 @@ class Log:
 
     _file: LogFile
     _spec: Spec
-    _form: Form
+    _form: LogFormat
     _names: frozenset[str]
     _declared: frozenset[str]
     _relation: str | None
     _wrapped: bool
     _upsert: bool
-    _sources: Mapping[str, Form]
+    _sources: Mapping[str, LogFormat]
     _whole: bool
     detected: bool
 
@@ -262,7 +262,7 @@ class Log:
             raise RejectedError(f"{self._file.path}: the spec has no relation {shown(name)}")
         return relation
 
-    def _commits(self, marked: Marked) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
+    def _commits(self, marked: ChangeRows) -> np.ndarray[tuple[int], np.dtype[np.int64]] | None:
         columns: Mapping[str, RawColumn] = marked.rows.columns
         order = next((name for name in self._form.order if name in columns and name not in self._declared), None)
         return None if order is None else numbers(marked.rows, order)
@@ -296,12 +296,12 @@ def _as_declared(rows: LogRows, relation: Relation, called: Relation) -> LogRows
 
 def _mapped(
     spec: Spec, relation: str | None, free: Collection[str], names: frozenset[str], whole: bool
-) -> dict[str, Form]:
+) -> dict[str, LogFormat]:
     """The forms of relations whose `source:` says what happened; none where the log has a `_change_type`.
 
     A whole relation need not have the column of operations.
     """
-    found: dict[str, Form] = {}
+    found: dict[str, LogFormat] = {}
     for known in spec.relations:
         source = known.source
         if whole and source is not None and source.op not in names:
@@ -313,7 +313,7 @@ def _mapped(
     return found
 
 
-def _refuse_changes(file: LogFile, form: Form, free: Collection[str], relation: str | None) -> None:
+def _refuse_changes(file: LogFile, form: LogFormat, free: Collection[str], relation: str | None) -> None:
     """RejectedError unless a file can be a whole relation."""
     if "_relation" in free and relation is None:
         raise RejectedError(
@@ -337,7 +337,7 @@ def _changes(file: LogFile, form: str) -> RejectedError:
     )
 
 
-def _by_position(file: LogFile, spec: Spec, relation: str | None, chosen: Form | None) -> LogFile:
+def _by_position(file: LogFile, spec: Spec, relation: str | None, chosen: LogFormat | None) -> LogFile:
     """A CSV of DMS without header gets its names by position: Op, then the columns of the relation."""
     known = None if relation is None else spec.relation(relation)
     if known is None or chosen is None or chosen.name != "dms" or file.format != "csv":

@@ -23,10 +23,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from dynq_cli.engine.lossless import CodeError, arrow_type
 from dynq_cli.io.logs import wide_years
 from dynq_cli.spec.shown import shown
 from dynq_cli.spec.types import Type
+from dynq_cli.values.convert import CodeError, arrow_type
 
 _DATE = r"-?\d{4,7}-\d\d-\d\d"
 _TIME = r"([01]\d|2[0-3]):[0-5]\d(:[0-5]\d(\.\d+)?)?"

@@ -3,12 +3,12 @@
 - `forms`: which form a file's name asks for
 - `texts`: values as the texts that CSV and JSON hold
 - `lines`: record batches as lines of CSV or JSON
-- `copies`: rows repeated `_count` times, and at most so many of them
+- `multiplicity`: rows repeated `_count` times, and at most so many of them
 - `write`: a stream of record batches into a file of one form, while the next ones are made
 - `parquet_groups`: row groups of a Parquet file, encoded side by side; `parquet_columns`: which columns have a
   dictionary, `io.thrift`: its footer
-- `ahead`: one thread makes blocks while another writes them
-- `whole_file`: a file that appears whole or not at all
+- `background_writer`: one thread makes blocks while another writes them
+- `atomic_file`: a file that appears whole or not at all
 - `table`: the first rows as a text table for a terminal
 - `counts`: counts as text, without Arrow
 - `row`: a row that a user wrote as JSON

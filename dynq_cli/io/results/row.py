@@ -11,12 +11,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from dynq_cli.engine.lossless import CodeError, python_value
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.io.arrow_types import from_arrow
 from dynq_cli.io.logs.columns import typed
-from dynq_cli.io.results.copies import expanded_schema
+from dynq_cli.io.results.multiplicity import expanded_schema
 from dynq_cli.spec.shown import shown
+from dynq_cli.values.convert import CodeError, python_value
 
 
 def row_of(text: str, schema: pa.Schema, *, is_whole: bool = True) -> dict[str, Any]:

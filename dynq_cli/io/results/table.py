@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.types as pt
 
-from dynq_cli.io.results.copies import limit
 from dynq_cli.io.results.lines import pieces
+from dynq_cli.io.results.multiplicity import limit
 from dynq_cli.io.results.texts import texts
 from dynq_cli.spec.shown import visible
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from dynq_cli.errors import UsageError
-from dynq_cli.io.results.ahead import feed
+from dynq_cli.io.results.background_writer import feed
 from dynq_cli.io.results.forms import Form
 
 # Row groups that a processor's cache holds while they are encoded.

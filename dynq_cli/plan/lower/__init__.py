@@ -3,22 +3,22 @@
 lowering     the steps in the making: a query settled into a free-connex equi-join, or streamed into a relation
 views        derived tables
 subqueries   EXISTS, IN and their negations
-apart        comparisons between atoms, and cycles
-compared     both sides of a comparison as one type
+break_cycles        comparisons between atoms, and cycles
+align_types     both sides of a comparison as one type
 groups       GROUP BY and aggregates
-pushed_sums  sums below many-to-many joins; parts: which atoms are summed up by themselves
+push_down_aggregates  sums below many-to-many joins; aggregate_partition: which atoms are summed up by themselves
 outputs      output columns as variables
 unions       UNION and UNION ALL as a table
-together     unions and != without a table: results that are read from several trees
-equalities   != by subtraction: without it, less with =
-merged       bodies of queries in one, with variables made equal
-forms        queries made from parts of others
+inclusion_exclusion     unions and != without a table: results that are read from several trees
+inequality_by_subtraction   != by subtraction: without it, less with =
+conjunction       bodies of queries in one, with variables made equal
+query_builders        queries made from parts of others
 """
 
 from __future__ import annotations
 
+from dynq_cli.plan.lower.inclusion_exclusion import union_of_trees
 from dynq_cli.plan.lower.lowering import Lowering
-from dynq_cli.plan.lower.together import union_of_trees
 from dynq_cli.plan.program import Program
 from dynq_cli.query.normal_form import Query, UnionQuery
 from dynq_cli.spec.model import Spec

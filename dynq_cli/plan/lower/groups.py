@@ -2,8 +2,8 @@
 
 The first tree's head has the group variables, a variable per factor of the sums, and what MIN, MAX and COUNT(DISTINCT)
 look at; copies of a binding are one row of it. Under set semantics it has all variables of the body besides, each
-binding once. Where joins are many-to-many, sums are pushed below them first (`pushed_sums`). HAVING is a filter of the
-last tree, and output expressions are computed there, once per changed group.
+binding once. Where joins are many-to-many, sums are pushed below them first (`push_down_aggregates`). HAVING is a
+filter of the last tree, and output expressions are computed there, once per changed group.
 """
 
 from __future__ import annotations
@@ -12,7 +12,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dynq_cli.plan.lower.forms import (
+from dynq_cli.plan.lower.distribute_products import multiplied_out
+from dynq_cli.plan.lower.push_down_aggregates import Aggregated, pushed
+from dynq_cli.plan.lower.query_builders import (
     as_column,
     as_type,
     atom_over,
@@ -25,8 +27,6 @@ from dynq_cli.plan.lower.forms import (
     where_bound,
     with_one,
 )
-from dynq_cli.plan.lower.multiplied_out import multiplied_out
-from dynq_cli.plan.lower.pushed_sums import Aggregated, pushed
 from dynq_cli.plan.program import Feed, Groups, Measure, high, low, variables_of
 from dynq_cli.query.normal_form import (
     Aggregate,

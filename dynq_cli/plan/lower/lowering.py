@@ -16,16 +16,16 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from dynq_cli.plan.choose import plan_query
-from dynq_cli.plan.lower.apart import joined, next_groups, ring_group
-from dynq_cli.plan.lower.compared import aligned
-from dynq_cli.plan.lower.equalities import subtracted
-from dynq_cli.plan.lower.forms import atom_over, columns_of, part_of, with_one
+from dynq_cli.plan.lower.align_types import aligned
+from dynq_cli.plan.lower.break_cycles import joined, next_groups, ring_group
+from dynq_cli.plan.lower.conjunction import filtered_within
 from dynq_cli.plan.lower.groups import groups_of
-from dynq_cli.plan.lower.merged import filtered_within
+from dynq_cli.plan.lower.inclusion_exclusion import together
+from dynq_cli.plan.lower.inequality_by_subtraction import subtracted
 from dynq_cli.plan.lower.outputs import exact
+from dynq_cli.plan.lower.query_builders import atom_over, columns_of, part_of, with_one
 from dynq_cli.plan.lower.ranges import has_ranges, in_one_tree, partly
 from dynq_cli.plan.lower.subqueries import without_subqueries
-from dynq_cli.plan.lower.together import together
 from dynq_cli.plan.lower.unions import union_of
 from dynq_cli.plan.lower.views import without_views
 from dynq_cli.plan.plan import Plan

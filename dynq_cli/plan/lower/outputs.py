@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from dynq_cli.plan.lower.forms import as_column, bind_value, is_wide, same_codes, where_bound
+from dynq_cli.plan.lower.query_builders import as_column, bind_value, is_wide, same_codes, where_bound
 from dynq_cli.plan.program import high, low
 from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn, Scalar
 from dynq_cli.spec.types import Type

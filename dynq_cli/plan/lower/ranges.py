@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from decimal import localcontext
 
 from dynq_cli.plan.choose import plan_query
-from dynq_cli.plan.lower.forms import is_wide, part_of, same_codes
+from dynq_cli.plan.lower.query_builders import is_wide, part_of, same_codes
 from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.hypergraph import hypergraph_of

@@ -19,7 +19,7 @@ from itertools import combinations
 from typing import TYPE_CHECKING
 
 from dynq_cli.plan.choose import weights_of
-from dynq_cli.plan.lower.forms import atom_over, columns_of, part_of, where_bound, with_one
+from dynq_cli.plan.lower.query_builders import atom_over, columns_of, part_of, where_bound, with_one
 from dynq_cli.plan.program import Feed
 from dynq_cli.query import scalar as sql
 from dynq_cli.query.normal_form import Atom, ConjunctiveQuery, Scalar

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from dynq_cli.plan.lower.forms import ONE, atom_over, is_wide
+from dynq_cli.plan.lower.query_builders import ONE, atom_over, is_wide
 from dynq_cli.plan.program import high, low
 from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn, Query, UnionQuery, Variable, VariableOrder
 from dynq_cli.spec.model import Column

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from dynq_cli.plan.lower.forms import ONE, is_wide
+from dynq_cli.plan.lower.query_builders import ONE, is_wide
 from dynq_cli.plan.program import Derived, high, low
 from dynq_cli.query.normal_form import (
     Atom,

@@ -15,10 +15,10 @@ from dynq_cli.query.sql import subqueries
 from dynq_cli.query.sql.build import Body
 from dynq_cli.query.sql.context import Context, Ctes
 from dynq_cli.query.sql.duckdb_opinion import is_syntax, objection, refused
-from dynq_cli.query.sql.outside import refuse_outside
 from dynq_cli.query.sql.parse import parse, too_deep
 from dynq_cli.query.sql.scope import Scope
 from dynq_cli.query.sql.union import compile_any
+from dynq_cli.query.sql.unsupported import refuse_outside
 from dynq_cli.spec.model import QuerySpec, Spec
 
 

@@ -14,9 +14,9 @@ from dynq_cli.query.normal_form import AggregateFunction, Monomial
 from dynq_cli.query.sql.allow import may_be_null
 from dynq_cli.query.sql.build import Body
 from dynq_cli.query.sql.context import bare, key_of, plain_name, tables_of
-from dynq_cli.query.sql.outside import AGGREGATES
 from dynq_cli.query.sql.polynomial import filtered, polynomial
 from dynq_cli.query.sql.scalars import scalar, text_of, typed
+from dynq_cli.query.sql.unsupported import AGGREGATES
 from dynq_cli.spec.model import Column
 from dynq_cli.spec.types import FLOAT64, INT64, Type, decimal
 

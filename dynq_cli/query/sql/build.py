@@ -15,7 +15,7 @@ from sqlglot.optimizer.simplify import simplify
 from dynq_cli.query.draft import Draft, Term
 from dynq_cli.query.normal_form import AtomMode
 from dynq_cli.query.sql.context import Context, Table, bare, tables_of
-from dynq_cli.query.sql.links import Link
+from dynq_cli.query.sql.join_comparisons import Link
 from dynq_cli.query.sql.literals import equals_literal
 from dynq_cli.query.sql.predicates import Constant, Filter, Piece, pieces
 from dynq_cli.query.sql.scalars import condition, name_of, scalar

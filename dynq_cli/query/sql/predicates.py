@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from dynq_cli.query.sql.allow import COMPARISONS
 from dynq_cli.query.sql.context import Context, bare, tables_of
-from dynq_cli.query.sql.links import Link, link
+from dynq_cli.query.sql.join_comparisons import Link, link
 
 _NEGATED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.EQ: exp.NEQ,

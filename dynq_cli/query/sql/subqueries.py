@@ -23,7 +23,7 @@ from dynq_cli.query.sql.allow import COMPARISONS
 from dynq_cli.query.sql.build import Body
 from dynq_cli.query.sql.context import Context, Ctes, Table, bare, column_node, key_of, many, tables_of
 from dynq_cli.query.sql.items import select_items
-from dynq_cli.query.sql.links import Link
+from dynq_cli.query.sql.join_comparisons import Link
 from dynq_cli.query.sql.scalars import name_of, scalar
 from dynq_cli.query.sql.scope import Scope
 from dynq_cli.query.sql.shape import has_query, is_aggregating, unwrapped

@@ -15,16 +15,16 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from dynq_cli.engine.lossless import arrow_type, lossless
 from dynq_cli.errors import RejectedError
-from dynq_cli.io.logs.forms import debezium
-from dynq_cli.io.logs.forms.form import Rows
-from dynq_cli.io.logs.forms.rows import log_rows
+from dynq_cli.io.logs.formats import debezium
+from dynq_cli.io.logs.formats.log_format import Rows
+from dynq_cli.io.logs.formats.rows import log_rows
 from dynq_cli.io.logs.model import DELETE, INSERT, POSTIMAGE, PREIMAGE, UPSERT, LogRows
 from dynq_cli.spark.debezium.events import opened
 from dynq_cli.spark.types import to_spark
 from dynq_cli.spec.model import Column, Relation
 from dynq_cli.spec.types import Type
+from dynq_cli.values.convert import arrow_type, convert
 
 UNITS = ("ms", "us", "ns")
 _NAMES = {INSERT: "insert", DELETE: "delete", PREIMAGE: "update_preimage", POSTIMAGE: "update_postimage"} | {
@@ -146,7 +146,7 @@ def _log(batch: pa.RecordBatch, part: LogRows, relation: Relation) -> pa.RecordB
 def _values(part: LogRows, column: Column, by_key: np.ndarray[Any, np.dtype[np.bool_]], *, in_key: bool) -> pa.Array:
     kind = arrow_type(column.type)
     given = part.columns.get(column.name)
-    values = pa.nulls(len(part), kind) if given is None else lossless(given, column.type)
+    values = pa.nulls(len(part), kind) if given is None else convert(given, column.type)
     if not in_key:
         values = pc.if_else(pa.array(by_key), pa.scalar(None, values.type), values)
     absent = np.asarray(pc.is_null(values)) & ~by_key

@@ -10,12 +10,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dynq_cli.engine.kinds import DELETE, INSERT, POSTIMAGE, PREIMAGE, UPSERT
-from dynq_cli.engine.lossless import lossless
 from dynq_cli.io.data_files import Format
 from dynq_cli.io.logs.model import LogFile, LogRows
 from dynq_cli.io.logs.read import Log, read_log
 from dynq_cli.spec.load import parse_spec
+from dynq_cli.values.change_kinds import DELETE, INSERT, POSTIMAGE, PREIMAGE, UPSERT
+from dynq_cli.values.convert import convert
 
 SPEC = parse_spec(
     """
@@ -77,7 +77,7 @@ def _changes(rows: LogRows) -> list[Change]:
     relation = SPEC.relation(rows.relation)
     assert relation is not None
     types = {c.name: c.type for c in relation.columns}
-    columns = {name: lossless(values, types[name]).to_pylist() for name, values in rows.columns.items()}
+    columns = {name: convert(values, types[name]).to_pylist() for name, values in rows.columns.items()}
     assert {len(values) for values in columns.values()} <= {len(rows)}
     return [
         (

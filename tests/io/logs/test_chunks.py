@@ -411,15 +411,15 @@ def measure(file: LogFile) -> None:
     """Print what the chunks stand for and the growth of memory while they are read and spelled out."""
     import resource
 
-    from dynq_cli.engine.lossless import lossless
     from dynq_cli.spec.types import INT64, STRING
+    from dynq_cli.values.convert import convert
 
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     spelled = 0
     for chunk in read_chunks(file):
         spelled += check_bounds(chunk)
         values = chunk.columns["s"]
-        lossless(values, INT64 if pa.types.is_integer(values.type) else STRING)
+        convert(values, INT64 if pa.types.is_integer(values.type) else STRING)
     print(spelled, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10)
 
 

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from dynq_cli.engine.lossless import CodeError, arrow_type
 from dynq_cli.io.logs.columns import fields, null_mask, take, texts, typed
 from dynq_cli.spec.types import Type, parse_type
+from dynq_cli.values.convert import CodeError, arrow_type
 
 EPOCH = dt.datetime(1970, 1, 1)
 

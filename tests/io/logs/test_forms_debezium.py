@@ -13,7 +13,7 @@ import pytest
 
 from dynq_cli.errors import RejectedError
 from dynq_cli.io.logs.columns import typed
-from dynq_cli.io.logs.forms.connect import Logical, prepared
+from dynq_cli.io.logs.formats.connect import Logical, prepared
 from dynq_cli.spec.types import parse_type
 from tests.io.logs.changes import changes, json_log, parquet_log
 

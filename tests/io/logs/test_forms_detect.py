@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from dynq_cli.errors import RejectedError, UsageError
-from dynq_cli.io.logs.forms import FORMS, detect
+from dynq_cli.io.logs.formats import FORMS, detect
 from tests.io.logs.changes import changes, csv_log, json_log, parquet_log
 
 DATA = ("page", "user_id")

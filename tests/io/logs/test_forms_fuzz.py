@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dynq_cli.errors import RejectedError
-from dynq_cli.io.logs.forms import FORMS
+from dynq_cli.io.logs.formats import FORMS
 from dynq_cli.io.logs.read import Log
 from tests.io.logs.changes import SPEC, json_log, parquet_log
 

@@ -9,7 +9,7 @@ import pytest
 from dynq_cli.errors import RejectedError, SpecError
 from dynq_cli.io.logs.model import LogFile
 from dynq_cli.io.logs.read import read_log
-from dynq_cli.session.take_in import Options, make, take_in
+from dynq_cli.session.apply_logs import Options, apply_logs, make
 from dynq_cli.spec.load import parse_spec
 from tests.io.logs.changes import changes, csv_log, json_log
 
@@ -32,7 +32,7 @@ def rows_after(folder: Path, files: dict[str, str], source: str = "", **options:
         (folder / name).write_text(text, "utf-8")
         paths.append(str(folder / name))
     with make(folder / "spec.yaml", folder / "state") as state:
-        take_in(state, paths, Options(**options))  # type: ignore[arg-type]
+        apply_logs(state, paths, Options(**options))  # type: ignore[arg-type]
         found = [tuple(row.values())[:2] for batch in state.enum("q") for row in batch.to_pylist()]
     return sorted(found, key=str)
 

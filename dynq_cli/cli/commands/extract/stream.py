@@ -15,7 +15,7 @@ from dynq_cli.cli.rows import rows_said
 from dynq_cli.errors import UsageError
 
 if TYPE_CHECKING:
-    from dynq_cli.session.take_in import Outcome
+    from dynq_cli.session.apply_logs import Outcome
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
@@ -65,7 +65,7 @@ def stream(
         raise UsageError("--once and --every do not go together")
     interval = None if every is None else _duration(every)
     require()
-    from dynq_cli.session.take_in import Options, take_in
+    from dynq_cli.session.apply_logs import Options, apply_logs
     from dynq_cli.spark.program import pairs
     from dynq_cli.spark.session import get_session
     from dynq_cli.spark.stream import StreamJob, extract_stream
@@ -77,7 +77,7 @@ def stream(
 
     def apply(folder: str) -> None:
         with open_state(state) as view:
-            take_in(view, [folder], how, tell=_tell, warn=output.warn)
+            apply_logs(view, [folder], how, tell=_tell, warn=output.warn)
 
     job = StreamJob(
         path=path,

@@ -1,0 +1,192 @@
+"""An engine's state as named arrays, and back: what a snapshot holds.
+
+    restore(live, arrays filled by parts_of(other)) makes `live` what `other` is: rows, ids, order, dictionaries
+
+Records and slots are packed one after the other, each table with a quarter of free room: row ids stay, only
+the places of tables move. What `restore` is given it keeps and writes to, so arrays may be mapped from a file,
+copy-on-write.
+
+Beside them stands where the rows of each relation are, in words that need no layout (`base_rows_in`): whoever lays out
+views in another way builds them anew from those.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from dynq_cli.engine.arena import ALIGN, LEAST_ROWS, Arena
+from dynq_cli.engine.dictionary import Dictionaries
+from dynq_cli.engine.engine import Engine
+from dynq_cli.engine.evaluator import Evaluator
+from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.kernels.fields import Words
+from dynq_cli.engine.kernels.table import rehash
+from dynq_cli.engine.layout import Layout
+from dynq_cli.engine.memory import Memory
+from dynq_cli.engine.net_delta import NetDelta
+from dynq_cli.engine.size_facts import VALUES
+from dynq_cli.engine.views import Views
+
+Arrays = Mapping[str, NDArray[Any]]
+
+_TABLES, _TOP, _MEMORY, _BASES = "tables", "top", "memory", "bases"
+# Per relation: where its first record stands, words of a record, records, codes of a row, where its copies stand.
+_ROWS, _STRIDE, _USED, _CODES, _COPIES = range(5)
+# What the layout decides about a table; the rest of its row is data.
+_FIXED = (f.T_ARITY, f.T_HASHED, f.T_KEYED, f.T_STRIDE, f.T_MULT, f.T_REFS, f.T_MARK)
+# Beyond what tables have of their own: so that a small table can grow without moving the whole arena.
+_SPARE_WORDS = 8192
+# Free blocks of each size that counted trees have at least: enough for a small commit.
+_LEAST_BLOCKS = 32
+
+
+class Part(NamedTuple):
+    """One array to be kept: its type, its shape, and its content in pieces.
+
+    A piece is the place of its first item and flat items, in the type of the array. Pieces ascend and do not overlap;
+    items of no piece are 0.
+    """
+
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+    pieces: Callable[[], Iterator[tuple[int, NDArray[Any]]]]
+
+    def fill(self, into: NDArray[Any]) -> None:
+        """Write the content into an array of zeros."""
+        flat = into.reshape(-1)
+        for place, items in self.pieces():
+            flat[place : place + len(items)] = items
+
+
+def parts_of(live: Views) -> dict[str, Part]:
+    """The state of an engine between commits. O(tables); all pieces take O(data), and memory for a table's slots."""
+    arena = live.engine.arena
+    tables = _packed(arena)
+    top = _top(tables)
+    kept = {_TABLES: tables, _TOP: np.array([top], np.int64), _BASES: _bases(live, tables)}
+    kept |= {VALUES + name: array for name, array in live.dictionaries.arrays().items()}
+    parts = {name: Part(array.dtype, array.shape, _whole(array)) for name, array in kept.items()}
+    words = top + top // 16 + _SPARE_WORDS
+    parts[_MEMORY] = Part(np.dtype(np.int64), (words,), lambda: _packed_words(arena, tables))
+    return parts
+
+
+class RestoredEngine(Engine):
+    """An engine that was restored: it knows how it has grown since."""
+
+    def __init__(self, layout: Layout, meaning: Evaluator, arena: Arena) -> None:
+        super().__init__(layout, meaning, arena)
+        self._memory = arena.a64
+        self._sizes = self._table_sizes()
+
+    def _table_sizes(self) -> Words:
+        tables = self.arena.T
+        sizes: Words = tables[:, f.T_CAPACITY] * tables[:, f.T_STRIDE] + tables[:, f.T_MASK] + 1
+        return sizes
+
+    def grown(self) -> int:
+        """Words in tables that are no longer where they were restored; in all, if the arena moved. O(tables)."""
+        tables = self.arena.T
+        words = tables[:, f.T_USED] * tables[:, f.T_STRIDE] + tables[:, f.T_MASK] + 1
+        has_moved = self._table_sizes() != self._sizes if self.arena.a64 is self._memory else np.bool_(True)
+        return int(words.sum(where=has_moved))
+
+
+def restore(live: Views, arrays: Arrays) -> RestoredEngine:
+    """Make a new `live` what the arrays say. ValueError if they are those of another layout. O(tables)."""
+    layout = live.layout
+    tables = np.array(arrays[_TABLES], np.int64)
+    if tables.shape != layout.tables.shape or (tables[:, _FIXED] != layout.tables[:, _FIXED]).any():
+        raise ValueError("the tables are those of another layout")
+    arena = Arena(tables, layout.nodes.copy(), Memory.over(arrays[_MEMORY]))
+    arena.top = int(arrays[_TOP][0])
+    engine = RestoredEngine(layout, live.meaning, arena)
+    live.engine = engine
+    live.dictionaries = dictionaries_in(arrays, layout.ordered_dictionaries)
+    live.label()
+    return engine
+
+
+def dictionaries_in(arrays: Arrays, ordered: Iterable[str]) -> Dictionaries:
+    """The dictionaries that the arrays hold, with labels for those whose ids are kept in order. O(1)."""
+    values = {name.removeprefix(VALUES): a for name, a in arrays.items() if name.startswith(VALUES)}
+    return Dictionaries.from_arrays(values, ordered)
+
+
+def base_rows_in(arrays: Arrays, relation: int, block: int) -> Iterator[NetDelta]:
+    """The rows of the spec's relation of that number, as codes with the key first, whatever the layout of views.
+
+    At most `block` rows at a time.
+    """
+    facts = arrays[_BASES][relation]
+    first, stride, used = int(facts[_ROWS]), int(facts[_STRIDE]), int(facts[_USED])
+    for start in range(0, used, block):
+        stop = min(start + block, used)
+        records = arrays[_MEMORY][first + start * stride : first + stop * stride].reshape(-1, stride)
+        copies = records[:, facts[_COPIES]]
+        here = np.flatnonzero(copies)  # a row that was freed has no copies
+        if len(here):
+            yield NetDelta(np.ascontiguousarray(records[here, : facts[_CODES]]), copies[here])
+
+
+def _bases(live: Views, tables: Words) -> Words:
+    bases = [live.layout.bases[relation.name] for relation in live.spec.relations]
+    made = np.zeros((len(bases), 5), np.int64)
+    for row, base in zip(made, bases, strict=True):
+        table = tables[base.table]
+        row[[_ROWS, _STRIDE, _USED, _COPIES]] = table[[f.T_ROWS, f.T_STRIDE, f.T_USED, f.T_MULT]]
+        row[_CODES] = len(base.order)
+    return made
+
+
+def _whole(array: NDArray[Any]) -> Callable[[], Iterator[tuple[int, NDArray[Any]]]]:
+    return lambda: iter([(0, array.reshape(-1))])
+
+
+def _packed(arena: Arena) -> Words:
+    """The tables as they will stand: with room, one after the other."""
+    tables = arena.T.copy()
+    place = 0
+    for row in tables:
+        live, has_slots = int(row[f.T_LIVE]), row[f.T_MASK] >= 0
+        rows = live + live // 4 + (LEAST_ROWS if has_slots else _LEAST_BLOCKS)
+        row[f.T_CAPACITY] = capacity = max(int(row[f.T_USED]), rows)
+        if has_slots and 3 * rows > 2 * (int(row[f.T_MASK]) + 1):
+            row[f.T_MASK] = (1 << (3 * rows // 2).bit_length()) - 1
+        row[f.T_ROWS] = place
+        place = _aligned(place + capacity * int(row[f.T_STRIDE]))
+        if has_slots:
+            row[f.T_SLOTS] = place
+            place = _aligned(place + int(row[f.T_MASK]) + 1)
+    return tables
+
+
+def _top(tables: Words) -> int:
+    """Where the last of packed tables ends."""
+    ends = [(row[f.T_ROWS] + row[f.T_CAPACITY] * row[f.T_STRIDE], row[f.T_SLOTS] + row[f.T_MASK] + 1) for row in tables]
+    return max((_aligned(int(max(both))) for both in ends), default=0)
+
+
+def _packed_words(arena: Arena, tables: Words) -> Iterator[tuple[int, Words]]:
+    """The records and slots of all tables, where they will stand; views of the arena but for slots that grow."""
+    for old, new in zip(arena.T, tables, strict=True):
+        used = int(old[f.T_USED] * old[f.T_STRIDE])
+        yield int(new[f.T_ROWS]), arena.a64[old[f.T_ROWS] : old[f.T_ROWS] + used]
+        had, has = int(old[f.T_MASK]) + 1, int(new[f.T_MASK]) + 1
+        if not has:
+            continue
+        slots = arena.a64[old[f.T_SLOTS] : old[f.T_SLOTS] + had]
+        if had < has:
+            both = np.zeros(had + has, np.int64)
+            both[:had] = slots
+            rehash(both, 0, had, had, has - 1)
+            slots = both[had:]
+        yield int(new[f.T_SLOTS]), slots
+
+
+def _aligned(words: int) -> int:
+    return -(-words // ALIGN) * ALIGN

@@ -1,0 +1,69 @@
+"""What came and went in the rows of one relation, on its way into others: the delta of a tree that is not kept.
+
+    BaseDeltaScan.blocks(base_delta) = rows of the relation after - rows before, those that the filter lets pass
+
+Nothing is added up: a row that differs only where nobody looks goes and comes again. Work is that of the changes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from dynq_cli.engine.arena import Arena
+from dynq_cli.engine.base_delta import BaseDelta
+from dynq_cli.engine.base_layout import PassageLayout
+from dynq_cli.engine.check import record, rows_of
+from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.kernels.base_delta_scan import passed
+from dynq_cli.engine.kernels.fields import Words
+
+BLOCK = 8192
+
+
+class BaseDeltaScan:
+    """The rows of one relation, commit after commit, in some of the variables that are bound to them."""
+
+    def __init__(self, arena: Arena, layout: PassageLayout, variables: Sequence[str]) -> None:
+        self._arena = arena
+        self._layout = layout
+        self._sources = np.array([layout.places[v] for v in variables], np.int64)
+        self._codes, self._copies = np.empty((len(variables), BLOCK), np.int64), np.empty(BLOCK, np.int64)
+
+    def blocks(self, r: BaseDelta) -> Iterator[tuple[Words, Words]]:
+        """Codes, a row of them per variable, and how many copies of each came (> 0) or went. All has to be read."""
+        for start in range(0, r.n, BLOCK):
+            filled = self._fill(r, start, min(start + BLOCK, r.n))
+            if filled:
+                yield self._codes[:, :filled].copy(), self._copies[:filled].copy()
+
+    def _fill(self, r: BaseDelta, start: int, stop: int) -> int:
+        a, layout = self._arena, self._layout
+        filled: int = passed(
+            a.a64,
+            a.a32,
+            a.T,
+            layout.table,
+            r.touched,
+            r.first,
+            r.old,
+            r.new,
+            start,
+            stop,
+            r.changes.passes,
+            layout.filter,
+            layout.flag,
+            self._sources,
+            self._codes,
+            self._copies,
+        )
+        return filled
+
+    def rows(self) -> tuple[Words, Words]:
+        """All rows that pass, as they are between commits. O(rows), for tests."""
+        a, t = self._arena, self._layout.table
+        starts = np.array([record(a, t, row) for row in sorted(rows_of(a, t))], np.int64)
+        if self._layout.flag >= 0:
+            starts = starts[a.a32[2 * starts + self._layout.flag] != 0]
+        return a.a64[starts + self._sources[:, None]], a.a64[starts + int(a.T[t, f.T_MULT])]

@@ -1,0 +1,151 @@
+"""From the results of trees to the changes of relations: what feeds pass on, and what it adds up to.
+
+Outflow    the feeds of one tree: blocks of its delta, each feed's rows to the relation it goes to
+Rows       the multiset of what the feeds of one relation brought in this commit
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from dynq_cli.engine.base_layout import BaseLayout
+from dynq_cli.engine.changes import Changes, Codes
+from dynq_cli.engine.comparisons import holds
+from dynq_cli.engine.consolidate import consolidated
+from dynq_cli.engine.evaluator import Evaluator
+from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.layout import Layout
+from dynq_cli.plan.plan import Plan
+from dynq_cli.plan.program import Derived, Feed
+
+# Rows that are kept as they come before they are added up.
+FEW = 1 << 20
+MOST_ON_THE_WAY = 4
+
+
+class DerivedError(Exception):
+    """What a step makes cannot be kept; `reason` goes on from the name of the step, `hint` says what helps."""
+
+    def __init__(self, step: str, reason: str, hint: str = "") -> None:
+        super().__init__(f"{step} {reason}")
+        self.step = step
+        self.reason = reason
+        self.hint = hint
+
+    @staticmethod
+    def too_many_copies(step: str) -> DerivedError:
+        return DerivedError(step, "would have a row with more than 2^63 - 1 copies", "use `semantics: set`")
+
+    @staticmethod
+    def too_large(step: str, rows: int, limit: int) -> DerivedError:
+        return DerivedError(step, f"would take {rows} rows and may have {limit}", "raise the query's `max_view_rows`")
+
+
+class Sink(Protocol):
+    """What turns the rows that feeds bring into changes of a derived relation."""
+
+    def take(self, codes: Codes, copies: Codes) -> None:
+        """Rows, a row of codes per column taken in, and how many copies of each came (> 0) or went."""
+
+    def finish(self) -> tuple[Codes, Codes]:
+        """What the commit amounts to: rows in the columns of the relation, and copies. Begins anew."""
+
+
+class Rows:
+    """The relation is the multiset of what comes in.
+
+    A commit may change some times its budget of rows, since feeds take away what others bring. What is done to a row
+    is added up where that matters: where there is much of it, or if expressions will be evaluated for it.
+    """
+
+    def __init__(self, name: str, columns: int, budget: Callable[[], int], adds_up: bool = True) -> None:
+        self._name = name
+        self._columns = columns
+        self._budget = budget
+        self._adds_up = adds_up
+        self._begin()
+
+    def _begin(self) -> None:
+        self._codes: list[Codes] = []
+        self._copies: list[Codes] = []
+        self._many, self._few = 0, FEW
+
+    def take(self, codes: Codes, copies: Codes) -> None:
+        self._codes.append(codes.T)
+        self._copies.append(copies)
+        self._many += len(copies)
+        if self._many > 2 * self._few:
+            rows, delta = consolidated(*self._all())
+            self._codes, self._copies, self._many = [rows], [delta], len(delta)
+            self._few = max(FEW, len(delta))
+            if len(delta) > MOST_ON_THE_WAY * self._budget():
+                raise DerivedError.too_large(self._name, len(delta), self._budget())
+
+    def finish(self) -> tuple[Codes, Codes]:
+        rows, copies = self._all()
+        self._begin()
+        return consolidated(rows, copies) if self._adds_up and len(copies) > 1 else (rows, copies)
+
+    def _all(self) -> tuple[Codes, Codes]:
+        if len(self._codes) == 1:
+            return self._codes[0], self._copies[0]
+        if not self._codes:
+            return np.empty((0, self._columns), np.int64), np.empty(0, np.int64)
+        return np.concatenate(self._codes), np.concatenate(self._copies)
+
+
+class Outflow:
+    """All feeds of one tree; `variables` are those that they use."""
+
+    def __init__(self, plan: Plan, feeds: Sequence[tuple[Feed, Sink]], meaning: Evaluator) -> None:
+        self._query = plan.query
+        self._feeds = feeds
+        self._meaning = meaning
+        used = [v for feed, _ in feeds for v in (*feed.columns, *(w for c in feed.where for w in (c.left, c.right)))]
+        self.variables = list(dict.fromkeys(used))
+
+    def pass_on(self, codes: Codes, copies: Codes) -> None:
+        """A block of rows, a row of codes per variable, and how many copies of each came or went."""
+        row = dict(zip(self.variables, codes, strict=True))
+        for feed, sink in self._feeds:
+            taken = codes if list(feed.columns) == self.variables else _taken(row, feed.columns, codes)
+            signed = copies if feed.sign > 0 else -copies
+            kept = None
+            for c in feed.where:
+                left, right = self._query.variable(c.left), self._query.variable(c.right)
+                true = holds(c, left, right, row[c.left], row[c.right], self._meaning)
+                kept = true if kept is None else kept & true
+            if kept is not None:
+                taken, signed = taken[:, kept], signed[kept]
+            if len(signed):
+                sink.take(taken, signed)
+
+
+def _taken(row: Mapping[str, Codes], columns: Sequence[str], codes: Codes) -> Codes:
+    return np.stack([row[v] for v in columns]) if columns else codes[:0]
+
+
+def outflows(layout: Layout, sinks: Mapping[str, Sink], meaning: Evaluator) -> dict[str, Outflow]:
+    """By tree that feeds relations, where its rows go."""
+    feeds: dict[str, list[tuple[Feed, Sink]]] = {}
+    for name, derived in layout.derived.items():
+        for feed in derived.feeds:
+            feeds.setdefault(feed.tree, []).append((feed, sinks[name]))
+    return {tree: Outflow(layout.plan_of(tree), several, meaning) for tree, several in feeds.items()}
+
+
+def changes_of(derived: Derived, base: BaseLayout, rows: Codes, copies: Codes, meaning: Evaluator) -> Changes:
+    """Rows that came and went as changes of the relation: those that came first, with what its leaves compute."""
+    columns = [c.name for c in derived.relation.columns]
+    came, went = np.flatnonzero(copies > 0), np.flatnonzero(copies < 0)
+    order = np.concatenate([came, went])
+    codes = np.ascontiguousarray(rows[order][:, [columns.index(name) for name in base.order]])
+    ops = np.full(len(order), f.DELETE, np.int8)
+    ops[: len(came)] = f.INSERT
+    made = Changes(codes, ops, np.abs(copies[order]))
+    if not len(came) or not (base.computed or base.filters):
+        return made
+    return Changes(codes, ops, made.counts, *meaning.computed(derived, base, codes[: len(came)]))

@@ -1,0 +1,71 @@
+"""What the engine has to ask about codes, whose meaning it does not know: expressions over rows, by their values.
+
+Rows of derived relations come into being inside the engine; what leaves compute from them and filter them by is
+evaluated here, as `ingest` does for rows that users bring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pyarrow as pa
+
+from dynq_cli.engine.base_layout import BaseLayout
+from dynq_cli.engine.changes import Codes
+from dynq_cli.engine.codes import decode
+from dynq_cli.engine.dictionary import Dictionaries
+from dynq_cli.engine.expressions import computed_of
+from dynq_cli.engine.kernels.fields import Flags, Words
+from dynq_cli.engine.order_labels import OrderLabels
+from dynq_cli.engine.pairs import joined
+from dynq_cli.plan.program import Derived, high, low
+from dynq_cli.query.normal_form import Comparison, Scalar
+from dynq_cli.query.scalar import compare_shifted, evaluate
+from dynq_cli.spec.types import Type
+
+
+class Evaluator:
+    """Looks codes up in the dictionaries that `dictionaries` gives, which may be others after a restore."""
+
+    def __init__(self, dictionaries: Callable[[], Dictionaries]) -> None:
+        self._dictionaries = dictionaries
+
+    def computed(self, derived: Derived, base: BaseLayout, codes: Codes) -> tuple[Codes, Flags]:
+        """What leaves bind to expressions, and whether their filters hold, for rows in the base table's columns.
+
+        NoValueError if an expression has none.
+        """
+        return computed_of(lambda: self._rows(derived, base, codes), codes, base, self._dictionaries())
+
+    def _rows(self, derived: Derived, base: BaseLayout, codes: Codes) -> pa.Table:
+        """The columns that expressions over a relation may need."""
+        values = self._dictionaries()
+        typed: dict[str, pa.Array] = {}
+        held = {c.name: c for c in derived.relation.columns}
+        for column in derived.columns:
+            if not base.looks_at(column.name) and (typed or column != derived.columns[-1]):
+                continue
+            if column.name in held:
+                typed[column.name] = decode(codes[:, base.order.index(column.name)], held[column.name].type, values)
+            else:
+                upper, lower = (base.order.index(part(column.name)) for part in (high, low))
+                typed[column.name] = joined(codes[:, upper], codes[:, lower], column.type)
+        return pa.table(typed)
+
+    def labels(self, kind: Type) -> Words:
+        """The labels by which ids of a type are in the order of its values."""
+        return self._dictionaries().labels_of(kind)
+
+    def order_labels(self) -> OrderLabels:
+        """Those of all types whose ids are kept in order."""
+        return self._dictionaries().label()
+
+    def holds(self, c: Comparison, left: Type, right: Type, mine: Codes, theirs: Codes) -> Flags:
+        """Row by row, whether `left op right + offset` is true of the values."""
+        values = self._dictionaries()
+        table = pa.table({"l": decode(mine, left, values), "r": decode(theirs, right, values)})
+        sides = Scalar('"l"', left, True, ("l",)), Scalar('"r"', right, True, ("r",))
+        (found,) = evaluate(table, [compare_shifted(sides[0], c.op, sides[1], c.offset).sql])
+        flags: Flags = np.asarray(found.combine_chunks().fill_null(False).to_numpy(zero_copy_only=False), np.bool_)
+        return flags

@@ -1,0 +1,90 @@
+"""What expressions over one column gave for the values they have met.
+
+Most columns that are filtered by have few values: days, flags, sizes, brands. DuckDB is asked once for each, and a
+batch of known values does without it, whose every answer takes as long as a thousand rows in the engine.
+
+    remembered.of(asked, type, codes)              the code of the answer for each code; None if one is not known
+    remembered.learn(asked, type, codes, given)    from now on they are
+
+What is known of ids holds as long as these: `forget` has to be told where ids are given out anew. Columns of many and
+far-apart values are not remembered.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+
+import numpy as np
+
+from dynq_cli.engine.kernels.codes import NULL
+from dynq_cli.engine.kernels.fields import Words
+from dynq_cli.spec.types import Type
+
+# How far apart the codes of a column may lie; ids are dense.
+MOST_APART = 1 << 18
+_UNKNOWN = np.int64(NULL + 1)
+
+
+class _Answers:
+    """The answers for the codes from `low` on, and the one for NULL."""
+
+    def __init__(self) -> None:
+        self.low = 0
+        self.known = np.empty(0, np.int64)
+        self.null = _UNKNOWN
+        self.is_over = False
+
+    def of(self, codes: Words) -> Words | None:
+        missing = codes == NULL if codes.min(initial=0) == NULL else None
+        places = codes - self.low if missing is None else np.where(missing, 0, codes - self.low)
+        if not len(self.known) or places.min(initial=0) < 0 or places.max(initial=0) >= len(self.known):
+            return None
+        found = self.known[places]
+        if missing is not None:
+            found[missing] = self.null
+        return None if (found == _UNKNOWN).any() else found
+
+    def learn(self, codes: Words, given: Words) -> None:
+        missing = codes == NULL
+        if missing.any():
+            self.null = given[missing][0]
+            codes, given = codes[~missing], given[~missing]
+        if not len(codes) or self.is_over:
+            return
+        low, high = int(codes.min()), int(codes.max()) + 1
+        if len(self.known):
+            low, high = min(low, self.low), max(high, self.low + len(self.known))
+        if high - low > MOST_APART:
+            self.is_over, self.known = True, np.empty(0, np.int64)
+            return
+        if high - low > len(self.known):
+            self._widen(low, high)
+        self.known[codes - self.low] = given
+
+    def _widen(self, low: int, high: int) -> None:
+        before, at = self.known, self.low - low if len(self.known) else 0
+        # As much again, so that ids that keep coming do not move everything each time.
+        self.known = np.full(min(max(high - low, 2 * len(before)), MOST_APART), _UNKNOWN, np.int64)
+        self.known[at : at + len(before)] = before
+        self.low = low
+
+
+class ExpressionCache:
+    def __init__(self) -> None:
+        self._answers: dict[tuple[Hashable, Type], _Answers] = {}
+
+    def of(self, asked: Hashable, kind: Type, codes: Words) -> Words | None:
+        """What an expression over one column of a type gives for codes of it; None if one is not known. O(codes)."""
+        answers = self._answers.get((asked, kind))
+        return None if answers is None else answers.of(codes)
+
+    def learn(self, asked: Hashable, kind: Type, codes: Words, given: Words) -> None:
+        """What the expression gave for codes of the type, in codes that are no ids."""
+        self._answers.setdefault((asked, kind), _Answers()).learn(codes, given)
+
+    def forget(self, counts: Mapping[str, int]) -> None:
+        """Ids of these kinds of values, from these numbers on, may stand for others from now on."""
+        for (_, kind), answers in self._answers.items():
+            # Narrow decimals are no ids; they are forgotten for the name.
+            if kind.name in counts:
+                answers.known[max(counts[kind.name] - answers.low, 0) :] = _UNKNOWN

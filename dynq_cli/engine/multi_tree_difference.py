@@ -1,0 +1,51 @@
+"""What came and went between two engines in a result that is read from several trees.
+
+    result(old) + combined_differences(old, new) = result(new)
+
+What changes in the result changes in a member, so the members' differences (`difference`) have all rows in question.
+How often the result has each of them on either side is looked up in all members there, and a row is reported with the
+last member in which it changed: once. Work is that of the members' differences, and O(members) for each of their rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+
+from dynq_cli.engine.difference import Changed, differences
+from dynq_cli.engine.engine import BLOCK, Engine
+from dynq_cli.engine.kernels.fields import Flags, Words
+from dynq_cli.engine.multi_tree_result import MultiTreeResult
+
+
+def combined_differences(
+    old: Engine, new: Engine, query: str, variables: Sequence[str], block: int = BLOCK
+) -> Iterator[Changed]:
+    """Member by member, what went and what came. Of a set, rows; of a bag, also how many copies."""
+    before, after = old.combined[query], new.combined[query]
+    wanted = [after.head.index(v) for v in variables]
+    for number, member in enumerate(after.members):
+        for changed in differences(old, new, member.tree, member.variables, block):
+            codes, copies = changed.codes, changed.copies
+            passing = after.passes(codes)
+            if passing is not None:
+                codes, copies = codes[:, passing], copies[passing]
+            if len(after.members) == 1:
+                if len(copies):
+                    yield Changed(changed.is_insert, codes[wanted], copies)
+                continue
+            codes = codes[:, ~_changes_later(before, after, number, codes)]
+            net = after.total(codes) - before.total(codes)
+            for is_insert in (False, True):
+                kept = np.flatnonzero(net > 0 if is_insert else net < 0)
+                if len(kept):
+                    yield Changed(is_insert, codes[wanted][:, kept], np.abs(net[kept]))
+
+
+def _changes_later(before: MultiTreeResult, after: MultiTreeResult, member: int, codes: Words) -> Flags:
+    """Which rows change in a member behind this one, too."""
+    found: Flags = np.zeros(codes.shape[1], np.bool_)
+    for was, now in zip(before.lookups[member + 1 :], after.lookups[member + 1 :], strict=True):
+        found |= was.copies(codes) != now.copies(codes)
+    return found

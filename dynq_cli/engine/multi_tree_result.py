@@ -1,0 +1,169 @@
+"""A result that is read from several trees together: counts, blocks of rows, one row.
+
+    count()     O(terms): inclusion and exclusion over what the trees count
+    blocks()    every distinct row once, O(block) memory
+    copies()    the multiplicity of one row, O(members)
+
+Rows of several members are enumerated as the thesis does (Algorithm 15), block by block: each member has a cursor. A
+row that a later member has is left to that member, which gives a row of its own instead, and so on. So as many rows
+come out as are taken from the first cursor, whatever is skipped: constant delay but for the block. What a comparison of
+`where` rules out is filtered, with no bound on how many rows are between two that pass.
+
+The order depends on the trees alone, not on the blocks that are asked for: cursors go in steps of `STEP`.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+
+import numpy as np
+
+from dynq_cli.engine.comparisons import holds
+from dynq_cli.engine.evaluator import Evaluator
+from dynq_cli.engine.kernels.fields import Flags, Words
+from dynq_cli.engine.lookup import Lookup
+from dynq_cli.engine.result_reader import OverflowedError, ResultReader
+from dynq_cli.plan.program import Together
+
+# Rows of the first cursor that are looked up in other members at a time.
+STEP = 8192
+
+Block = tuple[Words, Words]
+
+
+class MultiTreeResult:
+    """Reads one result off the trees of an engine."""
+
+    def __init__(self, step: Together, reading: ResultReader, meaning: Evaluator) -> None:
+        self.head = list(step.form.head)
+        self.members = step.members
+        self.is_set = step.form.semantics == "set"
+        self.lookups = [Lookup(reading, m.tree, m.variables) for m in step.members]
+        self._step = step
+        self._reading = reading
+        self._meaning = meaning
+
+    def count(self) -> tuple[int, int]:
+        """Rows with multiplicity, and distinct rows."""
+        rows = distinct = 0
+        for term in self._step.terms:
+            counted = self._reading.count(term.tree)
+            rows += term.rows * counted[0]
+            distinct += term.distinct * counted[1]
+        return rows, distinct
+
+    def blocks(self, variables: Sequence[str], block: int) -> Iterator[Block]:
+        """Distinct result rows as codes, a column per variable, and their multiplicities.
+
+        Raises OverflowedError if a row has more than 2^63 - 1 copies.
+        """
+        wanted = [self.head.index(v) for v in variables]
+        for codes, copies in self._filtered(block) if len(self.members) == 1 else self._in_turn():
+            for start in range(0, len(copies), block):
+                yield codes[wanted, start : start + block], copies[start : start + block]
+
+    def passes(self, codes: Words) -> Flags | None:
+        """Which of some rows, a row of codes per head variable, satisfy the comparisons; None if there are none."""
+        kept = None
+        for c in self._step.where:
+            left, right = (self._step.form.variable(v) for v in (c.left, c.right))
+            mine, theirs = (codes[self.head.index(v)] for v in (c.left, c.right))
+            true = holds(c, left, right, mine, theirs, self._meaning)
+            kept = true if kept is None else kept & true
+        return kept
+
+    def copies(self, row: Mapping[str, int]) -> int:
+        """How often the result has the row given by a code per head variable."""
+        codes = np.array([[row[v]] for v in self.head], np.int64)
+        kept = self.passes(codes)
+        if kept is not None and not kept[0]:
+            return 0
+        many = sum(int(lookup.copies(codes)[0]) for lookup in self.lookups)
+        return min(many, 1) if self.is_set else many
+
+    def total(self, codes: Words) -> Words:
+        """How often the members have each of some rows, together; 1 at most if the result is a set."""
+        many = np.zeros(codes.shape[1], np.int64)
+        for lookup in self.lookups:
+            many = _sum(many, lookup.copies(codes))
+        return np.minimum(many, 1) if self.is_set else many
+
+    def _check(self) -> None:
+        """Assert that what is counted is what is enumerated, each row once. O(result)."""
+        found: Counter[tuple[int, ...]] = Counter()
+        many = 0
+        for codes, copies in self.blocks(self.head, STEP):
+            found.update(map(tuple, codes.T.tolist()))
+            many += sum(copies.tolist())
+            assert (self.total(codes) == copies).all(), "a row is looked up as it is enumerated"
+        assert set(found.values()) <= {1}, "a row is enumerated twice"
+        assert self.count() == (many, len(found)), "terms add up to the rows that are enumerated"
+
+    def _filtered(self, block: int) -> Iterator[Block]:
+        """The rows of the only member that pass."""
+        (member,) = self.members
+        for codes, copies in self._reading.blocks(member.tree, member.variables, block):
+            kept = self.passes(codes)
+            assert kept is not None
+            if kept.all():
+                yield codes, copies
+            elif kept.any():
+                yield codes[:, kept], copies[kept]
+
+    def _in_turn(self) -> Iterator[Block]:
+        """The rows of several members, each reported by the last member that has it."""
+        cursors = [_Cursor(self._reading.blocks(m.tree, m.variables, STEP)) for m in self.members]
+        for first, cursor in enumerate(cursors):
+            while True:
+                codes, copies = cursor.take(STEP)
+                if not len(copies):
+                    break
+                owed = np.zeros(len(cursors), np.int64)
+                yield from self._report(first, codes, copies, owed)
+                for later in range(first + 1, len(cursors)):
+                    if owed[later]:
+                        yield from self._report(later, *cursors[later].take(int(owed[later])), owed)
+
+    def _report(self, member: int, codes: Words, copies: Words, owed: Words) -> Iterator[Block]:
+        """Those rows of a member that no later one has; what the first later one owes for the others is noted."""
+        for later in range(member + 1, len(self.members)):
+            absent = self.lookups[later].copies(codes) == 0
+            owed[later] += len(copies) - np.count_nonzero(absent)
+            if not absent.all():
+                codes, copies = codes[:, absent], copies[absent]
+        if len(copies):
+            if not self.is_set:
+                for earlier in self.lookups[:member]:
+                    copies = _sum(copies, earlier.copies(codes))
+            yield codes, copies
+
+
+def _sum(some: Words, others: Words) -> Words:
+    """Copies added up. OverflowedError where they are too many."""
+    many: Words = some + others
+    if (many < 0).any():
+        raise OverflowedError
+    return many
+
+
+class _Cursor:
+    """The rows of a member, of which so many are taken as are asked for."""
+
+    def __init__(self, blocks: Iterator[Block]) -> None:
+        self._blocks = blocks
+        self._rest: Block | None = None
+
+    def take(self, many: int) -> Block:
+        """The next rows, fewer than asked for only at the end."""
+        taken: list[Block] = []
+        while many:
+            codes, copies = self._rest if self._rest is not None else next(self._blocks, (None, None))
+            if codes is None or copies is None:
+                break
+            self._rest = (codes[:, many:], copies[many:]) if len(copies) > many else None
+            taken.append((codes[:, :many], copies[:many]))
+            many -= len(taken[-1][1])
+        if not taken:
+            return np.zeros((0, 0), np.int64), np.zeros(0, np.int64)
+        return np.concatenate([c for c, _ in taken], axis=1), np.concatenate([n for _, n in taken])

@@ -1,0 +1,110 @@
+"""What changes amount to, row by row: enough to take them back.
+
+    rows after = rows before + net(changes)
+
+Inserts and deletes of whole rows amount to themselves. What changes by key do, or deletes that may miss, depends on
+what was there: `Around` looks at the rows they name before and after.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from dynq_cli.engine.base_layout import BaseLayout
+from dynq_cli.engine.codes import Codes, decode
+from dynq_cli.engine.consolidate import consolidated, in_order
+from dynq_cli.engine.engine import Changes, Engine
+from dynq_cli.engine.ingest import encode_rows, operations
+from dynq_cli.engine.kernels import base as kernels
+from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.views import Views
+from dynq_cli.values import change_kinds as k
+
+
+class NetDelta(NamedTuple):
+    """Rows of one relation in codes, and how many copies of each came (> 0) or went."""
+
+    codes: Codes
+    delta: Codes
+
+
+def needs_look(changes: Changes) -> bool:
+    """Whether what changes amount to depends on what is there."""
+    return bool((changes.ops >= f.UPSERT).any())
+
+
+def plain_net_delta(changes: Changes) -> NetDelta:
+    """What inserts and deletes of whole rows amount to."""
+    return NetDelta(changes.codes, np.where(changes.ops == f.INSERT, changes.counts, -changes.counts))
+
+
+class TouchedRows:
+    """The rows that a batch names, looked at before; `net` looks again."""
+
+    def __init__(self, engine: Engine, base: BaseLayout, changes: Changes) -> None:
+        self._engine = engine
+        self._base = base
+        keys = len(base.relation.key) or changes.codes.shape[1]
+        self._named = changes.codes[_first_of_each(changes.codes[:, :keys])]
+        self._before = self._look()
+
+    def _look(self) -> NetDelta:
+        a, t = self._engine.arena, self._base.table
+        rows = np.empty(len(self._named), np.int64)
+        kernels.look_up(a.a64, a.T, t, self._named, rows)
+        places = a.T[t, f.T_ROWS] + rows[rows >= 0] * a.T[t, f.T_STRIDE]
+        codes = a.a64[places[:, None] + np.arange(len(self._base.order))]
+        return NetDelta(codes, a.a64[places + a.T[t, f.T_MULT]])
+
+    def net(self) -> NetDelta:
+        before, after = self._before, self._look()
+        return joined([NetDelta(before.codes, -before.delta), after])
+
+
+def look_around(live: Views, batch: Mapping[str, Changes]) -> dict[str, TouchedRows]:
+    """A look at what a batch names, for those relations where that is needed."""
+    return {
+        name: TouchedRows(live.engine, live.base(name), changes)
+        for name, changes in batch.items()
+        if needs_look(changes)
+    }
+
+
+def joined(several: Sequence[NetDelta]) -> NetDelta:
+    """What several nets amount to together: every row once, none that stays as it was. O(rows log rows)."""
+    codes, delta = np.concatenate([n.codes for n in several]), np.concatenate([n.delta for n in several])
+    return NetDelta(*consolidated(codes, delta))
+
+
+def _first_of_each(codes: Codes) -> Codes:
+    order, is_first = in_order(codes)
+    return np.sort(order[is_first])
+
+
+def take_back(live: Views, nets: Mapping[str, NetDelta]) -> None:
+    """Apply the opposite of nets, as one commit. O(what applying them took)."""
+    bring(live, {name: NetDelta(net.codes, -net.delta) for name, net in nets.items()})
+
+
+def bring(live: Views, nets: Mapping[str, NetDelta]) -> None:
+    """Apply nets, as one commit. Raises BatchError, with nothing changed."""
+    live.attempt({name: as_changes(live, name, net) for name, net in nets.items() if len(net.delta)})
+
+
+def as_changes(live: Views, relation: str, net: NetDelta) -> Changes:
+    """Inserts and deletes of whole rows that amount to a net, with what leaves compute of them. O(rows)."""
+    base = live.base(relation)
+    kinds = np.where(net.delta > 0, k.INSERT, k.DELETE).astype(np.int8)
+    counts = np.abs(net.delta)
+    if not base.computed and not base.filters:
+        return operations(Changes(net.codes, kinds, counts), base)
+    columns: dict[str, pa.Array] = {}
+    for i, name in enumerate(base.order):
+        column = base.relation.column(name)
+        assert column is not None
+        columns[name] = decode(net.codes[:, i], column.type, live.dictionaries)
+    return operations(encode_rows(columns, kinds, counts, base, live.dictionaries), base)

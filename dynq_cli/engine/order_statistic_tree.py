@@ -1,0 +1,348 @@
+"""Counted trees: the rows of each group in order, with partial sums of what they count.
+
+    rows(g) in the order of (order keys…, row id);   sums over any range of them, and the row where a sum is reached
+
+This is the part around the kernels: what describes a tree, room for its blocks, one method per operation, and
+`_check`. A tree has no memory of its own: rows, blocks and the codes of groups all lie in an arena.
+
+With two payload columns a row of a large group takes 14 bytes if rows came in order and 21 to 22 if they come and go
+at random; 28 right after every second one went. A group costs the four bytes of its code and nothing else while it
+has one row, 16 bytes more with up to four, and about 20 per row beyond.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from dynq_cli.engine.arena import Arena
+from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.kernels import order_statistic_blocks as b
+from dynq_cli.engine.kernels import order_statistic_search as search
+from dynq_cli.engine.kernels import order_statistic_tree as changes
+from dynq_cli.engine.kernels.fields import Words
+from dynq_cli.records import record
+
+_LOW = 2**64 - 1
+Cursor = tuple[int, int]
+
+
+@record(frozen=True)
+class Sizes:
+    """How many entries blocks have room for: even numbers, each kind ascending; inner blocks four at least."""
+
+    leaves: tuple[int, int, int, int] = (4, 8, 16, 32)
+    inner: tuple[int, int, int] = (4, 12, 32)
+
+
+@record(frozen=True)
+class OrderKey:
+    """One key of an order: where it stands in the record, and where labels start if it is an id of a dictionary.
+
+    NULL comes last, as in SQL's default, whichever way the order goes.
+    """
+
+    position: int
+    descending: bool = False
+    nulls_first: bool = False
+    labels: int = -1
+
+    def numbers(self) -> list[int]:
+        flip = -1 if self.descending else 0
+        shift = (1 if self.nulls_first else 0) if self.descending else (0 if self.nulls_first else -1)
+        return [self.position, self.labels, flip, shift]
+
+
+def pools(sizes: Sizes, width: int) -> list[list[int]]:
+    """The rows of `T` for the blocks of trees whose payload has `width` lanes; trees may share them."""
+    made = []
+    for size, most in enumerate((*sizes.leaves, *sizes.inner)):
+        row = [-1] * f.T_FIELDS
+        row[f.T_ARITY] = most
+        row[f.T_CAPACITY] = row[f.T_USED] = row[f.T_LIVE] = 0
+        if size == b.TINY:
+            row[f.T_STRIDE] = most // 2
+        else:
+            row[f.T_STRIDE] = b.HEADER + most // 2 + most + (most // 2 + most * width if size >= b.INNER else 0)
+        made.append(row)
+    return made
+
+
+def description(
+    table: int, payload: int, place: int, width: int, first_pool: int, order: Sequence[OrderKey]
+) -> list[int]:
+    """A row of the matrix `C`."""
+    return [table, payload, place, width, first_pool, len(order), *(n for key in order for n in key.numbers())]
+
+
+def reserve(arena: Arena, first_pool: int, operations: int, rows: int) -> None:
+    """Room for what so many inserts and deletes may take, if the trees of these pools never hold more than `rows`.
+
+    An operation takes at most one leaf, and one inner block per level. In the long run blocks are as many as
+    rows fill: a root is more than three quarters of the next smaller size; of three neighbouring leaves below an
+    inner block one is filled to a quarter at least; for inner blocks see `_most_inner`. Room costs addresses, not
+    memory. O(1) unless pools grow.
+    """
+    sizes = [int(arena.T[first_pool + size, f.T_ARITY]) for size in range(b.POOLS)]
+    most = [rows // (smaller * 3 // 4 + 1) + 1 for smaller in (1, *sizes[: b.LARGEST_LEAF])]
+    most[b.LARGEST_LEAF] = leaves = max(most[b.LARGEST_LEAF], 12 * rows // sizes[b.LARGEST_LEAF] + 1)
+    most += _most_inner(sizes[b.INNER :], leaves)
+    for size in range(b.POOLS):
+        row = arena.T[first_pool + size]
+        taken = operations * rows.bit_length() if size >= b.INNER else operations
+        needed = min(int(row[f.T_LIVE]) + taken, most[size])
+        if needed > row[f.T_CAPACITY]:
+            arena.grow_records(first_pool + size, max(needed, arena.larger(first_pool + size)))
+
+
+def _most_inner(sizes: Sequence[int], leaves: int) -> list[int]:
+    """How many inner blocks there can be above so many leaves, by size.
+
+    The smaller two are roots, with two children, or more than three quarters of the smallest. Of the largest, all in a
+    level but the first and the last of a tree are filled to a quarter, and a tree that has both has more children than
+    one block holds: with q = least share of blocks to children, q + q² + … of the leaves. There are never more than
+    leaves. One more of each, which is taken before another is given back.
+    """
+    share = 1 / max(sizes[-1] // 4, 2) + 2 / (sizes[-1] + 1)
+    largest = int(leaves * share / (1 - share)) if share < 0.5 else leaves
+    return [leaves // 2 + 1, leaves // (sizes[0] * 3 // 4 + 1) + 1, largest + 1]
+
+
+class CountedTree:
+    """One tree of an arena: the groups that are ordered alike. `root_at` is where a group's code stands in `a32`.
+
+    Payload is given and returned as one integer per column.
+    """
+
+    def __init__(self, arena: Arena, description: Sequence[int], labels: Words | None = None) -> None:
+        self.arena = arena
+        self.C = np.array([description], np.int64)
+        self.labels = np.zeros(1, np.int64) if labels is None else labels
+        self.columns = int(self.C[0, b.C_WIDTH]) // 2
+        self.work = np.zeros(b.TARGET + int(self.C[0, b.C_KEYS]) + 2 * self.columns, np.int64)
+
+    @property
+    def first_pool(self) -> int:
+        return int(self.C[0, b.C_POOLS])
+
+    def insert(self, root_at: int, row: int) -> None:
+        """O(log n); the caller has reserved room."""
+        a = self.arena
+        changes.insert(a.a64, a.a32, a.T, self.C, 0, self.labels, self.work, root_at, row)
+
+    def delete(self, root_at: int, row: int) -> None:
+        """O(log n); the record still holds what the row counted."""
+        a = self.arena
+        changes.delete(a.a64, a.a32, a.T, self.C, 0, self.labels, self.work, root_at, row)
+
+    def change(self, root_at: int, row: int, old: Iterable[int], new: Iterable[int]) -> None:
+        """O(log n)."""
+        a, was, now = self.arena, to_lanes(old), to_lanes(new)
+        changes.change(a.a64, a.a32, a.T, self.C, 0, self.labels, self.work, root_at, row, was, now)
+
+    def build(self, root_at: int, rows: Sequence[int] | Words) -> None:
+        """Fill an empty group with rows in order. O(n)."""
+        a, given = self.arena, np.array(rows, np.int64)
+        changes.build(a.a64, a.a32, a.T, self.C, 0, self.work, root_at, given, len(given))
+
+    def clear(self, root_at: int) -> None:
+        """O(blocks)."""
+        a = self.arena
+        changes.clear(a.a64, a.a32, a.T, self.C, 0, self.work, root_at)
+
+    def total(self, root_at: int) -> tuple[int, ...]:
+        """O(1)."""
+        a, out = self.arena, self._out()
+        search.total(a.a64, a.a32, a.T, self.C, 0, self._root(root_at), out)
+        return from_lanes(out)
+
+    def before(self, root_at: int, row: int) -> tuple[int, ...]:
+        """What the rows before a row count. O(log n)."""
+        a, out = self.arena, self._out()
+        root = self._root(root_at)
+        search.sum_before_row(a.a64, a.a32, a.T, self.C, 0, self.labels, self.work, root, row, out)
+        return from_lanes(out)
+
+    def between(
+        self,
+        root_at: int,
+        low: int = search.LEAST,
+        high: int = search.MOST,
+        *,
+        after_low: bool = False,
+        after_high: bool = True,
+    ) -> tuple[int, ...]:
+        """What the rows count whose first key's image lies between two. O(log n)."""
+        a, out, root = self.arena, self._out(), self._root(root_at)
+        C, labels, work = self.C, self.labels, self.work
+        search.sum_between(a.a64, a.a32, a.T, C, 0, labels, work, root, low, after_low, high, after_high, out)
+        return from_lanes(out)
+
+    def select(self, root_at: int, column: int, j: int) -> tuple[Cursor, int] | None:
+        """The row where the column's sum passes j, and what is left of j there; None if it never does. O(log n)."""
+        a, root = self.arena, self._root(root_at)
+        lo, hi = to_lanes([j])
+        code, entry, lo, hi = search.select(a.a64, a.a32, a.T, self.C, 0, root, 2 * column, lo, hi)
+        return None if code == b.NONE else ((int(code), int(entry)), (int(hi) << 64) + (int(lo) & _LOW))
+
+    def seek(self, root_at: int, images: Sequence[int], tie: int = search.BEFORE_EQUAL) -> Cursor | None:
+        """The first row that is not before a target. O(log n)."""
+        return self._sought(search.seek, root_at, images, tie)
+
+    def seek_back(self, root_at: int, images: Sequence[int], tie: int = search.BEFORE_EQUAL) -> Cursor | None:
+        """The last row that is before a target. O(log n)."""
+        return self._sought(search.seek_back, root_at, images, tie)
+
+    def images(self, row: int) -> tuple[int, ...]:
+        """What a row is compared by, but for its id."""
+        a, keys = self.arena, int(self.C[0, b.C_KEYS])
+        search.aim(a.a64, a.T, self.C, 0, self.labels, self.work, row)
+        return tuple(int(i) for i in self.work[b.TARGET : b.TARGET + keys])
+
+    def row(self, cursor: Cursor) -> int:
+        return self.rows(cursor, 1)[0]
+
+    def rows(self, cursor: Cursor | None, most: int, *, forward: bool = True) -> list[int]:
+        """Row ids from a cursor on. O(1) per row."""
+        if cursor is None:
+            return []
+        a, out = self.arena, np.zeros(most, np.int64)
+        n, _, _ = search.collect(a.a32, a.T, self.C, 0, cursor[0], cursor[1], forward, out)
+        return [int(row) for row in out[:n]]
+
+    def all_rows(self, root_at: int, *, forward: bool = True) -> list[int]:
+        a, end = self.arena, search.first if forward else search.last
+        code, entry = end(a.a32, a.T, self.C, 0, self._root(root_at))
+        return self.rows((int(code), int(entry)), int(a.T[self.C[0, b.C_TABLE], f.T_USED]), forward=forward)
+
+    def _sought(self, find: Callable[..., Cursor], root_at: int, images: Sequence[int], tie: int) -> Cursor | None:
+        a, root = self.arena, self._root(root_at)
+        self.work[b.TARGET : b.TARGET + len(images)] = images
+        code, entry = find(a.a64, a.a32, a.T, self.C, 0, self.labels, self.work, len(images), tie, root)
+        return None if code == b.NONE else (int(code), int(entry))
+
+    def _root(self, root_at: int) -> int:
+        return int(self.arena.a32[root_at])
+
+    def _out(self) -> Words:
+        return np.zeros(2 * self.columns, np.int64)
+
+    def _check(self, roots: Iterable[int]) -> None:
+        """Assert every invariant, if these are all groups of all trees on the same pools. O(n)."""
+        check_pools(self.arena, self.first_pool, self.check_groups(roots))
+
+    def check_groups(self, roots: Iterable[int]) -> list[int]:
+        """Assert every invariant of some groups; the codes of their blocks."""
+        return [code for root_at in roots for code in _Checked(self).group(self._root(root_at))]
+
+
+def check_pools(arena: Arena, first_pool: int, used: list[int]) -> None:
+    """Assert that the blocks in use are these, each once, and that all others are free."""
+    assert len(used) == len(set(used)), "a block is in two places"
+    for size in range(b.POOLS):
+        pool = arena.T[first_pool + size]
+        live = {(-2 - code) >> 3 for code in used if (-2 - code) & 7 == size}
+        free = set(_free_blocks(arena, pool))
+        assert len(live) == pool[f.T_LIVE] and not live & free, f"blocks of size {size} in use"
+        assert len(live) + len(free) == pool[f.T_USED] <= pool[f.T_CAPACITY], f"blocks of size {size}"
+
+
+def _free_blocks(arena: Arena, pool: Words) -> Iterator[int]:
+    number = int(pool[f.T_FREE])
+    while number >= 0:
+        yield number
+        number = int(arena.a64[pool[f.T_ROWS] + number * pool[f.T_STRIDE]])
+
+
+class _Checked:
+    """One group, looked at from its root down."""
+
+    def __init__(self, tree: CountedTree) -> None:
+        self.tree = tree
+        self.arena = tree.arena
+        self.used: list[int] = []
+        self.leaves: list[tuple[int, int]] = []
+
+    def group(self, root: int) -> list[int]:
+        """The codes of its blocks."""
+        if root >= b.NONE:
+            return []
+        rows, _ = self._below(root, 0, True, True)
+        keys = [(self.tree.images(row), row) for row in rows]
+        assert all(x < y for x, y in pairwise(keys)), "rows are in order"
+        assert len(rows) > 1, "a row by itself has no block"
+        assert len({depth for _, depth in self.leaves}) == 1, "leaves are equally deep"
+        if (-2 - root) & 7 != b.TINY:
+            codes = [b.NONE, *(code for code, _ in self.leaves), b.NONE]
+            for before, code, behind in zip(codes, codes[1:], codes[2:], strict=False):
+                at = 2 * self._at(code)
+                assert list(self.arena.a32[at + 2 : at + 4]) == [behind, before], "leaves are linked in order"
+        return self.used
+
+    def _at(self, code: int) -> int:
+        return int(b.block(self.arena.T, self.tree.C, 0, code))
+
+    def _room(self, size: int) -> int:
+        return int(self.arena.T[self.tree.first_pool + size, f.T_ARITY])
+
+    def _below(self, code: int, depth: int, is_first: bool, is_last: bool) -> tuple[list[int], tuple[int, ...]]:
+        """The rows below a block and what they count."""
+        a32, size, at = self.arena.a32, (-2 - code) & 7, self._at(code)
+        most, n = self._room(size), int(b.length(a32, self.arena.T, self.tree.C, 0, code))
+        self.used.append(code)
+        self._check_size(size, n, depth, is_first or is_last)
+        start = 2 * at if size == b.TINY else int(b.rows_at(at))
+        rows = [int(row) for row in a32[start : start + n]]
+        if size != b.TINY:
+            kept = [int(key) for key in self.arena.a64[b.keys_at(at, most) :][:n]]
+            assert kept == [int(b.key_of(self.arena.a64, self.arena.T, self.tree.C, 0, row)) for row in rows]
+        if size < b.INNER:
+            self.leaves.append((code, depth))
+            return rows, self._sum(self._payload(row) for row in rows)
+        found: list[int] = []
+        sums = []
+        width = 2 * self.tree.columns
+        for i in range(n):
+            child = int(a32[b.children_at(at, most) + i])
+            below, total = self._below(child, depth + 1, is_first and i == 0, is_last and i == n - 1)
+            assert below[0] == rows[i], "an entry has the first row below it"
+            place = int(b.sums_at(at, most)) + i * width
+            assert from_lanes(self.arena.a64[place : place + width]) == total, "sums are those of the rows below"
+            found += below
+            sums.append(total)
+        return found, self._sum(sums)
+
+    def _check_size(self, size: int, n: int, depth: int, is_at_an_end: bool) -> None:
+        assert n <= self._room(size)
+        largest, smallest = (b.LARGEST_INNER, b.INNER) if size >= b.INNER else (b.LARGEST_LEAF, b.TINY)
+        if depth:
+            assert size == largest, "only a root is smaller than the largest"
+            least = 1 if is_at_an_end else max(self._room(size) // 4, 2 if size >= b.INNER else 1)
+            assert n >= least, "a block holds enough"
+        else:
+            assert n >= 2, "a root has two entries"
+            assert size == smallest or n > self._room(size - 1) * 3 // 4, "a root is no larger than it needs to be"
+
+    def _payload(self, row: int) -> tuple[int, ...]:
+        a, C = self.arena, self.tree.C
+        lanes = [b.payload(a.a64, a.T, C, 0, row, 2 * column) for column in range(self.tree.columns)]
+        return from_lanes(np.array(lanes, np.int64).ravel())
+
+    def _sum(self, each: Iterable[tuple[int, ...]]) -> tuple[int, ...]:
+        totals = [0] * self.tree.columns
+        for payload in each:
+            totals = [x + y for x, y in zip(totals, payload, strict=True)]
+        return tuple(totals)
+
+
+def to_lanes(payload: Iterable[int]) -> Words:
+    """One integer per column to two lanes per column."""
+    lanes = [lane for value in payload for lane in (value & _LOW, value >> 64)]
+    return np.array(lanes, np.uint64).view(np.int64)
+
+
+def from_lanes(lanes: Words) -> tuple[int, ...]:
+    pairs = [int(lane) for lane in lanes]
+    return tuple((hi << 64) + (lo & _LOW) for lo, hi in zip(pairs[::2], pairs[1::2], strict=True))

@@ -1,0 +1,212 @@
+"""Reading results off the view trees of an arena: counts, blocks of rows, one row.
+
+    count(query)    O(1)
+    blocks(query)   constant delay, O(block) memory
+    copies(query)   the multiplicity of one row, O(1)
+
+Nothing here changes anything; what is read between two commits is the result after the first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import numpy as np
+
+from dynq_cli.engine.arena import Arena
+from dynq_cli.engine.kernels import enumerate
+from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.kernels.bounds import is_in_range
+from dynq_cli.engine.kernels.enumeration_pipeline import S_FIELDS, S_FILLED, S_NEXT
+from dynq_cli.engine.kernels.fields import Words
+from dynq_cli.engine.kernels.prefetch import AHEAD
+from dynq_cli.engine.kernels.range_scan_cache import STATE, Trail
+from dynq_cli.engine.kernels.table import find, next_with_key
+from dynq_cli.engine.layout import Layout
+from dynq_cli.engine.memory import scratch
+from dynq_cli.engine.order_statistic_trees import CountedTrees
+from dynq_cli.engine.tree_layout import TreeLayout
+
+BLOCK = 65536
+# Combinations of the outer levels that enumeration has ready at a time.
+STAGE = 1024
+# Rows of ranges that it remembers: 8 MB for each column, if there are so many.
+TRAIL = 1 << 20
+
+
+class OverflowedError(Exception):
+    """A count that does not fit: past 127 bits in a tree, which is no longer usable then, or past 63 bits in a row."""
+
+
+def record_of(arena: Arena, table: int, row: int) -> int:
+    """Where the record of a row starts in the arena, in words."""
+    return int(arena.T[table, f.T_ROWS]) + row * int(arena.T[table, f.T_STRIDE])
+
+
+def level_above(arena: Arena, tree: TreeLayout, node: int) -> int:
+    """The level of an output node's parent; -1 if that is the root."""
+    parent = int(arena.N[node, f.N_PARENT])
+    return tree.levels.index(parent) if parent in tree.levels else -1
+
+
+class _Stages(NamedTuple):
+    """The arrays of `kernels.enumeration_pipeline`."""
+
+    rows: Words
+    origin: Words
+    codes: Words
+    copies: Words
+    heads: Words
+    tails: Words
+    state: Words
+    walkers: Words
+    places: Words
+
+
+def _stages(levels: int, columns: int, size: int, is_any: bool) -> _Stages:
+    """Stages of that size before the first row of a result."""
+    rows, origin, heads, tails = (np.zeros((levels + 1, size), np.int64) for _ in range(4))
+    codes = np.zeros((levels + 1, columns, size), np.int64)
+    copies = np.ones((levels + 1, size), np.int64)
+    state = np.zeros((levels + 1, S_FIELDS), np.int64)
+    state[:, S_NEXT] = -1
+    state[0, S_FILLED] = int(is_any)
+    walkers, places = np.zeros(min(AHEAD, size), np.int64), np.zeros(min(AHEAD, size), np.int64)
+    return _Stages(rows, origin, codes, copies, heads, tails, state, walkers, places)
+
+
+class ResultReader:
+    """Reads the queries of a layout off an arena."""
+
+    def __init__(self, layout: Layout, arena: Arena, ordered: CountedTrees) -> None:
+        self.layout = layout
+        self.arena = arena
+        self.ordered = ordered
+
+    def count(self, query: str) -> tuple[int, int]:
+        """Rows with multiplicity, and distinct rows."""
+        tree = self.layout.trees[query]
+        a = self.arena
+        at = record_of(self.arena, int(a.N[tree.root, f.N_TABLE]), 0) + int(a.N[tree.root, f.N_VALUE])
+        lanes = [int(x) for x in a.a64[at : at + int(a.N[tree.root, f.N_WIDTH])]]
+        values = [(hi << 64) + (lo & (2**64 - 1)) for lo, hi in zip(lanes[::2], lanes[1::2], strict=True)]
+        return values[0], values[-1]
+
+    def blocks(self, query: str, variables: Sequence[str], block: int = BLOCK) -> Iterator[tuple[Words, Words]]:
+        """Distinct result rows as codes, a column per variable, and their multiplicities.
+
+        Raises OverflowedError if a row has more than 2^63 - 1 copies.
+        """
+        tree, a = self.layout.trees[query], self.arena
+        if not tree.levels:
+            yield from self._nullary(query)
+            return
+        columns = [tree.places[v] for v in variables]
+        above = [level_above(a, tree, n) for n in tree.levels]
+        counted = tree.plan.query.semantics == "bag"
+        fixed = (
+            np.array(tree.levels, np.int64),
+            np.array(above, np.int64),
+            np.array(tree.frontier, np.bool_),
+            np.array([c.level for c in columns], np.int64),
+            np.array([c.position for c in columns], np.int64),
+            counted,
+        )
+        stages = _stages(len(tree.levels), len(columns), min(STAGE, block), self.count(query)[0] > 0)
+        runs = np.zeros((min(STAGE, block), enumerate.R_FIELDS), np.int64)
+        margin = block + enumerate.STEP
+        inner, many = np.zeros(margin, np.int64), np.zeros(margin, np.int64)
+        trail = self._trail(tree, len(columns))
+        more = True
+        while more:
+            out = np.empty((len(columns), margin), np.int64)
+            copies = np.empty(margin if counted else 0, np.int64)
+            filled, more = enumerate.fill(
+                a.a64, a.a32, a.T, a.N, *fixed, *stages, runs, inner, many, trail, out, copies
+            )
+            if filled < 0:
+                raise OverflowedError
+            if filled:
+                yield out[:, :filled], copies[:filled] if counted else np.ones(filled, np.int64)
+
+    def _trail(self, tree: TreeLayout, columns: int) -> Trail:
+        """An empty trail, with room only if the innermost level is a range."""
+        inner = self.arena.N[tree.levels[-1]]
+        is_range = inner[f.N_END] >= 0
+        room = TRAIL if is_range else 1
+        where = np.zeros(int(self.arena.T[inner[f.N_TABLE], f.T_CAPACITY]) + 1 if is_range else 1, np.int32)
+        # What is not touched costs addresses only.
+        kept = scratch(2 + columns, room)
+        return Trail(kept[0], where, kept[2:], kept[1], np.zeros(STATE, np.int64))
+
+    def _nullary(self, query: str) -> Iterator[tuple[Words, Words]]:
+        rows, _ = self.count(query)
+        if rows:
+            yield np.zeros((0, 1), np.int64), np.array([min(rows, 2**63 - 1)], np.int64)
+
+    def copies(self, query: str, row: Mapping[str, int]) -> int:
+        """How often the result has the row given by a code per head variable."""
+        tree = self.layout.trees[query]
+        if not tree.levels:
+            return self.count(query)[0]
+        many = 1
+        rows: dict[int, int] = {}
+        for n, is_frontier in zip(tree.levels, tree.frontier, strict=True):
+            found = rows[n] = self.row_of(tree, n, row)
+            if found < 0 or not self._is_in_range(n, found, rows):
+                return 0
+            if is_frontier:
+                many *= self._value(n, found)
+            elif not self._value(n, found):
+                return 0
+        return many
+
+    def _is_in_range(self, node: int, row: int, rows: Mapping[int, int]) -> bool:
+        """Whether the comparisons of a row with the row of its parent hold."""
+        a, n = self.arena, self.arena.N[node]
+        if n[f.N_READERS] < 0:
+            return True
+        above = record_of(a, int(a.N[n[f.N_PARENT], f.N_TABLE]), rows[int(n[f.N_PARENT])])
+        at = record_of(a, int(n[f.N_TABLE]), row)
+        trees = self.ordered.trees
+        return bool(is_in_range(a.a64, trees.C, trees.labels, int(n[f.N_READERS]), above, int(n[f.N_TREE]), at))
+
+    def _value(self, node: int, row: int) -> int:
+        a = self.arena
+        table = int(a.N[node, f.N_TABLE])
+        if a.N[node, f.N_DEGREE] == 0:
+            many = int(a.a64[record_of(self.arena, table, row) + int(a.T[table, f.T_MULT])])
+            return min(many, 1) if a.N[node, f.N_CLAMP] else many
+        at = record_of(self.arena, table, row) + int(a.N[node, f.N_VALUE])
+        return (int(a.a64[at + 1]) << 64) + (int(a.a64[at]) & (2**64 - 1))
+
+    def row_of(self, tree: TreeLayout, node: int, row: Mapping[str, int]) -> int:
+        """The row of an output node with these codes, or -1."""
+        a, layout = self.arena, self.layout
+        table = int(a.N[node, f.N_TABLE])
+        variables = layout.variables[node]
+        key = np.zeros(max(1, int(a.T[table, f.T_ARITY])), np.int64)
+        positions = [layout.position(node, v) for v in variables]
+        for v, p in zip(variables, positions, strict=True):
+            key[p] = row[v]
+        if len(positions) == a.T[table, f.T_ARITY]:
+            found = int(find(a.a64, a.T, table, key))
+        else:
+            found = self._row_by_key(table, key, positions)
+        filtered = int(a.N[node, f.N_LEAF_ROW])
+        on_base = table in layout.base_tables
+        if found >= 0 and filtered >= 0 and on_base and a.a32[2 * record_of(self.arena, table, found) + filtered] < 0:
+            return -1
+        return found
+
+    def _row_by_key(self, table: int, key: Words, positions: Sequence[int]) -> int:
+        """The base row that agrees in the given columns, which contain the relation's key."""
+        a, place = self.arena, -1
+        while True:
+            found, place = next_with_key(a.a64, a.T, table, key, place)
+            if found < 0:
+                return -1
+            at = record_of(self.arena, table, int(found))
+            if all(a.a64[at + p] == key[p] for p in positions):
+                return int(found)

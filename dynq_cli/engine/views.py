@@ -1,0 +1,339 @@
+"""A spec's queries kept in memory: Arrow in, Arrow out.
+
+live = Live(spec, plans)
+live.apply({"orders": table})      one commit, all or nothing
+live.count("q")                    (rows, distinct rows)
+live.enum("q")                     record batches: every distinct row once, `_count` last for bags
+live.test("q", {"x": 1})           how often the result has a row
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from dynq_cli.engine.arrow_changes import changes_of
+from dynq_cli.engine.base_layout import BaseLayout
+from dynq_cli.engine.codes import NULL, UNKNOWN, Codes, arrow_type, decode, encode, floor, needs_labels
+from dynq_cli.engine.dictionary import Dictionaries
+from dynq_cli.engine.engine import BLOCK, BatchError, Changes, DerivedError, Engine, OverflowedError
+from dynq_cli.engine.evaluator import Evaluator
+from dynq_cli.engine.floor_to_type import floor_to_type
+from dynq_cli.engine.frames import table_of
+from dynq_cli.engine.in_order import Bound
+from dynq_cli.engine.ingest import RowError
+from dynq_cli.engine.layout import Layout, layout_of
+from dynq_cli.engine.pairs import joined, split
+from dynq_cli.engine.rejection_messages import why
+from dynq_cli.errors import DynqError, RejectedError, UsageError
+from dynq_cli.plan.plan import AnyPlan
+from dynq_cli.plan.program import Program, variables_of
+from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn
+from dynq_cli.query.scalar import ScalarError, evaluate
+from dynq_cli.spec.model import Spec
+from dynq_cli.spec.types import INT64
+from dynq_cli.values.convert import CodeError, convert, python_value
+
+_LARGEST = 2**63 - 1
+
+
+class Views:
+    def __init__(self, spec: Spec, plans: Mapping[str, AnyPlan | Program]) -> None:
+        self.spec = spec
+        self.queries = {name: _program(name, plan, spec) for name, plan in plans.items()}
+        steps = [step for program in self.queries.values() for step in program.steps]
+        self.layout: Layout = layout_of(spec.relations, steps)
+        self.dictionaries = Dictionaries(self.layout.ordered_dictionaries)
+        self.meaning = Evaluator(lambda: self.dictionaries)
+        self.engine = Engine(self.layout, self.meaning)
+        self._unusable = ""
+
+    def apply(self, tables: Mapping[str, pa.Table]) -> None:
+        """One commit of changes, by relation. Raises RejectedError with nothing changed."""
+        known = self.dictionaries.counts()
+        try:
+            self.take(self.changes(tables))
+        except RejectedError:
+            self.dictionaries.truncate(known)
+            raise
+
+    def apply_commits(self, relation: str, table: pa.Table, ends: Sequence[int] | Codes) -> None:
+        """Many commits of one relation in one table: the k-th ends before row `ends[k]`.
+
+        Each is checked by itself. Raises RejectedError at the first that is refused; those before it hold.
+        """
+        stops = np.asarray(ends, np.int64)
+        if len(stops) == 0 or stops[-1] != len(table) or (np.diff(stops, prepend=0) < 0).any():
+            raise UsageError("the ends of commits have to ascend to the number of rows")
+        self.take(self.changes({relation: table}, stops), stops)
+
+    def changes(self, tables: Mapping[str, Any], ends: Codes | None = None) -> dict[str, Changes]:
+        """Tables as changes, new values in the dictionaries. Raises RejectedError with nothing changed."""
+        self._usable()
+        known, batch = self.dictionaries.counts(), {}
+        try:
+            for name, table in tables.items():
+                batch[name] = changes_of(table_of(table), self.base(name), self.dictionaries, ends)
+        except RowError as error:
+            self.dictionaries.truncate(known)
+            raise RejectedError(f"{name}: {error}") from None
+        except (ScalarError, pa.ArrowException) as error:
+            self.dictionaries.truncate(known)
+            raise RejectedError(f"{name}: {error}") from None
+        except DynqError:
+            self.dictionaries.truncate(known)
+            raise
+        return batch
+
+    def take(self, batch: Mapping[str, Changes], ends: Codes | None = None) -> None:
+        """Apply changes that `changes` made: a commit, or several of one relation. Raises RejectedError.
+
+        What is refused changes nothing but the dictionaries, which may keep values that no row has.
+        """
+        try:
+            self.attempt(batch, ends)
+        except BatchError as error:
+            raise self.rejected(error, batch) from None
+
+    def rejected(self, error: BatchError, batch: Mapping[str, Changes]) -> RejectedError:
+        """The engine's refusal of a batch, in words that name row and columns."""
+        columns, reason = why(error, batch[error.relation], self.base(error.relation), self.dictionaries)
+        at = f"row {error.change + 1}" + (f", column {columns}" if columns else "")
+        return RejectedError(f"{error.relation}: {at}: {reason}")
+
+    def attempt(self, batch: Mapping[str, Changes], ends: Codes | None = None) -> None:
+        """As `take`, but raises the engine's BatchError where a change is refused."""
+        self._usable()
+        self.label()
+        try:
+            if ends is None:
+                self.engine.apply(batch)
+            else:
+                ((relation, changes),) = batch.items()
+                self.engine.apply_commits(relation, changes, ends)
+        except OverflowedError:
+            self._unusable = "a result would have more than 2^127 - 1 rows\n  hint: use `semantics: set`"
+            raise RejectedError(self._unusable) from None
+        except DerivedError as error:
+            self._unusable = self._outgrown(error)
+            raise RejectedError(self._unusable) from None
+
+    def label(self) -> None:
+        """Let the engine know the order of all ids. O(1) where there are no new ones."""
+        if self.layout.labelled:
+            labels = self.dictionaries.label()
+            self.engine.ordered.label(labels.array, labels.starts)
+
+    def _outgrown(self, error: DerivedError) -> str:
+        """Why a step of a query cannot be kept, in words that name the query."""
+        for query, program in self.queries.items():
+            if error.step in {step.name for step in program.steps}:
+                return f"query {query}: its view {error}" + (f"\n  hint: {error.hint}" if error.hint else "")
+        raise AssertionError(error.step)
+
+    @property
+    def is_usable(self) -> bool:
+        """False once a count, or a derived relation, did not fit on the way through the trees."""
+        return not self._unusable
+
+    def _usable(self) -> None:
+        if not self.is_usable:
+            raise RejectedError(self._unusable)
+
+    def base(self, relation: str) -> BaseLayout:
+        """Where a relation of the spec is kept. UsageError if there is none."""
+        if self.spec.relation(relation) is None:
+            known = ", ".join(r.name for r in self.spec.relations)
+            raise UsageError(f"no relation {relation} in the spec; there is {known}")
+        return self.layout.bases[relation]
+
+    def count(self, query: str) -> tuple[int, int]:
+        """Rows under the query's semantics, and distinct rows. O(1)."""
+        self.form_of(query)
+        return self.engine.count(query)
+
+    def form_of(self, name: str) -> ConjunctiveQuery:
+        """A query's normal form. UsageError if there is no such query."""
+        self._usable()
+        if name not in self.queries:
+            raise UsageError(f"no query {name} in the spec; there is {', '.join(self.queries)}")
+        together = self.layout.together.get(name)
+        return self.layout.trees[name].plan.query if together is None else together.form
+
+    def is_ordered(self, query: str) -> bool:
+        """Whether the rows of a query stand in an order of the spec; what is read from several trees has none."""
+        return query in self.layout.trees and bool(self.layout.trees[query].plan.order)
+
+    def schema(self, query: str) -> pa.Schema:
+        q = self.form_of(query)
+        fields = [pa.field(c.name, arrow_type(c.type), c.nullable) for c in q.columns]
+        if q.semantics == "bag":
+            fields.append(pa.field("_count", pa.int64(), False))
+        return pa.schema(fields)
+
+    def enum(self, query: str, block: int = BLOCK) -> Iterator[pa.RecordBatch]:
+        """Every distinct row once, in an order that depends on the history of changes only. Constant delay."""
+        schema, variables = self.schema(query), self.variables(query)
+        try:
+            for codes, copies in self.engine.blocks(query, variables, block):
+                columns = self.decoded(query, variables, codes, len(copies))
+                if schema.names[-1:] == ["_count"]:
+                    columns.append(decode(copies, INT64, self.dictionaries, nullable=False))
+                if columns:
+                    yield pa.RecordBatch.from_arrays(columns, schema=schema)
+                else:
+                    yield pa.RecordBatch.from_struct_array(pa.array([{}] * len(copies), pa.struct([])))
+        except OverflowedError:
+            raise RejectedError(f"query {query}: a row has more than 2^63 - 1 copies; use semantics: set") from None
+
+    def variables(self, query: str) -> list[str]:
+        """The variables that the columns of a result are made of, each once."""
+        found: dict[str, None] = {}
+        for c in self.form_of(query).columns:
+            found |= dict.fromkeys(variables_of(c))
+        return list(found)
+
+    def decoded(self, query: str, variables: list[str], codes: Codes, rows: int) -> list[pa.Array]:
+        """The columns of a result, `_count` left out, from a row of codes per variable."""
+        q, by_name = self.form_of(query), dict(zip(variables, codes, strict=True))
+        return [
+            pa.repeat(_constant(c), rows)
+            if c.kind == "expression"
+            else self._decoded(q, c, [by_name[v] for v in variables_of(c)])
+            for c in q.columns
+        ]
+
+    def _decoded(self, q: ConjunctiveQuery, column: OutputColumn, several: Sequence[Codes]) -> pa.Array:
+        if column.kind == "pair":
+            return joined(several[0], several[1], column.type)
+        (codes,) = several
+        variable = q.variable(column.source)
+        kind = variable.type
+        values = decode(codes, kind, self.dictionaries, nullable=variable.nullable)
+        return values if kind == column.type else convert(values, column.type)
+
+    def test(self, query: str, row: Mapping[str, Any]) -> int:
+        """How often the result has the row given by its output columns; 0 or 1 for sets. O(1)."""
+        codes = self.codes_of(query, row)
+        if codes is None:
+            return 0
+        if not self.is_told_apart(query):
+            return self._met(query, codes)
+        many = self.engine.copies(query, codes)
+        return min(many, 1) if self.form_of(query).semantics == "set" else many
+
+    def is_told_apart(self, query: str) -> bool:
+        """Whether the output columns fix a row; groups whose columns are not all selected may look the same."""
+        return set(self.form_of(query).head) <= set(self.variables(query))
+
+    def _met(self, query: str, codes: Mapping[str, int]) -> int:
+        """How many rows there are with some values. O(rows)."""
+        names, many = list(codes), 0
+        wanted = np.array([[codes[v]] for v in names], np.int64)
+        for block, copies in self.engine.blocks(query, names):
+            many += int(copies[(block == wanted).all(axis=0)].sum()) if names else int(copies.sum())
+        return many
+
+    def codes_of(self, query: str, row: Mapping[str, Any]) -> dict[str, int] | None:
+        """The codes, by head variable, of a row given by its output columns; None if no result can have it."""
+        q = self.form_of(query)
+        if len(self._named(q, query, row)) < len(q.columns):
+            named = ", ".join(c.name for c in q.columns) or "none"
+            raise UsageError(f"a row of {query} has the columns {named}, not {', '.join(row) or 'none'}")
+        codes: dict[str, int] = {}
+        for c in q.columns:
+            if c.kind == "expression":
+                if python_value(_constant(c)) != python_value(row[c.name]):
+                    return None
+                continue
+            for variable, code in zip(variables_of(c), self._coded(q, c, row[c.name]), strict=True):
+                if code is None or codes.setdefault(variable, code) != code:
+                    return None
+        return codes
+
+    def bounds_of(self, query: str, row: Mapping[str, Any]) -> list[Bound]:
+        """The values of the first variables of a query's order, given by output columns; of all if the row is whole.
+
+        UsageError if the columns are others; RejectedError if no row could have the values.
+        """
+        q, order = self.form_of(query), self.layout.trees[query].plan.order
+        found: dict[str, Bound] = {}
+        for c in self._named(q, query, row):
+            if c.kind == "expression":
+                if python_value(_constant(c)) != python_value(row[c.name]):
+                    raise RejectedError(f"column {c.name}: {row[c.name]!r} is not its only value, {_constant(c)}")
+                continue
+            for variable, bound in zip(variables_of(c), self._bounds(q, c, row[c.name]), strict=True):
+                if found.setdefault(variable, bound) != bound:
+                    raise RejectedError(f"column {c.name}: {row[c.name]!r} is not the value of a column that equals it")
+        missing = [o.variable for o in order[: len(found)] if o.variable not in found]
+        if missing or not found:
+            shown = {v: c.name for c in reversed(q.columns) for v in variables_of(c)}
+            names = ", ".join(dict.fromkeys(shown[o.variable] for o in order if o.variable in shown))
+            raise UsageError(f"a place in the order of {query} needs the first of the columns {names}")
+        return [found[o.variable] for o in order[: len(found)]]
+
+    def _bounds(self, q: ConjunctiveQuery, column: OutputColumn, value: Any) -> list[Bound]:
+        """A bound for the variable of a column, or for both of a pair."""
+        codes = self._coded(q, column, value)
+        if column.kind == "pair":
+            return [Bound(code) for code in codes if code is not None]
+        kind = q.variable(column.source).type
+        if codes[0] is not None and (codes[0] != UNKNOWN or not needs_labels(kind)):
+            return [Bound(codes[0])]
+        lower = floor_to_type(pa.array([value], arrow_type(column.type)), kind)
+        return [Bound(NULL if lower is None else floor(lower, kind, self.dictionaries), is_known=False)]
+
+    def _named(self, q: ConjunctiveQuery, query: str, row: Mapping[str, Any]) -> list[OutputColumn]:
+        """The columns that a row has. UsageError if it has one that the result does not have."""
+        if any(name not in {c.name for c in q.columns} for name in row):
+            named = ", ".join(c.name for c in q.columns) or "none"
+            raise UsageError(f"a row of {query} has the columns {named}, not {', '.join(row) or 'none'}")
+        return [c for c in q.columns if c.name in row]
+
+    def _coded(self, q: ConjunctiveQuery, column: OutputColumn, value: Any) -> list[int | None]:
+        """The code of a value of a column, two of a pair; None if the variable, whose type may be narrower, cannot
+        be it."""
+        is_plain = column.kind == "variable" and q.variable(column.source).type == column.type == INT64
+        if is_plain and type(value) is int and -_LARGEST <= value <= _LARGEST:
+            # Arrow takes longer for one value than all the rest of finding a row.
+            return [value]
+        try:
+            typed = pa.array([value], arrow_type(column.type))
+            if column.kind == "pair":
+                return [int(codes[0]) for codes in split(typed, column.type)]
+            kind = q.variable(column.source).type
+            try:
+                return [int(encode(convert(typed, kind), kind, self.dictionaries, intern=False)[0])]
+            except CodeError:
+                if kind == column.type:
+                    raise
+                return [None]
+        except (pa.ArrowInvalid, pa.ArrowTypeError, CodeError, OverflowError) as error:
+            raise RejectedError(f"column {column.name}: {value!r} is no {column.type}: {error}") from None
+
+    def _check(self) -> None:
+        self.dictionaries._check()
+        self.engine._check()
+
+
+def _program(name: str, plan: AnyPlan | Program, spec: Spec) -> Program:
+    """The steps in which a query is kept. RejectedError if it cannot be."""
+    if isinstance(plan, Program):
+        return plan
+    if plan.refusal:
+        raise RejectedError(f"query {name}: {plan.refusal}")
+    # A state has its programs, and does not wait for what makes them to be imported.
+    from dynq_cli.plan.lower import program_of
+
+    return program_of(plan.query, spec)
+
+
+@cache
+def _constant(column: OutputColumn) -> pa.Scalar:
+    (values,) = evaluate(pa.table({"_": [0]}), [column.source])
+    return values.combine_chunks().cast(arrow_type(column.type))[0]

@@ -1,0 +1,140 @@
+"""A file that appears whole or not at all.
+
+It is written beside its place under a name of its own, synced, and renamed. Whoever fails on the way leaves the old
+file as it was, and nothing else; whoever is killed leaves a `.NAME.xxxxxxxx.tmp`, which the next write of the
+same file removes. The writer of such a file holds a lock on it, so that nobody removes what is still written.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import io
+import os
+import re
+import stat
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+
+from dynq_cli.errors import DynqError, UsageError
+
+_TEMPORARY = ".tmp"
+_RANDOM = r"[a-z0-9_]{8}"
+_LONGEST = 200  # bytes of the file's name in that of the temporary, which must stay below 255
+
+
+@contextmanager
+def atomic_file(target: str) -> Iterator[BinaryIO]:
+    """A file to write to, put under the name `target` when the block ends without an error.
+
+    UsageError where no file can be; DynqError where it cannot be written. A device or a pipe is written directly.
+    """
+    path = Path(target).resolve()
+    with _said(target, path):
+        handle, temporary = _begin(path)
+    file = cast(BinaryIO, io.BufferedWriter(_Raw(handle, target), 1 << 16))
+    try:
+        yield file
+        with _said(target, path):
+            file.flush()
+            if temporary:
+                _finish(handle, temporary, path)
+    except BaseException:
+        if temporary:
+            with suppress(FileNotFoundError):
+                os.unlink(temporary)
+        with suppress(DynqError):
+            file.close()
+        raise
+    file.close()
+
+
+class _Raw(io.FileIO):
+    """A file whose failed writes say which file it was: other errors of the block are not about it."""
+
+    def __init__(self, handle: int, target: str) -> None:
+        super().__init__(handle, "wb")
+        self._target = target
+
+    def write(self, data: Any, /) -> int:
+        try:
+            return super().write(data)
+        except OSError as error:
+            raise _unwritable(self._target, error) from error
+
+
+@contextmanager
+def _said(target: str, path: Path) -> Iterator[None]:
+    """Errors of the operating system in words."""
+    try:
+        yield
+    except (FileNotFoundError, NotADirectoryError):
+        raise UsageError(f"cannot write {target}: there is no directory {path.parent}") from None
+    except IsADirectoryError:
+        raise UsageError(f"cannot write {target}: it is a directory") from None
+    except OSError as error:
+        raise _unwritable(target, error) from error
+
+
+def _unwritable(target: str, error: OSError) -> DynqError:
+    return DynqError(f"cannot write {target}: {error.strerror or error}")
+
+
+def _begin(path: Path) -> tuple[int, str]:
+    """A file to write to, and its name where it will be renamed."""
+    if path.is_dir():
+        raise IsADirectoryError
+    if path.exists() and not path.is_file():
+        return os.open(path, os.O_WRONLY), ""
+    stem = "." + os.fsdecode(os.fsencode(path.name)[:_LONGEST]) + "."
+    _remove_stale(path.parent, stem)
+    while True:
+        handle, temporary = tempfile.mkstemp(prefix=stem, suffix=_TEMPORARY, dir=path.parent)
+        _lock(handle, wait=True)
+        # Between the two lines above it looked like one left behind, and somebody may have removed it.
+        if os.fstat(handle).st_nlink:
+            return handle, temporary
+        os.close(handle)
+
+
+def _finish(handle: int, temporary: str, path: Path) -> None:
+    os.fchmod(handle, stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~_umask())
+    os.fsync(handle)
+    os.replace(temporary, path)
+    directory = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
+
+
+def _remove_stale(directory: Path, stem: str) -> None:
+    """Remove what killed writers of the same file have left."""
+    left = re.compile(re.escape(stem) + _RANDOM + re.escape(_TEMPORARY))
+    for name in os.listdir(directory):
+        if not left.fullmatch(name):
+            continue
+        with suppress(OSError):  # gone meanwhile, or not ours: nothing that could hinder us
+            handle = os.open(directory / name, os.O_RDWR | os.O_NOFOLLOW)
+            try:
+                if _lock(handle, wait=False):
+                    os.unlink(directory / name)
+            finally:
+                os.close(handle)
+
+
+def _lock(handle: int, *, wait: bool) -> bool:
+    """Hold a file until it is closed. False if another process does, or where the file system knows no locks."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask

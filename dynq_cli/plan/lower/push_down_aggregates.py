@@ -1,0 +1,253 @@
+"""Sums below joins: what atoms add to an aggregate is summed up before they are joined.
+
+    SUM(r.a * s.b), r.y = s.y       Σ over y of V.sum_a · W.sum_b, where V(y; sum_a) and W(y; sum_b)
+    COUNT(*), AVG(r.a)              the same with n, the number of bindings that a row stands for, in place of 1
+
+A part of the body (`aggregate_partition`) becomes a relation of groups by its interface. For each monomial it has the
+sum of the factors that lie in it, or, if none does, the number of its bindings. So a change of one of n · m bindings
+that share y costs one row of V or W, and one of their join.
+
+NULL: a sum leaves out bindings where any of its factors is NULL, so all columns that a part has for one aggregate leave
+out the same bindings. If none is left, sums are NULL and the row is left out above; counts are 0. Sums have 38 digits,
+since only the last one has to fit a type. Those of doubles stay in one accumulator, where they are exact.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from dynq_cli.plan.choose import weights_of
+from dynq_cli.plan.lower.aggregate_partition import Key, Part, is_bounded, next_part
+from dynq_cli.plan.lower.query_builders import (
+    ONE,
+    atom_over,
+    bind,
+    columns_of,
+    is_wide,
+    names_of,
+    part_of,
+    shown,
+    unique,
+)
+from dynq_cli.plan.program import Groups, Measure, high, low
+from dynq_cli.query.normal_form import Aggregate, ConjunctiveQuery, Factor, Monomial, Scalar, Variable
+from dynq_cli.query.scalar import quote
+from dynq_cli.spec.model import Column, Relation
+from dynq_cli.spec.types import INT64, MAX_PRECISION, Type, decimal
+
+if TYPE_CHECKING:
+    from dynq_cli.plan.lower.lowering import Lowering
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Aggregated:
+    """The bindings of some variables, and what is measured of them."""
+
+    body: ConjunctiveQuery
+    measures: tuple[Measure, ...]
+
+
+def pushed(lowering: Lowering, given: Aggregated, groups: Names) -> Aggregated:
+    """The same measures per group over as few bindings as parts can be summed up to; as it is given if none can.
+
+    The body has joins and comparisons only.
+    """
+    keys = weights_of(given.body, lowering.spec).keys
+    if not any(map(_adds_up, given.measures)) or not all(map(_is_exact, given.measures)):
+        return given
+    if is_bounded(given.body, keys):
+        return given
+    return _Pushing(lowering, given, groups).done()
+
+
+def _adds_up(measure: Measure) -> bool:
+    return not measure.value
+
+
+def _is_exact(measure: Measure) -> bool:
+    """Whether sums of parts are sums of numbers that 38 digits hold."""
+    if measure.value or measure.aggregate.function == "count":
+        return True
+    several = [[f.scalar.type for f in m.factors] for m in measure.aggregate.monomials]
+    return all(
+        not any(kind.is_float for kind in kinds) and sum(kind.scale for kind in kinds) <= MAX_PRECISION
+        for kinds in several
+    )
+
+
+def _physical(name: str, kind: Type) -> Names:
+    return (high(name), low(name)) if is_wide(kind) else (name,)
+
+
+class _Pushing:
+    def __init__(self, lowering: Lowering, given: Aggregated, groups: Names) -> None:
+        self.lowering = lowering
+        self.body = given.body
+        self.measures = given.measures
+        self.groups = groups
+        # What factors and counts are, by the names that measures have for them.
+        self.scalars = {
+            name: factor.scalar
+            for measure in given.measures
+            for monomial, names in zip(measure.aggregate.monomials, measure.factors, strict=True)
+            for factor, name in zip(monomial.factors, names, strict=True)
+        }
+        # Those that count bindings.
+        self.counts: set[str] = set()
+        self.keys: dict[str, Key] = {}
+        # A variable that is always 1: the interface of parts that have none.
+        self.one = unique("one", names_of(given.body))
+
+    def done(self) -> Aggregated:
+        before = self.body
+        while (part := self._next()) is not None:
+            self._push(part)
+        if self.body is before:
+            return Aggregated(self.body, self.measures)
+        everything = [v.name for v in self.body.variables] if self.body.semantics == "set" else []
+        taken = [v for m in self.measures for v in self._variables(m)]
+        return Aggregated(shown(self.body, (*self.groups, *everything, *taken)), self.measures)
+
+    def _next(self) -> Part | None:
+        known = weights_of(self.body, self.lowering.spec).keys
+        keys = [self.keys.get(a.source, key) for a, key in zip(self.body.atoms, known, strict=True)]
+        compared = frozenset().union(*(c.variables for c in self.body.comparisons))
+        values = frozenset(v for m in self.measures if m.value for v in self._variables(m))
+        summed = frozenset(v for m in self.measures if not m.value for v in self._variables(m))
+        return next_part(self.body, keys, frozenset((*self.groups, self.one)) | compared | values, summed)
+
+    def _variables(self, measure: Measure) -> Iterable[str]:
+        """The variables that a measure looks at."""
+        if measure.value:
+            there = {v.name for v in self.body.variables}
+            yield from (v for v in (measure.value, high(measure.value), low(measure.value)) if v in there)
+        for name in dict.fromkeys((*(n for names in measure.factors for n in names), *measure.counted)):
+            yield from _physical(name, self.scalars[name].type)
+
+    def _push(self, part: Part) -> None:
+        atoms = [self.body.atoms[i] for i in part.atoms]
+        lost = frozenset().union(*(a.variables for a in atoms)) - frozenset(part.interface)
+        left = replace(self.body, variables=tuple(v for v in self.body.variables if v.name not in lost))
+        sums = _Sums(self.scalars, self.counts, lost, names_of(self.body) | {self.one})
+        self.measures = tuple(map(sums.above, self.measures))
+        relation = self._relation(part, sums)
+        made = atom_over(relation)
+        bound = {v.name for v in left.variables}
+        columns = [c for c in relation.columns if c.name not in bound]
+        rest = [a for i, a in enumerate(self.body.atoms) if i not in part.atoms]
+        self.body = replace(
+            left,
+            atoms=(*rest, made),
+            variables=(*left.variables, *(Variable(c.name, c.type, c.nullable) for c in columns)),
+        )
+        self.keys[relation.name] = frozenset(part.interface or (self.one,))
+
+    def _relation(self, part: Part, sums: _Sums) -> Relation:
+        """The groups of a part by its interface."""
+        inner = part_of(self.body, [self.body.atoms[i] for i in part.atoms], ())
+        keys = part.interface
+        if not keys:
+            inner, keys = bind(inner, 0, Variable(self.one, INT64), ONE), (self.one,)
+        everything = [v.name for v in inner.variables] if inner.semantics == "set" else []
+        inner = shown(inner, (*keys, *everything, *sums.taken))
+        columns = columns_of(inner)
+        groups = Groups(columns, keys, sums.measures)
+        kept = [c for c in columns if c.name in keys]
+        kept += [Column(a.name, a.type, a.nullable) for a in (m.aggregate for m in sums.measures)]
+        pairs = [c.name for c in kept if c.name not in keys and is_wide(c.type)]
+        feed = self.lowering.streamed(inner).feed([c.name for c in columns])
+        return self.lowering.relation(kept, [feed], pairs=pairs, groups=groups, key=keys, is_linear=True)
+
+
+class _Sums:
+    """The columns of a part's groups, as the measures above it need them; `scalars` and `counts` get to know them."""
+
+    def __init__(
+        self, scalars: dict[str, Scalar], counts: set[str], lost: frozenset[str], names: Iterable[str]
+    ) -> None:
+        self.scalars = scalars
+        self.counts = counts
+        self.lost = lost
+        # DuckDB does not tell names apart by case.
+        self.names = {name.lower() for name in (*names, *scalars)}
+        self.made: dict[object, Measure] = {}
+
+    @property
+    def measures(self) -> tuple[Measure, ...]:
+        return tuple(self.made.values())
+
+    @property
+    def taken(self) -> Names:
+        """The variables of the part that are added up."""
+        names = [n for m in self.measures for n in (*_factors(m), *m.counted)]
+        return tuple(v for n in dict.fromkeys(names) for v in _physical(n, self.scalars[n].type))
+
+    def above(self, measure: Measure) -> Measure:
+        """The measure over the groups of the part in place of its bindings."""
+        a = measure.aggregate
+        if measure.value:
+            return measure
+        present = tuple(dict.fromkeys(n for n in self._inside(_factors(measure)) if self.scalars[n].nullable))
+        counted = measure.counted
+        if a.function in ("count", "avg"):
+            counted = (*self._outside(counted), self._count(self._inside(counted), present))
+        if a.function == "count":
+            factors = tuple(map(self._outside, measure.factors))
+        else:
+            factors = tuple((*self._outside(names), self._part(names, present)) for names in measure.factors)
+        monomials = tuple(self._monomial(m.coefficient, names) for m, names in zip(a.monomials, factors, strict=True))
+        return replace(measure, aggregate=replace(a, monomials=monomials), factors=factors, counted=counted)
+
+    def _inside(self, names: Sequence[str]) -> Names:
+        return tuple(n for n in names if self.lost.issuperset(_physical(n, self.scalars[n].type)))
+
+    def _outside(self, names: Sequence[str]) -> Names:
+        inside = self._inside(names)
+        return tuple(n for n in names if n not in inside)
+
+    def _monomial(self, coefficient: Decimal, names: Names) -> Monomial:
+        return Monomial(coefficient, tuple(Factor(0, self.scalars[n]) for n in names))
+
+    def _part(self, names: Names, present: Names) -> str:
+        """The column for one monomial of a sum, over the bindings where all of `present` are there."""
+        inside = tuple(sorted(self._inside(names)))
+        if all(n in self.counts for n in inside):
+            return self._count(inside, present)
+        return self._sum(inside, tuple(n for n in present if n not in inside))
+
+    def _sum(self, inside: Names, present: Names) -> str:
+        if ("sum", inside, present) not in self.made:
+            kind = decimal(MAX_PRECISION, sum(self.scalars[n].type.scale for n in inside))
+            nullable = bool(present) or any(self.scalars[n].nullable for n in inside)
+            of = [n.removeprefix("sum_") for n in inside if n not in self.counts]
+            name = self._named(f"sum_{'_'.join(of)}", kind, nullable)
+            # What is multiplied by 0 may not be NULL either.
+            monomials = [self._monomial(Decimal(1), inside), *(self._monomial(Decimal(0), (n,)) for n in present)]
+            made = Aggregate(name, "sum", kind, nullable, tuple(monomials))
+            self.made["sum", inside, present] = Measure(made, (inside, *((n,) for n in present)))
+        return self.made["sum", inside, present].aggregate.name
+
+    def _count(self, inside: Names, present: Names) -> str:
+        if ("count", inside, present) not in self.made:
+            # Rows of one relation are counted in 63 bits; products need more.
+            kind = decimal(MAX_PRECISION, 0) if inside else INT64
+            name = self._named("_".join(["n", *present]), kind, False)
+            self.counts.add(name)
+            made = Aggregate(name, "count", kind, False, (self._monomial(Decimal(1), present),))
+            self.made["count", inside, present] = Measure(made, (present,), counted=inside)
+        return self.made["count", inside, present].aggregate.name
+
+    def _named(self, wish: str, kind: Type, nullable: bool) -> str:
+        name = unique(wish.lower(), self.names)
+        self.names.add(name)
+        self.scalars[name] = Scalar(quote(name), kind, nullable, (name,))
+        return name
+
+
+def _factors(measure: Measure) -> Names:
+    return tuple(n for names in measure.factors for n in names)

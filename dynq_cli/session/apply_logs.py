@@ -1,0 +1,320 @@
+"""Change logs into a state: each file, or each extraction, is a version.
+
+    apply_logs(state, paths) applies what is new below the paths, in their order
+
+A log that was applied before is skipped; one that contradicts what was applied is refused. A refused log leaves
+the state at the version before it; versions before that one are kept.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from os import PathLike
+from typing import Any
+
+from dynq_cli.engine.views import Views
+from dynq_cli.errors import RejectedError, UsageError
+from dynq_cli.io.logs.chunks import rows_in
+from dynq_cli.io.logs.discover import find_groups
+from dynq_cli.io.logs.identity import Identity, identity_of
+from dynq_cli.io.logs.model import Group, LogFile
+from dynq_cli.io.logs.read import Log, form_named, read_log
+from dynq_cli.phases import phase
+from dynq_cli.session.batch_order import Turn, batch_order
+from dynq_cli.session.commits import BackwardsError, Commits
+from dynq_cli.session.marks import marks_of
+from dynq_cli.session.row_counts import RowCounts
+from dynq_cli.session.sourced_changes import SourcedChanges
+from dynq_cli.storage.batches import Batch, check_batch
+from dynq_cli.storage.ledger import AppliedLog
+from dynq_cli.storage.state import State, create_from
+from dynq_cli.storage.writer import Origin, Writer
+
+
+@dataclass(frozen=True)
+class Options:
+    """How logs are to be taken: as the options of `dynq apply` say."""
+
+    relation: str | None = None
+    form: str | None = None
+    atomic: bool = False
+    upsert: bool = False
+    dry_run: bool = False
+    allow_replay: bool = False
+    skip_missing_deletes: bool = False
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a log: a version, or none, and then why."""
+
+    path: str
+    version: int | None
+    form: str = ""
+    rows: int = 0
+    inserted: int = 0
+    replaced: int = 0
+    deleted: int = 0
+    skipped_deletes: int = 0
+    replayed: int = 0
+    warnings: tuple[str, ...] = ()
+    reason: str = ""
+
+    def to_json(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+def apply_logs(
+    state: State,
+    paths: Sequence[str],
+    options: Options = Options(),
+    tell: Callable[[Outcome], None] = lambda outcome: None,
+    progress: Callable[[int], None] = lambda rows: None,
+    warn: Callable[[str], None] = lambda message: None,
+) -> list[Outcome]:
+    """Apply what is new below the paths; `tell` hears of each version once it is on disk, `progress` of rows read.
+
+    `warn` hears of files that are skipped.
+
+    RejectedError at the first log that is refused; LockedError if another process is writing.
+    """
+    form_named(options.form)  # said also where every log turns out to be known
+    outcomes = []
+    with state.writing(rehearsal=options.dry_run) as writer:
+        names = [r.name for r in state.spec.relations]
+        groups = find_groups(paths, names, relation=options.relation, atomic=options.atomic, warn=warn)
+        for turn in batch_order(groups):
+            try:
+                outcome = _Taking(writer, turn, options, progress).run()
+            except RejectedError as error:
+                raise RejectedError(
+                    f"{error}\n  nothing of it was applied; the state is at version {writer.version}"
+                ) from None
+            outcomes.append(outcome)
+            tell(outcome)
+    return outcomes
+
+
+def make(
+    spec: str | PathLike[str],
+    state: str | PathLike[str],
+    loads: Sequence[tuple[str, str]] = (),
+    progress: Callable[[int], None] = lambda rows: None,
+) -> State:
+    """Make the state of a spec at version 0, with the rows of snapshots: (relation, path). All or nothing.
+
+    The marks of its outputs are there from the start: whatever is applied and pruned before the first run, its diffs
+    begin at version 0.
+    """
+    return create_from(spec, state, lambda live: _load(live, loads, progress), marks_of)
+
+
+def _load(live: Views, loads: Sequence[tuple[str, str]], progress: Callable[[int], None]) -> list[AppliedLog]:
+    logs: list[AppliedLog] = []
+    for relation, group in _to_load([r.name for r in live.spec.relations], loads):
+        commits, readings = Commits(live, live.attempt, hold=True), []
+        for file in group.files:
+            identity = identity_of(file, group.extractions)
+            reading = _Reading(file, identity, read_log(file, live.spec, relation=relation))
+            for piece_of, piece in reading.pieces(commits, progress):
+                commits.add(piece_of, piece)
+            readings.append(reading)
+        with phase(f"updating the views with the rows of {relation}"):
+            commits.finish()
+        logs += [reading.applied(commits) for reading in readings]
+    return logs
+
+
+def _to_load(names: Sequence[str], loads: Sequence[tuple[str, str]]) -> list[tuple[str, Group]]:
+    """The files of each relation. UsageError if there is no such relation, or a file comes twice."""
+    found = []
+    seen: set[tuple[str, str]] = set()
+    for relation, path in loads:
+        if relation not in names:
+            raise UsageError(
+                f"--load {relation}={path}: no relation {relation} in the spec; there is {', '.join(names)}"
+            )
+        for group in find_groups([path], names, relation=relation, atomic=True):
+            for file in group.files:
+                place = relation, os.path.realpath(file.path)
+                if place in seen:
+                    raise UsageError(f"--load {relation}={path}: {file.path} is loaded already; name it once")
+                seen.add(place)
+            found.append((relation, group))
+    return found
+
+
+@dataclass
+class _Reading:
+    """A file that is being read, and what was in it so far."""
+
+    file: LogFile
+    identity: Identity
+    log: Log
+    rows: int = 0
+
+    def pieces(self, commits: Commits, progress: Callable[[int], None]) -> Iterator[tuple[str, SourcedChanges]]:
+        with phase(f"applying {os.path.basename(self.file.path)}", total=rows_in(self.file)) as applying:
+            for rows in self.log.rows():
+                yield rows.relation, commits.encode(self.file, rows)
+                self.rows += len(rows)
+                applying.add(len(rows))
+                progress(len(rows))
+
+    def applied(self, commits: Commits) -> AppliedLog:
+        """What the ledger notes about the file, once the commits are finished."""
+        i, counted = self.identity, commits.counted.get(self.file.path, RowCounts())
+        return AppliedLog(
+            i.relation,
+            i.name,
+            i.content,
+            i.length,
+            self.log.form,
+            self.rows,
+            counted.inserted,
+            counted.deleted,
+            counted.replaced,
+        )
+
+
+@dataclass
+class _Taking:
+    """One group of files on its way to being a version."""
+
+    writer: Writer
+    turn: Turn
+    options: Options
+    progress: Callable[[int], None]
+    replayed: int = 0
+    warnings: list[str] = field(default_factory=list)
+    versions: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def group(self) -> Group:
+        return self.turn.group
+
+    def run(self) -> Outcome:
+        if self.turn.refused is not None:
+            raise self.turn.refused
+        batch = self.turn.batch
+        batches = [] if batch is None else [Batch(batch.source, batch.start, batch.stop)]
+        if batches:
+            reason = self._known_batch(batches[0])
+            files = [] if reason else list(self._identified())
+        else:
+            files = self._new_files()
+            reason = "" if files else "applied before"
+        if reason:
+            return Outcome(self.group.path, None, reason=reason)
+        skipped = self.writer.opened.engine.skipped
+        # What versions say about order across files is known only when all are read.
+        hold = len(files) != 1 or files[0][0].relation is None or self.options.dry_run
+        try:
+            logs = self._take(files, hold)
+        except BackwardsError:
+            self.writer.start_over()
+            skipped = self.writer.opened.engine.skipped
+            logs = self._take(files, hold=True)
+        skipped = self.writer.opened.engine.skipped - skipped
+        version = self.writer.commit(Origin(logs, self.versions, batches))
+        return Outcome(
+            path=self.group.path,
+            version=version,
+            form=", ".join(dict.fromkeys(log.form for log in logs)),
+            rows=sum(log.rows for log in logs),
+            inserted=sum(log.inserted for log in logs),
+            replaced=sum(log.replaced or 0 for log in logs),
+            deleted=sum(log.deleted for log in logs),
+            skipped_deletes=skipped,
+            replayed=self.replayed,
+            warnings=tuple(self.warnings),
+        )
+
+    def _identified(self) -> Iterator[tuple[LogFile, Identity]]:
+        return ((file, identity_of(file, self.group.extractions)) for file in self.group.files)
+
+    def _new_files(self) -> list[tuple[LogFile, Identity]]:
+        """The files that are to be applied. RejectedError if a name stands, or stood, for other content."""
+        new: dict[tuple[str, str], tuple[LogFile, Identity]] = {}
+        skipped = []
+        for file, identity in self._identified():
+            first, like = new.get((identity.relation, identity.name), (file, None))
+            if like is None and self._is_new(identity):
+                new[identity.relation, identity.name] = file, identity
+            elif like is None:
+                skipped.append(f"{file.path} was applied before and is skipped")
+            elif like.content == identity.content:
+                skipped.append(f"{file.path} is the same as {first.path} and is skipped")
+            else:
+                raise RejectedError(
+                    f"{file.path} has the name of {first.path} and other content\n"
+                    "  hint: give each log a name of its own"
+                )
+        if new:
+            self.warnings += skipped
+        return list(new.values())
+
+    def _known_batch(self, batch: Batch) -> str:
+        """Why a batch is to be skipped, or nothing. RejectedError if it overlaps one that was applied."""
+        applied = self.writer.manifest.sources.get(batch.source, ())
+        known = self.writer.ledger.find_batch(batch)
+        try:
+            status = check_batch(applied, batch, is_known=known is not None)
+        except RejectedError as error:
+            raise RejectedError(f"{self.group.path}: {error}") from None
+        return f"the batch {batch} was applied before" if status == "applied" else ""
+
+    def _is_new(self, identity: Identity) -> bool:
+        """Whether a file is to be applied. RejectedError if another content was applied under its name."""
+        ledger = self.writer.ledger
+        known = ledger.find(identity.relation, identity.name)
+        if known is not None and known.log.content == identity.content:
+            return False
+        if known is not None:
+            raise RejectedError(
+                f"{self.group.path}: under the name {identity.name} other content is version {known.version}\n"
+                "  hint: give a new log a new name; a log that was applied must not change"
+            )
+        same = ledger.find_content(identity.relation, identity.content)
+        if same is not None:
+            self.warnings.append(f"{identity.name} has the content of {same.log.name}, which is version {same.version}")
+        return True
+
+    def _take(self, files: Sequence[tuple[LogFile, Identity]], hold: bool) -> list[AppliedLog]:
+        live = self.writer.opened.live
+        commits = Commits(live, self.writer.take, may_miss=self.options.skip_missing_deletes, hold=hold)
+        self.versions, self.replayed = {}, 0
+        readings = []
+        for file, identity in files:
+            o = self.options
+            log = read_log(file, live.spec, form=o.form, upsert=o.upsert, relation=o.relation)
+            reading = _Reading(file, identity, log)
+            readings.append(reading)
+            for relation, piece in reading.pieces(commits, self.progress):
+                commits.add(relation, self._not_replayed(relation, piece) if log.continues else piece)
+        commits.finish()
+        return [reading.applied(commits) for reading in readings]
+
+    def _not_replayed(self, relation: str, piece: SourcedChanges) -> SourcedChanges:
+        """Without what is of versions that were applied before; RejectedError if that was not asked for."""
+        if piece.commits is None or not len(piece):
+            return piece
+        self.versions[relation] = max(self.versions.get(relation, int(piece.commits.max())), int(piece.commits.max()))
+        last = self.writer.manifest.commits.get(relation)
+        if last is None:
+            return piece
+        if self.options.allow_replay:
+            fresh = piece.commits > last
+            self.replayed += int((~fresh).sum())
+            self.versions[relation] = max(self.versions[relation], last)
+            return piece if fresh.all() else piece.only(fresh)
+        if (piece.commits < last).any():
+            file, number = piece.place(int((piece.commits < last).argmax()))
+            version = int(piece.commits[piece.commits < last][0])
+            raise RejectedError(
+                f"{file.path}: row {number}, column _commit_version: {version} comes after {last}, which was applied\n"
+                "  hint: --allow-replay skips what was applied"
+            )
+        return piece
