@@ -9,7 +9,9 @@ The layers, top to bottom; each imports only from those below it:
     engine    base tables and view trees in flat arrays: update, count, enumerate
     plan      a view tree for each query, and the explanation of it
     query     SQL and rules in one normal form; its class, with a witness
+    values    Arrow columns as values of the spec's types; the kinds of changes
     spec      the YAML file as a frozen model; all its errors at once
+    atomic    files and directories that appear whole or not at all
     errors    one base for every error that reaches a user
 
 The verbs below are loaded when they are first used, so that importing the package costs nothing.

@@ -17,6 +17,7 @@ RANK = {
     "records": -1,
     "phases": -1,
     "errors": 0,
+    "atomic": 1,
     "spec": 1,
     "values": 2,
     "query": 2,

@@ -14,9 +14,9 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import Any, BinaryIO, cast
 
+from dynq_cli.atomic import atomic_file
 from dynq_cli.cli.ending import terminable
 from dynq_cli.errors import DynqError, SpecError
-from dynq_cli.io.results.atomic_file import atomic_file
 from dynq_cli.records import record
 
 _UNWRITABLE = "backslashreplace"  # half characters, as in names of files that are not UTF-8

@@ -23,13 +23,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from dynq_cli.atomic import atomic_file, sync_directory
 from dynq_cli.errors import DynqError, RejectedError, UsageError
-from dynq_cli.io.results.atomic_file import atomic_file
 from dynq_cli.io.results.counts import count_form_of, count_text
 from dynq_cli.io.results.forms import form_of
 from dynq_cli.phases import Phase, phase
 from dynq_cli.session.marks import make_missing, mark_of, marks_of
-from dynq_cli.storage.layout import RUN_LOCK, sync_directory
+from dynq_cli.storage.layout import RUN_LOCK
 from dynq_cli.storage.lock import holding, writing_to
 from dynq_cli.storage.state import State, StrPath
 from dynq_cli.storage.state import open as open_state

@@ -10,7 +10,6 @@ Writing:
 - `writer`: the one writer, from changes to a version; `commit`: making a version, or a snapshot, the one in force
 - `ledger`, `ledger_index`, `ledger_facts`: which logs became which version; `batches`: whether one is new
 - `lock`: one writer at a time
-- `atomic_directory`: a directory that appears whole or not at all
 
 Reading:
 

@@ -24,6 +24,8 @@ from pathlib import Path
 
 import xxhash
 
+from dynq_cli.atomic import TEMPORARY, sync_directory
+
 # The layout of files, log records, dictionaries and base rows; a change of any of them is a new number, and states of
 # another one are refused.
 FORMAT = 2
@@ -31,7 +33,6 @@ FORMAT = 2
 ENGINE = 5
 CURRENT, PREVIOUS, SPEC, PLANS = "CURRENT", "PREVIOUS", "spec.yaml", "plans.json"
 LOCK, RUN_LOCK = "lock", "run-lock"
-TEMPORARY = ".tmp"
 OURS = re.compile(r"(snapshot|wal|ledger-index)-\d+(\.tmp)?|(CURRENT|PREVIOUS)\.tmp")
 
 
@@ -73,15 +74,6 @@ def write_at(file: int, place: int, data: bytes | memoryview) -> None:
     while left:
         done = os.pwrite(file, left, place)
         place, left = place + done, left[done:]
-
-
-def sync_directory(path: Path) -> None:
-    """Make the names in a directory durable."""
-    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
 
 
 def remove_others(directory: Path, kept: Set[str]) -> None:

@@ -13,6 +13,7 @@ from dataclasses import field
 from pathlib import Path
 from typing import Any
 
+from dynq_cli.atomic import sync_directory
 from dynq_cli.engine.size_facts import TableSizes
 from dynq_cli.errors import DamagedError, NoStateError
 from dynq_cli.records import record
@@ -23,7 +24,6 @@ from dynq_cli.storage.layout import (
     SPEC,
     checksum_of,
     snapshot_name,
-    sync_directory,
     wal_name,
     write_whole,
 )

@@ -12,8 +12,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from dynq_cli.atomic import sync_directory
 from dynq_cli.storage.history import kept_since, pruned
-from dynq_cli.storage.layout import OURS, PREVIOUS, sync_directory
+from dynq_cli.storage.layout import OURS, PREVIOUS
 from dynq_cli.storage.lock import writing_to
 from dynq_cli.storage.manifest import Manifest, drop_previous, read_manifest, write_manifest
 

@@ -24,10 +24,11 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from dynq_cli.atomic import TEMPORARY, sync_directory
 from dynq_cli.engine.arena_snapshot import Part
 from dynq_cli.phases import advance, phase
 from dynq_cli.records import record
-from dynq_cli.storage.layout import ENGINE, TEMPORARY, sync_directory, write_at
+from dynq_cli.storage.layout import ENGINE, write_at
 from dynq_cli.storage.manifest import ArrayPlace, SnapshotFacts, damaged
 
 _PAGE = 4096

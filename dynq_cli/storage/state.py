@@ -62,9 +62,9 @@ def create_from(
 
     Version 0 has the marks that `marks` names.
     """
+    from dynq_cli.atomic import atomic_directory
     from dynq_cli.engine.views import Views
     from dynq_cli.spec.source import read_source
-    from dynq_cli.storage.atomic_directory import atomic_directory
     from dynq_cli.storage.commit import first_manifest
     from dynq_cli.storage.plans import plan_spec, write_plans
 

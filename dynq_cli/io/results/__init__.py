@@ -8,7 +8,6 @@
 - `parquet_groups`: row groups of a Parquet file, encoded side by side; `parquet_columns`: which columns have a
   dictionary, `io.thrift`: its footer
 - `background_writer`: one thread makes blocks while another writes them
-- `atomic_file`: a file that appears whole or not at all
 - `table`: the first rows as a text table for a terminal
 - `counts`: counts as text, without Arrow
 - `row`: a row that a user wrote as JSON

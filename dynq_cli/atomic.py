@@ -1,8 +1,8 @@
-"""A file that appears whole or not at all.
+"""Files and directories that appear whole or not at all.
 
-It is written beside its place under a name of its own, synced, and renamed. Whoever fails on the way leaves the old
-file as it was, and nothing else; whoever is killed leaves a `.NAME.xxxxxxxx.tmp`, which the next write of the
-same file removes. The writer of such a file holds a lock on it, so that nobody removes what is still written.
+Each is written beside its place under a temporary name, `….xxxxxxxx.tmp`, and renamed when it is complete and durable.
+An error leaves the old file as it was, and nothing else. A killed writer leaves its temporary, which the next writer of
+the same name removes. A writer holds a lock on its temporary, so that nobody removes one that is still written.
 """
 
 from __future__ import annotations
@@ -11,16 +11,17 @@ import fcntl
 import io
 import os
 import re
+import shutil
 import stat
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from dynq_cli.errors import DynqError, UsageError
 
-_TEMPORARY = ".tmp"
+TEMPORARY = ".tmp"
 _RANDOM = r"[a-z0-9_]{8}"
 _LONGEST = 200  # bytes of the file's name in that of the temporary, which must stay below 255
 
@@ -49,6 +50,37 @@ def atomic_file(target: str) -> Iterator[BinaryIO]:
             file.close()
         raise
     file.close()
+
+
+@contextmanager
+def atomic_directory(directory: Path) -> Iterator[Path]:
+    """A directory to fill, put under its name, durably, when the block ends without an error.
+
+    OSError if there is one of that name by then which is not empty.
+    """
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    stem = f"{directory.name}."
+    _remove_stale(directory.parent, stem, shutil.rmtree)
+    handle, made = _begin_directory(directory.parent, stem)
+    try:
+        made.chmod(0o777 & ~_umask())
+        yield made
+        made.replace(directory)
+        sync_directory(directory.parent)
+    except BaseException:
+        shutil.rmtree(made, ignore_errors=True)
+        raise
+    finally:
+        os.close(handle)
+
+
+def sync_directory(path: Path) -> None:
+    """Make the names in a directory durable."""
+    directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(directory)
+    finally:
+        os.close(directory)
 
 
 class _Raw(io.FileIO):
@@ -89,9 +121,9 @@ def _begin(path: Path) -> tuple[int, str]:
     if path.exists() and not path.is_file():
         return os.open(path, os.O_WRONLY), ""
     stem = "." + os.fsdecode(os.fsencode(path.name)[:_LONGEST]) + "."
-    _remove_stale(path.parent, stem)
+    _remove_stale(path.parent, stem, os.unlink)
     while True:
-        handle, temporary = tempfile.mkstemp(prefix=stem, suffix=_TEMPORARY, dir=path.parent)
+        handle, temporary = tempfile.mkstemp(prefix=stem, suffix=TEMPORARY, dir=path.parent)
         _lock(handle, wait=True)
         # Between the two lines above it looked like one left behind, and somebody may have removed it.
         if os.fstat(handle).st_nlink:
@@ -99,28 +131,36 @@ def _begin(path: Path) -> tuple[int, str]:
         os.close(handle)
 
 
+def _begin_directory(parent: Path, stem: str) -> tuple[int, Path]:
+    """The handle that holds a new directory, and its path."""
+    while True:
+        made = Path(tempfile.mkdtemp(prefix=stem, suffix=TEMPORARY, dir=parent))
+        # Before it is held it looks like one left behind, and somebody may have removed it.
+        with suppress(FileNotFoundError):
+            handle = os.open(made, os.O_RDONLY | os.O_DIRECTORY)
+            if _lock(handle, wait=False) and made.exists():
+                return handle, made
+            os.close(handle)
+
+
 def _finish(handle: int, temporary: str, path: Path) -> None:
     os.fchmod(handle, stat.S_IMODE(path.stat().st_mode) if path.exists() else 0o666 & ~_umask())
     os.fsync(handle)
     os.replace(temporary, path)
-    directory = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(directory)
-    finally:
-        os.close(directory)
+    sync_directory(path.parent)
 
 
-def _remove_stale(directory: Path, stem: str) -> None:
-    """Remove what killed writers of the same file have left."""
-    left = re.compile(re.escape(stem) + _RANDOM + re.escape(_TEMPORARY))
+def _remove_stale(directory: Path, stem: str, remove: Callable[[Path], object]) -> None:
+    """Remove what killed writers of the same name have left."""
+    left = re.compile(re.escape(stem) + _RANDOM + re.escape(TEMPORARY))
     for name in os.listdir(directory):
         if not left.fullmatch(name):
             continue
         with suppress(OSError):  # gone meanwhile, or not ours: nothing that could hinder us
-            handle = os.open(directory / name, os.O_RDWR | os.O_NOFOLLOW)
+            handle = os.open(directory / name, os.O_RDONLY | os.O_NOFOLLOW)
             try:
                 if _lock(handle, wait=False):
-                    os.unlink(directory / name)
+                    remove(directory / name)
             finally:
                 os.close(handle)
 

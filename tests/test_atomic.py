@@ -14,12 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from dynq_cli.atomic import atomic_file
 from dynq_cli.errors import DynqError, UsageError
-from dynq_cli.io.results.atomic_file import atomic_file
 
 WRITER = """
 import sys, time
-from dynq_cli.io.results.atomic_file import atomic_file
+from dynq_cli.atomic import atomic_file
 with atomic_file(sys.argv[1]) as file:
     file.write(b"half" * 100_000)
     print("writing", flush=True)
