@@ -13,7 +13,7 @@ The views over them:
 - `arena_snapshot`: the arena and dictionaries as named arrays, and back
 - `engine`: batches of changes in codes in; `result_reader`: results in codes out; `positions`: rows by their position
 - `ingest`, `arrow_changes`: Arrow rows to batches of changes
-- `expressions`: what leaves compute and filter by; `expression_cache`, `code_predicates`, `like_predicates`: much of it
+- `expressions`: what leaves compute and filter by; `expression_cache`, `predicates`: much of it
   without DuckDB
 - `views`: the queries of a spec, Arrow in and Arrow out; `ranked`, `base_rows`: rows by position, and base tables
 - `rejection_messages`: why a batch was refused, in words

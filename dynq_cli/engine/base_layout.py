@@ -8,10 +8,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynq_cli.engine.code_predicates import CodePredicate, code_predicate
 from dynq_cli.engine.codes import needs_labels
 from dynq_cli.engine.kernels.fields import Flags
-from dynq_cli.engine.like_predicates import Pattern, pattern_of
+from dynq_cli.engine.predicates import CodePredicate, TextPredicate, code_predicate, text_predicate
 from dynq_cli.plan.plan import Plan
 from dynq_cli.query.normal_form import Atom, Binding, Part, Scalar
 from dynq_cli.query.scalar import quote
@@ -82,11 +81,11 @@ class BaseLayout:
         return {each: told for each in conditions if (told := code_predicate(each.sql, columns)) is not None}
 
     @cached_property
-    def patterns(self) -> dict[Scalar, Pattern]:
+    def patterns(self) -> dict[Scalar, TextPredicate]:
         """The conditions that say what the texts of a column are like."""
         texts = {c.name for c in self.relation.columns if c.type.name == "string"}
         conditions = [each for each in self.asked if not isinstance(each, Computed) and {*each.columns} <= texts]
-        return {each: pattern for each in conditions if (pattern := pattern_of(each.sql)) is not None}
+        return {each: pattern for each in conditions if (pattern := text_predicate(each.sql)) is not None}
 
     @cached_property
     def alone(self) -> dict[Asked, tuple[int, Type]]:

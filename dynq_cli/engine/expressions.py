@@ -1,7 +1,7 @@
 """What leaves compute from rows and filter them by: by DuckDB, a batch at a time, or as it is remembered.
 
-Plain conditions do without DuckDB, whose every answer takes as long as a thousand rows in the engine: what codes tell
-(`code_predicates`), and what texts are like (`like`).
+Plain conditions do without DuckDB, whose every answer takes as long as a thousand rows in the engine: what codes tell,
+and what texts are like (`predicates`).
 
 Conditions of a filter are asked for one by one, so that each can be remembered, and values for all rows. Only where one
 of them has no value for a row, what matters is asked again: a row that one condition of a filter keeps out needs no

@@ -8,10 +8,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dynq_cli.engine.code_predicates import code_predicate
 from dynq_cli.engine.codes import encode
 from dynq_cli.engine.dictionary import Dictionaries
-from dynq_cli.engine.like_predicates import pattern_of
+from dynq_cli.engine.predicates import code_predicate, text_predicate
 from dynq_cli.query.scalar import conditions_hold
 from dynq_cli.spec.types import Type, decimal
 from dynq_cli.values.convert import arrow_type
@@ -85,7 +84,7 @@ def test_texts_are_like_patterns_as_duckdb_says(seed: int) -> None:
     for _ in range(60):
         said = "".join(chance.choices(["a", "b", "ä", "''", "%", "%"], k=chance.randrange(1, 7)))
         conditions[f""""t"{chance.choice(["", " NOT"])} LIKE '{said}'"""] = None
-    patterns = {c: pattern for c in conditions if (pattern := pattern_of(c)) is not None}
+    patterns = {c: pattern for c in conditions if (pattern := text_predicate(c)) is not None}
     assert len(patterns) > 20
     for part in (rows, rows.slice(7, 100), rows.filter(rows["t"].is_valid()), rows.slice(0, 0)):
         for condition, said in zip(patterns, conditions_hold(part, list(patterns)), strict=True):
@@ -94,6 +93,6 @@ def test_texts_are_like_patterns_as_duckdb_says(seed: int) -> None:
 
 @pytest.mark.parametrize("pattern", ["a_%", "a\\%", "a", "%", "%%"])
 def test_other_patterns_are_left_to_duckdb(pattern: str) -> None:
-    assert pattern_of(f"""\"t\" LIKE '{pattern}'""") is None
-    assert pattern_of("""\"t\" LIKE 'a%' ESCAPE '!'""") is None
-    assert pattern_of("""\"t\" ILIKE 'a%'""") is None
+    assert text_predicate(f"""\"t\" LIKE '{pattern}'""") is None
+    assert text_predicate("""\"t\" LIKE 'a%' ESCAPE '!'""") is None
+    assert text_predicate("""\"t\" ILIKE 'a%'""") is None

@@ -1,9 +1,11 @@
-"""Conditions that are read off codes: DuckDB need not be asked, nor what it said be remembered.
+"""Conditions over one row that are answered without DuckDB, whose every answer costs as much as a thousand rows.
 
     code_predicate('"a" IS NOT NULL', columns)    also `"a" < "b"`, `"a" = 7`, `"a" BETWEEN 1 AND 7`; else None
-    condition.holds(codes)                  1 or 0 for each row: whether the condition is true of it
+    text_predicate('"name" LIKE \\'%dim%\\'')     also NOT LIKE, with `%` alone; else None
+    predicate.holds(codes or texts)               1 or 0 for each row: whether the condition is true of it
 
-The texts are those that the front end writes; one that is written in another way is asked of DuckDB.
+The texts are those that the front end writes; DuckDB is asked about any other. Texts are mostly new, so remembering
+what LIKE said about earlier ones does not help: that is why it is computed here.
 """
 
 from __future__ import annotations
@@ -12,10 +14,13 @@ import re
 from collections.abc import Sequence
 
 import numpy as np
+import pyarrow as pa
 
 from dynq_cli.engine.changes import Codes
 from dynq_cli.engine.codes import NULL, needs_labels
+from dynq_cli.engine.dictionary import flat_values
 from dynq_cli.engine.kernels.fields import Flags
+from dynq_cli.engine.kernels.like import like_rows
 from dynq_cli.records import record
 from dynq_cli.spec.types import Type
 
@@ -63,7 +68,7 @@ def code_predicate(condition: str, columns: Sequence[tuple[str, Type]]) -> CodeP
     """What a condition over columns is in codes, which are in their order; None if values have to be looked at.
 
     >>> code_predicate('"a" < 7', [("a", Type("int32"))])
-    ByCodes(column=0, is_null=False, other=-1, comparisons=(('<', 7),))
+    CodePredicate(column=0, is_null=False, other=-1, comparisons=(('<', 7),))
     >>> code_predicate('"a" < 7', [("a", Type("string"))])
     """
     places = {name.replace('"', '""'): i for i, (name, _) in enumerate(columns)}
@@ -87,3 +92,47 @@ def code_predicate(condition: str, columns: Sequence[tuple[str, Type]]) -> CodeP
         return None
     is_whole = found[1] in places and columns[places[found[1]]][1].is_integer
     return CodePredicate(places[found[1]], comparisons=bounds) if is_whole else None
+
+
+# No `_`, and nothing that could be meant to escape.
+_LIKE = re.compile(r"""("(?:[^"]|"")+")( NOT)? LIKE '((?:[^'_\\]|'')*)'""")
+
+
+@record(frozen=True)
+class TextPredicate:
+    """What stands between the `%` of a pattern, and whether text begins or ends with it."""
+
+    pieces: tuple[bytes, ...]
+    opened: bool
+    closed: bool
+    is_not: bool
+
+    def holds(self, texts: pa.Array) -> Codes:
+        """By row 1 if the condition is true, else 0; NULL is neither like nor unlike."""
+        offsets, data, valid = flat_values(texts)
+        found = np.empty(len(texts), np.int64)
+        ends = np.cumsum([len(p) for p in self.pieces]).astype(np.int64)
+        pieces = np.array(list(b"".join(self.pieces)), np.uint8)
+        like_rows(offsets, data, valid, pieces, ends, self.opened, self.closed, found)
+        if self.is_not:
+            found ^= 1
+            if len(valid):
+                found &= valid
+        return found
+
+
+def text_predicate(condition: str) -> TextPredicate | None:
+    """The pattern that a condition over one text is; None if it is another condition.
+
+    >>> text_predicate('"a" NOT LIKE \\'x%y\\'')
+    TextPredicate(pieces=(b'x', b'y'), opened=True, closed=True, is_not=True)
+    """
+    found = _LIKE.fullmatch(condition)
+    if found is None:
+        return None
+    parts = found[3].replace("''", "'").split("%")
+    pieces = tuple(part.encode() for part in parts if part)
+    # All of a text, or any: both are rare.
+    if not pieces or len(parts) == 1:
+        return None
+    return TextPredicate(pieces, bool(parts[0]), bool(parts[-1]), bool(found[2]))
