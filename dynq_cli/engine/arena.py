@@ -33,6 +33,22 @@ class Arena:
         self.holes: list[tuple[int, int]] = []
         self._memory = memory or Memory(LEAST_WORDS)
         self._view()
+        self.settle()
+
+    def settle(self) -> None:
+        """Take the places of all tables for those of a snapshot; `grown` counts from here. O(tables)."""
+        self._settled_in, self._settled_sizes = self.a64, self._table_sizes()
+
+    def grown(self) -> int:
+        """Words in tables that have moved since `settle`; in all, if the arena itself moved. O(tables)."""
+        words = self.T[:, f.T_USED] * self.T[:, f.T_STRIDE] + self.T[:, f.T_MASK] + 1
+        if self.a64 is not self._settled_in:
+            return int(words.sum())
+        return int(words.sum(where=self._table_sizes() != self._settled_sizes))
+
+    def _table_sizes(self) -> Words:
+        sizes: Words = self.T[:, f.T_CAPACITY] * self.T[:, f.T_STRIDE] + self.T[:, f.T_MASK] + 1
+        return sizes
 
     def _view(self) -> None:
         self.a64 = self._memory.words

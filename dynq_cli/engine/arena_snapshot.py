@@ -1,10 +1,10 @@
-"""An engine's state as named arrays, and back: what a snapshot holds.
+"""The state of views as named arrays, and back: what a snapshot holds.
 
-    restore(live, arrays filled by parts_of(other)) makes `live` what `other` is: rows, ids, order, dictionaries
+    Views(spec, plans, arrays filled by parts_of(views))    the same rows, ids, order and dictionaries
 
 Records and slots are packed one after the other, each table with a quarter of free room: row ids stay, only
-the places of tables move. What `restore` is given it keeps and writes to, so arrays may be mapped from a file,
-copy-on-write.
+the places of tables move. `arena_in` keeps the arrays that it is given and writes to them, so they may be mapped from a
+file, copy-on-write.
 
 Beside them stands where the rows of each relation are, in words that need no layout (`base_rows_in`): whoever lays out
 views in another way builds them anew from those.
@@ -13,15 +13,13 @@ views in another way builds them anew from those.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynq_cli.engine.arena import ALIGN, LEAST_ROWS, Arena
 from dynq_cli.engine.dictionary import Dictionaries
-from dynq_cli.engine.engine import Engine
-from dynq_cli.engine.evaluator import Evaluator
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.kernels.table import rehash
@@ -29,7 +27,9 @@ from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.memory import Memory
 from dynq_cli.engine.net_delta import NetDelta
 from dynq_cli.engine.size_facts import VALUES
-from dynq_cli.engine.views import Views
+
+if TYPE_CHECKING:
+    from dynq_cli.engine.views import Views
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -63,7 +63,7 @@ class Part(NamedTuple):
 
 
 def parts_of(live: Views) -> dict[str, Part]:
-    """The state of an engine between commits. O(tables); all pieces take O(data), and memory for a table's slots."""
+    """The state of views between commits. O(tables); all pieces take O(data), and memory for a table's slots."""
     arena = live.engine.arena
     tables = _packed(arena)
     top = _top(tables)
@@ -75,40 +75,14 @@ def parts_of(live: Views) -> dict[str, Part]:
     return parts
 
 
-class RestoredEngine(Engine):
-    """An engine that was restored: it knows how it has grown since."""
-
-    def __init__(self, layout: Layout, meaning: Evaluator, arena: Arena) -> None:
-        super().__init__(layout, meaning, arena)
-        self._memory = arena.a64
-        self._sizes = self._table_sizes()
-
-    def _table_sizes(self) -> Words:
-        tables = self.arena.T
-        sizes: Words = tables[:, f.T_CAPACITY] * tables[:, f.T_STRIDE] + tables[:, f.T_MASK] + 1
-        return sizes
-
-    def grown(self) -> int:
-        """Words in tables that are no longer where they were restored; in all, if the arena moved. O(tables)."""
-        tables = self.arena.T
-        words = tables[:, f.T_USED] * tables[:, f.T_STRIDE] + tables[:, f.T_MASK] + 1
-        has_moved = self._table_sizes() != self._sizes if self.arena.a64 is self._memory else np.bool_(True)
-        return int(words.sum(where=has_moved))
-
-
-def restore(live: Views, arrays: Arrays) -> RestoredEngine:
-    """Make a new `live` what the arrays say. ValueError if they are those of another layout. O(tables)."""
-    layout = live.layout
+def arena_in(arrays: Arrays, layout: Layout) -> Arena:
+    """The arena that the arrays hold; it writes to them. ValueError if it is that of another layout. O(tables)."""
     tables = np.array(arrays[_TABLES], np.int64)
     if tables.shape != layout.tables.shape or (tables[:, _FIXED] != layout.tables[:, _FIXED]).any():
         raise ValueError("the tables are those of another layout")
     arena = Arena(tables, layout.nodes.copy(), Memory.over(arrays[_MEMORY]))
     arena.top = int(arrays[_TOP][0])
-    engine = RestoredEngine(layout, live.meaning, arena)
-    live.engine = engine
-    live.dictionaries = dictionaries_in(arrays, layout.ordered_dictionaries)
-    live.label()
-    return engine
+    return arena
 
 
 def dictionaries_in(arrays: Arrays, ordered: Iterable[str]) -> Dictionaries:

@@ -9,7 +9,7 @@ what was there: `Around` looks at the rows they name before and after.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -21,8 +21,10 @@ from dynq_cli.engine.engine import Changes, Engine
 from dynq_cli.engine.ingest import encode_rows, operations
 from dynq_cli.engine.kernels import base as kernels
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.views import Views
 from dynq_cli.values import change_kinds as k
+
+if TYPE_CHECKING:
+    from dynq_cli.engine.views import Views
 
 
 class NetDelta(NamedTuple):

@@ -1,6 +1,6 @@
 """A spec's queries kept in memory: Arrow in, Arrow out.
 
-live = Live(spec, plans)
+live = Views(spec, plans)
 live.apply({"orders": table})      one commit, all or nothing
 live.count("q")                    (rows, distinct rows)
 live.enum("q")                     record batches: every distinct row once, `_count` last for bags
@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
+from dynq_cli.engine.arena_snapshot import Arrays, arena_in, dictionaries_in
 from dynq_cli.engine.arrow_changes import changes_of
 from dynq_cli.engine.base_layout import BaseLayout
 from dynq_cli.engine.codes import NULL, UNKNOWN, Codes, arrow_type, decode, encode, floor, needs_labels
@@ -42,15 +43,21 @@ _LARGEST = 2**63 - 1
 
 
 class Views:
-    def __init__(self, spec: Spec, plans: Mapping[str, AnyPlan | Program]) -> None:
+    def __init__(self, spec: Spec, plans: Mapping[str, AnyPlan | Program], arrays: Arrays | None = None) -> None:
+        """Empty views, or those of a snapshot's arrays. ValueError if these are of another layout. O(tables)."""
         self.spec = spec
         self.queries = {name: _program(name, plan, spec) for name, plan in plans.items()}
         steps = [step for program in self.queries.values() for step in program.steps]
         self.layout: Layout = layout_of(spec.relations, steps)
         self.dictionaries = Dictionaries(self.layout.ordered_dictionaries)
         self.meaning = Evaluator(lambda: self.dictionaries)
-        self.engine = Engine(self.layout, self.meaning)
         self._unusable = ""
+        if arrays is None:
+            self.engine = Engine(self.layout, self.meaning)
+            return
+        self.dictionaries = dictionaries_in(arrays, self.layout.ordered_dictionaries)
+        self.engine = Engine(self.layout, self.meaning, arena_in(arrays, self.layout))
+        self.label()
 
     def apply(self, tables: Mapping[str, pa.Table]) -> None:
         """One commit of changes, by relation. Raises RejectedError with nothing changed."""

@@ -208,16 +208,16 @@ class _Taking:
             reason = "" if files else "applied before"
         if reason:
             return Outcome(self.group.path, None, reason=reason)
-        skipped = self.writer.opened.engine.skipped
+        skipped = self.writer.opened.live.engine.skipped
         # What versions say about order across files is known only when all are read.
         hold = len(files) != 1 or files[0][0].relation is None or self.options.dry_run
         try:
             logs = self._take(files, hold)
         except BackwardsError:
             self.writer.start_over()
-            skipped = self.writer.opened.engine.skipped
+            skipped = self.writer.opened.live.engine.skipped
             logs = self._take(files, hold=True)
-        skipped = self.writer.opened.engine.skipped - skipped
+        skipped = self.writer.opened.live.engine.skipped - skipped
         version = self.writer.commit(Origin(logs, self.versions, batches))
         return Outcome(
             path=self.group.path,

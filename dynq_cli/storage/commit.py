@@ -107,7 +107,7 @@ def commit_version(
 
 def replay_seconds(opened: Opened) -> float:
     """What opening the state takes, the start of the process and the check of the snapshot left out."""
-    return opened.manifest.wal.changes / CHANGES_PER_SECOND + opened.engine.grown() / WORDS_PER_SECOND
+    return opened.manifest.wal.changes / CHANGES_PER_SECOND + opened.live.engine.arena.grown() / WORDS_PER_SECOND
 
 
 def snapshot_is_due(opened: Opened, *, ending: bool) -> bool:

@@ -1,6 +1,6 @@
 """Views of another version of dynq: built anew from the base rows.
 
-    rebuild(…) = an engine with the same base rows, and this version's views of them
+    rebuild(…) brings the same base rows into empty views
 
 A snapshot says how its views stand in the arena (`layout.ENGINE`), a manifest which plans they are of. Where this
 version would have other ones, nothing of the views is read: the base rows of the snapshot are brought into a new
@@ -14,13 +14,9 @@ so that no log ever has records of two versions.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
 
-from numpy.typing import NDArray
-
-from dynq_cli.engine.arena_snapshot import RestoredEngine, base_rows_in, dictionaries_in
+from dynq_cli.engine.arena_snapshot import Arrays, base_rows_in, dictionaries_in
 from dynq_cli.engine.engine import BatchError
 from dynq_cli.engine.net_delta import NetDelta, bring, joined, plain_net_delta
 from dynq_cli.engine.views import Views
@@ -40,8 +36,8 @@ def has_views(manifest: Manifest, planned: Planned) -> bool:
     return manifest.snapshot.engine == ENGINE and planned.fingerprints == manifest.plans
 
 
-def rebuild(directory: Path, manifest: Manifest, live: Views, arrays: Mapping[str, NDArray[Any]]) -> RestoredEngine:
-    """Bring the base rows of a manifest's version into a new engine. O(base rows and log).
+def rebuild(directory: Path, manifest: Manifest, live: Views, arrays: Arrays) -> None:
+    """Bring the base rows of a manifest's version into new views. O(base rows and log).
 
     DamagedError if they cannot be; SpecDiffersError if they give other counts than the manifest has.
     """
@@ -61,10 +57,7 @@ def rebuild(directory: Path, manifest: Manifest, live: Views, arrays: Mapping[st
     except BatchError as error:
         raise damaged(directory / snapshot_name(manifest.generation), f"holds what cannot be ({error})") from None
     _check_counts(directory, manifest, live)
-    engine = RestoredEngine(live.layout, live.meaning, live.engine.arena)
-    live.engine = engine
-    live.label()
-    return engine
+    live.engine.arena.settle()
 
 
 def _log_nets(directory: Path, manifest: Manifest, live: Views) -> dict[str, NetDelta]:

@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from dynq_cli.engine.arena_snapshot import RestoredEngine, restore
 from dynq_cli.engine.views import Views
 from dynq_cli.phases import phase
 from dynq_cli.records import record
@@ -38,7 +37,6 @@ class Opened:
 
     manifest: Manifest
     live: Views
-    engine: RestoredEngine
     snapshot: Mapped
     plans: Mapping[str, str]
     is_rebuilt: bool = False
@@ -67,15 +65,15 @@ def open_engine(directory: Path, manifest: Manifest, planned: Planned) -> Opened
     """The engine of a manifest. FileNotFoundError, or DamagedError, if a file is not there as it was written."""
     path = directory / snapshot_name(manifest.generation)
     mapped = open_snapshot(path, manifest.snapshot)
-    live = Views(planned.spec, planned.kept)
     if not has_views(manifest, planned):
-        engine = rebuild(directory, manifest, live, mapped.arrays)
-        return Opened(manifest, live, engine, mapped, planned.fingerprints, is_rebuilt=True)
+        live = Views(planned.spec, planned.kept)
+        rebuild(directory, manifest, live, mapped.arrays)
+        return Opened(manifest, live, mapped, planned.fingerprints, is_rebuilt=True)
     try:
-        engine = restore(live, mapped.arrays)
+        live = Views(planned.spec, planned.kept, mapped.arrays)
     except ValueError:
         raise damaged(path, "has other tables than this version writes") from None
-    opened = Opened(manifest, live, engine, mapped, planned.fingerprints)
+    opened = Opened(manifest, live, mapped, planned.fingerprints)
     _replay(directory, opened, no_records(manifest.snapshot), manifest)
     return opened
 

@@ -48,7 +48,7 @@ def tamper(state: Path) -> None:
     with writing_to(state):
         manifest = read_manifest(state)
         opened = open_latest(state, read_plans(state, manifest))
-        arena, table = opened.engine.arena, opened.live.layout.bases["cities"].table
+        arena, table = opened.live.engine.arena, opened.live.layout.bases["cities"].table
         row = arena.T[table]
         arena.a64[int(row[f.T_ROWS] + row[f.T_MULT])] += 1
         commit_snapshot(state, opened)

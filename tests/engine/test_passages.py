@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from dynq_cli.engine.arena_snapshot import parts_of, restore
+from dynq_cli.engine.arena_snapshot import parts_of
 from dynq_cli.engine.views import Views
 from dynq_cli.plan.lower import program_of
 from dynq_cli.plan.program import passages
@@ -19,7 +19,7 @@ from dynq_cli.query.compile import compile_spec
 from dynq_cli.spec.load import parse_spec
 from tests.engine.random_aggregates import random_aggregates
 from tests.engine.random_queries import Case
-from tests.engine.random_runs import apply, described, enumerated, failure, make_live, minimise
+from tests.engine.random_runs import apply, described, enumerated, failure, minimise
 from tests.engine.test_difference import check_differences, histories, opened
 from tests.seeds import seeds
 
@@ -50,11 +50,11 @@ def test_a_restored_engine_passes_rows_on_as_the_one_that_was_kept(seed: int) ->
     case, chance = passing(seed), Random(seed)
     steps = histories(case)
     at = chance.randint(0, len(steps))
-    kept, live = opened(case, steps[:at]), make_live(case)
+    kept = opened(case, steps[:at])
     arrays = {name: np.zeros(part.shape, part.dtype) for name, part in parts_of(kept).items()}
     for name, part in parts_of(kept).items():
         part.fill(arrays[name])
-    restore(live, arrays)
+    live = Views(kept.spec, kept.queries, arrays)
     for changes, batch in zip(steps[at:], case.history[at:], strict=True):
         for each in (kept, live):
             apply(each, case, batch, changes)

@@ -19,7 +19,7 @@ import pyarrow as pa
 import pytest
 
 from dynq_cli.engine import delta_routing, derived_relations
-from dynq_cli.engine.arena_snapshot import parts_of, restore
+from dynq_cli.engine.arena_snapshot import parts_of
 from dynq_cli.engine.delta import Delta
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import DynqError, RejectedError, UsageError
@@ -29,7 +29,7 @@ from dynq_cli.spec.load import parse_spec
 from dynq_cli.spec.model import Spec
 from tests.engine.programs import Steps, feed_of, stepped
 from tests.engine.random_queries import Case, random_case
-from tests.engine.random_runs import as_table, described, enumerated, failure, make_live, minimise
+from tests.engine.random_runs import as_table, described, enumerated, failure, minimise
 from tests.engine.test_difference import check_differences, histories, opened
 from tests.seeds import seeds
 
@@ -75,12 +75,12 @@ def test_a_restored_engine_goes_on_as_the_one_that_was_kept(seed: int) -> None:
     case, chance = stepped_case(seed), Random(seed)
     steps = histories(case)
     at = chance.randint(0, len(steps))
-    kept, live = opened(case, steps[:at]), make_live(case)
+    kept = opened(case, steps[:at])
     parts = parts_of(kept)
     arrays = {name: np.zeros(part.shape, part.dtype) for name, part in parts.items()}
     for name, part in parts.items():
         part.fill(arrays[name])
-    restore(live, arrays)
+    live = Views(kept.spec, kept.queries, arrays)
     live._check()
     for changes in steps[at:]:
         for each in (kept, live):

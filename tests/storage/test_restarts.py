@@ -171,12 +171,12 @@ def test_a_snapshot_has_room_so_that_changes_after_it_move_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = small_state(tmp_path, 30)
-    assert state.current().engine.grown() > 0
+    assert state.current().live.engine.arena.grown() > 0
     monkeypatch.setattr(commit, "DUE_SECONDS", ALWAYS)
     state.close()
     opened = open(tmp_path / "state")
     opened.apply({"R": pa.table({"x": [1, 2], "y": ["name 1", "never seen"]})})
-    assert opened.current().engine.grown() == 0
+    assert opened.current().live.engine.arena.grown() == 0
 
 
 def test_copying_all_pages_at_once_changes_neither_results_nor_the_file(
