@@ -60,6 +60,11 @@ def mixed(tables: Commit, many: int, size: int) -> list[Commit]:
     return commits
 
 
+def changes_in(folder: Path) -> Commit:
+    """The logs of one commit, `RELATION.*.parquet`, in memory."""
+    return {path.name.split(".")[0]: pq.ParquetFile(path).read() for path in sorted(folder.iterdir())}
+
+
 def base_rows(table: pa.Table) -> int:
     """By how many rows a log makes its relation longer."""
     inserts = pc.sum(pc.equal(table["_change_type"], "insert")).as_py() or 0

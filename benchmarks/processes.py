@@ -14,7 +14,10 @@ import os
 import statistics
 import subprocess
 import sys
+import tempfile
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -32,6 +35,30 @@ class BenchmarkError(Exception):
 def script(name: str, *arguments: object) -> list[str]:
     """The command that runs a script of this directory."""
     return [sys.executable, str(HERE / name), *map(str, arguments)]
+
+
+@dataclass(frozen=True)
+class Run:
+    """What a whole process took, its start included, and printed."""
+
+    seconds: float
+    peak_mb: float
+    output: str
+
+
+def run_of(command: Sequence[str]) -> Run:
+    """Run a command by itself. Raises BenchmarkError with its complaint if it fails."""
+    with tempfile.TemporaryFile("w+") as out, tempfile.TemporaryFile("w+") as complaint:
+        start = time.perf_counter()
+        process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stdout=out, stderr=complaint)
+        _, status, usage = os.wait4(process.pid, 0)
+        seconds = time.perf_counter() - start
+        process.returncode = os.waitstatus_to_exitcode(status)
+        out.seek(0)
+        complaint.seek(0)
+        if process.returncode:
+            raise BenchmarkError(f"{' '.join(command)} ended with {process.returncode}:\n{complaint.read().strip()}")
+        return Run(seconds, usage.ru_maxrss / 1024, out.read())
 
 
 def output_of(command: Sequence[str]) -> str:

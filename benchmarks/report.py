@@ -27,19 +27,34 @@ row at a time. DuckDB's recomputation, with all cores, stands beside it for scal
 
 
 @dataclass(frozen=True)
+class Table:
+    """Rows under a head, after what they show."""
+
+    says: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+    def text(self) -> str:
+        """The table as Markdown."""
+        rule = ["---", *("---:" for _ in self.head[1:])]
+        table = "\n".join(f"| {' | '.join(cells)} |" for cells in (self.head, rule, *self.rows))
+        return f"{self.says}\n\n{table}\n"
+
+
+@dataclass(frozen=True)
 class Section:
-    """One group's table: what it shows, the rows, and how to get it again."""
+    """One group's table, and maybe more: what it shows, the rows, and how to get it again."""
 
     title: str
     says: str
     head: Sequence[str]
     rows: Sequence[Sequence[str]]
+    more: Sequence[Table] = ()
 
     def text(self, command: str, machine: str) -> str:
         """The section as Markdown."""
-        rule = ["---", *("---:" for _ in self.head[1:])]
-        table = "\n".join(f"| {' | '.join(cells)} |" for cells in (self.head, rule, *self.rows))
-        return f"## {self.title}\n\n{self.says}\n\n{table}\n\nRepeat with `{command}`. Measured on {machine}.\n"
+        tables = "\n".join(table.text() for table in (Table(self.says, self.head, self.rows), *self.more))
+        return f"## {self.title}\n\n{tables}\nRepeat with `{command}`. Measured on {machine}.\n"
 
 
 def machine(load: float) -> str:

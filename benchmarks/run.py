@@ -5,6 +5,7 @@
     startup      whole commands of the front end against the start of Python
     updates      changes a second by size of commit, enumeration; against hand-written triggers in dicts
     recompute    the count brought up to date, beside DuckDB computing it again
+    payoff       when dynq pays off: time, memory and disk beside DuckDB, as commands and in a process that stays
     growth       what a change costs with ten times the data, and with a hundred times the result
     dependants   one change that touches every row
     skeleton     commits to a state on disk, by commands and in one process, against the dicts
@@ -40,6 +41,7 @@ import growth
 import iedyn
 import inequalities
 import memory
+import payoff
 import peers
 import ranked
 import recompute
@@ -60,6 +62,7 @@ GROUPS: dict[str, tuple[str, Callable[[Settings], Section]]] = {
     "startup": (startup.TITLE, startup.measure),
     "updates": (updates.TITLE, updates.measure),
     "recompute": (recompute.TITLE, recompute.measure),
+    "payoff": (payoff.TITLE, payoff.measure),
     "growth": (growth.TITLE, growth.measure),
     "dependants": (dependants.TITLE, dependants.measure),
     "skeleton": (skeleton.TITLE, skeleton.measure),

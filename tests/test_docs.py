@@ -140,6 +140,31 @@ def test_the_glossary_names_files_that_exist() -> None:
     assert [owner for _, owner in rows if not any((h / f"{owner}.py").exists() for h in homes)] == []
 
 
+def test_the_page_on_pay_off_has_the_tables_that_were_measured() -> None:
+    """Every table of the page with a ratio in it is in RESULTS.md, line by line."""
+    page = (ROOT / "docs" / "pay-off.md").read_text("utf-8")
+    measured = set((ROOT / "benchmarks" / "RESULTS.md").read_text("utf-8").splitlines())
+    rows = [line for line in page.splitlines() if line.startswith("| ") and " : " in line]
+    assert len(rows) > 30
+    assert [row for row in rows if row not in measured] == []
+
+
+def test_the_page_on_pay_off_runs_as_written(tmp_path: Path) -> None:
+    """Both sides of its example come to the same count."""
+    page = (ROOT / "docs" / "pay-off.md").read_text("utf-8")
+    (commands,), (program,) = blocks(page, "sh"), blocks(page, "python")
+    for folder in ("sample_data", "specs"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    (tmp_path / "recompute.py").write_text(program, "utf-8")
+    lines = commands.replace("python ", f"{sys.executable} ").replace("dynq ", f"{sys.executable} -m dynq_cli ")
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        ["bash", "-e", "-c", lines], cwd=tmp_path, env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines().count("38") == 2, done.stdout
+
+
 def test_the_page_on_patterns_runs_as_written(tmp_path: Path) -> None:
     (commands,) = blocks((ROOT / "docs" / "patterns.md").read_text("utf-8"), "sh")
     for folder in ("sample_data", "specs"):
