@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from importlib.util import resolve_name
 from pathlib import Path
@@ -154,3 +155,17 @@ def test_a_relative_import_in_a_package_is_resolved_from_the_package() -> None:
 )
 def test_a_right_import_passes(module: str, source: str) -> None:
     assert violations(module, source) == []
+
+
+def test_no_regular_expression_repeats_possessively() -> None:
+    """Python before 3.11.5, which Debian 12 has, may match more than such a pattern says."""
+    possessive = re.compile(r"[])}.][*+?]\+")
+    texts = {
+        (module_name(path), text)
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and ast.unparse(node.func).startswith("re.")
+        for text in map(ast.unparse, node.args[:1])
+        if possessive.search(text) or "(?>" in text
+    }
+    assert texts == set()

@@ -21,9 +21,10 @@ BLOCK = 4 << 20
 MARK = "\x1e\x04dynq end of file\x04\x1e"
 
 _SPARK_NAME = re.compile(r"part-\d{5}-")
-_QUOTED = re.compile(rb'(?:\A|(?<=[,\r\n]))"(?:[^"\\]+|\\.|"")*+"?', re.DOTALL)
+# No possessive repetition (`*+`): Python before 3.11.5 reads on behind its end, now and then.
+_QUOTED = re.compile(rb'(?:\A|(?<=[,\r\n]))"[^"\\]*(?:(?:\\.|"")[^"\\]*)*"?', re.DOTALL)
 _ESCAPED = re.compile(rb'\\(["\\])')
-_DOUBLED = re.compile(rb'"(?:[^"]+|"")*+"?', re.DOTALL)
+_DOUBLED = re.compile(rb'"[^"]*(?:""[^"]*)*"?', re.DOTALL)
 _AROUND_FIELDS = b",\r\n"
 _LONGEST_FIELD = 8 << 20
 _READ_AHEAD_ENDS = 1.0  # seconds; what has read far enough ahead is not running, and is waited for in vain
@@ -59,7 +60,7 @@ def _is_strict(path: str) -> bool:
             rest = data[start - 1 :] if start > 0 else data[-1:]
             if len(rest) > _LONGEST_FIELD:
                 return False
-    closed = re.fullmatch(rb'[,\r\n]"(?:[^"]+|"")*+"', rest)
+    closed = re.fullmatch(rb'[,\r\n]"[^"]*(?:""[^"]*)*"', rest)
     return closed is not None or b'"' not in rest[1:]
 
 

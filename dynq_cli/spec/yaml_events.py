@@ -12,8 +12,9 @@ from yaml.reader import Reader
 from yaml.scanner import Scanner, ScannerError
 from yaml.tokens import ScalarToken
 
-_PLAIN_WORD = re.compile(r"(?:[^\0 \t\n:]++|:(?![\0 \t\n]))*+")
-_PLAIN_WORD_IN_FLOW = re.compile(r"(?:[^\0 \t\n:,\[\]{}]++|:(?![\0 \t\n,\[\]{}]))*+")
+# No possessive repetition (`*+`): Python before 3.11.5 reads on behind its end, now and then.
+_PLAIN_WORD = re.compile(r"[^\0 \t\n:]*(?::(?![\0 \t\n])[^\0 \t\n:]*)*")
+_PLAIN_WORD_IN_FLOW = re.compile(r"[^\0 \t\n:,\[\]{}]*(?::(?![\0 \t\n,\[\]{}])[^\0 \t\n:,\[\]{}]*)*")
 
 
 def span(event: events.Event) -> tuple[int, int]:
