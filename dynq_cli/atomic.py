@@ -74,6 +74,14 @@ def atomic_directory(directory: Path) -> Iterator[Path]:
         os.close(handle)
 
 
+def make_directories(path: Path) -> None:
+    """Make a directory and those above it, durably."""
+    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
+    for folder in reversed(missing):
+        folder.mkdir(exist_ok=True)
+        sync_directory(folder.parent)
+
+
 def sync_directory(path: Path) -> None:
     """Make the names in a directory durable."""
     directory = os.open(path, os.O_RDONLY | os.O_DIRECTORY)

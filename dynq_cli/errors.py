@@ -66,6 +66,14 @@ class RejectedError(DynqError):
     exit_code = EXIT_REJECTED
 
 
+class BlockedError(RejectedError):
+    """Input that cannot be taken now for a reason outside of its content: a failing disk, a view over its budget."""
+
+
+class UnfinishedError(RejectedError):
+    """A directory whose job has not finished: it may be complete later."""
+
+
 class NoStateError(DynqError):
     """A directory that holds no state this version can read."""
 

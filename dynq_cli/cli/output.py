@@ -129,9 +129,9 @@ def detail(message: str) -> None:
         _log("debug", message)
 
 
-def warn(message: str) -> None:
-    """What may be wrong; said even under `--quiet`."""
-    _log("warning", message, color=_YELLOW)
+def warn(message: str, **fields: object) -> None:
+    """What may be wrong; said even under `--quiet`. `fields` are for `--log-format json`."""
+    _log("warning", message, color=_YELLOW, **fields)
 
 
 def fail(message: str, code: str, **fields: object) -> None:

@@ -30,7 +30,7 @@ from dynq_cli.engine.ingest import RowError
 from dynq_cli.engine.layout import Layout, layout_of
 from dynq_cli.engine.pairs import joined, split
 from dynq_cli.engine.rejection_messages import why
-from dynq_cli.errors import DynqError, RejectedError, UsageError
+from dynq_cli.errors import BlockedError, DynqError, RejectedError, UsageError
 from dynq_cli.plan.plan import AnyPlan
 from dynq_cli.plan.program import Program, variables_of
 from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn
@@ -113,7 +113,10 @@ class Views:
         return RejectedError(f"{error.relation}: {at}: {reason}")
 
     def attempt(self, batch: Mapping[str, Changes], ends: Codes | None = None) -> None:
-        """As `take`, but raises the engine's BatchError where a change is refused."""
+        """As `take`, but raises the engine's BatchError where a change is refused.
+
+        BlockedError if a result, or a view that is kept for it, would be too large.
+        """
         self._usable()
         self.label()
         try:
@@ -124,10 +127,10 @@ class Views:
                 self.engine.apply_commits(relation, changes, ends)
         except OverflowedError:
             self._unusable = "a result would have more than 2^127 - 1 rows\n  hint: use `semantics: set`"
-            raise RejectedError(self._unusable) from None
+            raise BlockedError(self._unusable) from None
         except DerivedError as error:
             self._unusable = self._outgrown(error)
-            raise RejectedError(self._unusable) from None
+            raise BlockedError(self._unusable) from None
 
     def label(self) -> None:
         """Let the engine know the order of all ids. O(1) where there are no new ones."""
@@ -149,7 +152,7 @@ class Views:
 
     def _usable(self) -> None:
         if not self.is_usable:
-            raise RejectedError(self._unusable)
+            raise BlockedError(self._unusable)
 
     def base(self, relation: str) -> BaseLayout:
         """Where a relation of the spec is kept. UsageError if there is none."""

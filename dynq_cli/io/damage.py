@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import pyarrow as pa
 
 from dynq_cli.errors import RejectedError
-from dynq_cli.io.data_files import Format
+from dynq_cli.io.data_files import Format, unreadable
 
 _ARTICLE: dict[Format, str] = {
     "parquet": "a Parquet",
@@ -29,7 +29,7 @@ def refusing(path: str, form: Format) -> Iterator[None]:
         yield
     except (pa.ArrowException, OSError, ValueError, OverflowError, RecursionError, MemoryError) as error:
         if isinstance(error, OSError) and error.strerror:
-            raise RejectedError(f"{path} cannot be read: {error.strerror}") from error
+            raise unreadable(path, error) from error
         said = " ".join(str(error).split()) or type(error).__name__
         again = "" if form in ("csv", "jsonl") else f"; {_AGAIN}"
         raise RejectedError(f"{path} is damaged or not {_ARTICLE[form]} file: {said}{again}") from error

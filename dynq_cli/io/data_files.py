@@ -6,6 +6,7 @@ directory, as Spark writes them, belong to the relation their directory's name s
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from dynq_cli.errors import RejectedError, UsageError
+from dynq_cli.errors import BlockedError, RejectedError, UsageError
 from dynq_cli.io.lake_tables import refuse_lake_table
 
 Format = Literal["parquet", "csv", "arrow", "jsonl"]
@@ -31,6 +32,8 @@ _FORMATS: dict[str, Format] = {
     ".json": "jsonl",
 }
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
+# In a directory whose logs `dynq run` set aside: it is not read as logs.
+SET_ASIDE_MARK = "_QUARANTINE"
 _MAGIC: dict[bytes, Format] = {b"PAR1": "parquet", b"ARROW1": "arrow"}
 
 
@@ -60,12 +63,17 @@ def _below(path: str) -> Iterator[DataFile]:
     for folder, folders, names in os.walk(path):
         if folder != path:
             _refuse_folder(folder)
-        folders[:] = sorted(f for f in folders if not f.startswith(("_", ".")))
+        folders[:] = sorted(f for f in folders if not f.startswith(("_", ".")) and not is_set_aside(f"{folder}/{f}"))
         found += (os.path.join(folder, name) for name in sorted(names) if _is_data(name))
     if not found:
         raise UsageError(f"there are no data files below {path}: looked for {' '.join(_FORMATS)}")
     for name in found:
         yield DataFile(name, format_of(name), _relation(Path(name)))
+
+
+def is_set_aside(folder: str) -> bool:
+    """Whether a directory holds logs that `dynq run --quarantine` set aside."""
+    return os.path.lexists(os.path.join(folder, SET_ASIDE_MARK))
 
 
 def _refuse_folder(folder: str) -> None:
@@ -101,8 +109,17 @@ def known_format(path: str) -> Format | None:
         with open(path, "rb") as file:
             start = file.read(8)
     except OSError as error:
-        raise RejectedError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise unreadable(path, error) from error
     return next((known for magic, known in _MAGIC.items() if start.startswith(magic)), None)
+
+
+def unreadable(path: str, error: OSError) -> RejectedError:
+    """What the system says about a file that it does not let us read.
+
+    A file without permission is refused by itself; anything else, such as a failing disk, says nothing about the file.
+    """
+    of = RejectedError if error.errno == errno.EACCES else BlockedError
+    return of(f"{path} cannot be read: {error.strerror or error}")
 
 
 def _format_by_name(name: str) -> Format | None:

@@ -15,7 +15,7 @@ from os import PathLike
 from typing import Any
 
 from dynq_cli.engine.views import Views
-from dynq_cli.errors import RejectedError, UsageError
+from dynq_cli.errors import BlockedError, DynqError, RejectedError, SpecError, UsageError
 from dynq_cli.io.logs.chunks import rows_in
 from dynq_cli.io.logs.discover import find_groups
 from dynq_cli.io.logs.identity import Identity, identity_of
@@ -35,7 +35,7 @@ from dynq_cli.storage.writer import Origin, Writer
 
 @dataclass(frozen=True)
 class Options:
-    """How logs are to be taken: as the options of `dynq apply` say."""
+    """How logs are to be taken: as the options of `dynq apply` say. `inbox`: paths are inboxes (`discover`)."""
 
     relation: str | None = None
     form: str | None = None
@@ -44,11 +44,12 @@ class Options:
     dry_run: bool = False
     allow_replay: bool = False
     skip_missing_deletes: bool = False
+    inbox: bool = False
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a log: a version, or none, and then why."""
+    """What became of a log: a version, or none, and then why. `set_aside` is where a log is that was refused."""
 
     path: str
     version: int | None
@@ -61,9 +62,14 @@ class Outcome:
     replayed: int = 0
     warnings: tuple[str, ...] = ()
     reason: str = ""
+    refused: bool = False
+    set_aside: str = ""
 
     def to_json(self) -> dict[str, Any]:
         return asdict(self)
+
+
+Refused = Callable[[Group, DynqError], Outcome]
 
 
 def apply_logs(
@@ -73,28 +79,72 @@ def apply_logs(
     tell: Callable[[Outcome], None] = lambda outcome: None,
     progress: Callable[[int], None] = lambda rows: None,
     warn: Callable[[str], None] = lambda message: None,
+    refuse: Refused | None = None,
 ) -> list[Outcome]:
     """Apply what is new below the paths; `tell` hears of each version once it is on disk, `progress` of rows read.
 
     `warn` hears of files that are skipped.
 
-    RejectedError at the first log that is refused; LockedError if another process is writing.
+    RejectedError at the first log that is refused; LockedError if another process is writing. With `refuse` a log whose
+    content is refused is given to it, and the others are applied; what else goes wrong ends it (BlockedError).
     """
     form_named(options.form)  # said also where every log turns out to be known
-    outcomes = []
-    with state.writing(rehearsal=options.dry_run) as writer:
-        names = [r.name for r in state.spec.relations]
-        groups = find_groups(paths, names, relation=options.relation, atomic=options.atomic, warn=warn)
-        for turn in batch_order(groups):
-            try:
-                outcome = _Taking(writer, turn, options, progress).run()
-            except RejectedError as error:
-                raise RejectedError(
-                    f"{error}\n  nothing of it was applied; the state is at version {writer.version}"
-                ) from None
-            outcomes.append(outcome)
-            tell(outcome)
-    return outcomes
+    outcomes: list[Outcome] = []
+    refused: dict[int, DynqError] = {}
+
+    def took(outcome: Outcome) -> None:
+        outcomes.append(outcome)
+        tell(outcome)
+
+    turns: list[Turn] | None = None
+    while True:
+        with state.writing(rehearsal=options.dry_run) as writer:
+            if turns is None:
+                turns = batch_order(_groups(state, paths, options, warn, keep_refused=refuse is not None))
+            for place, turn in enumerate(turns):
+                if place in refused:
+                    continue
+                try:
+                    outcome = _Taking(writer, turn, options, progress).run()
+                except DynqError as error:
+                    if refuse is None or not _is_content(error):
+                        raise _with_version(error, writer.version) from None
+                    refused[place] = error
+                    took(refuse(turn.group, error))
+                    if options.dry_run and not writer.is_clean:
+                        break  # the rehearsal begins again, without this log
+                    writer.start_over()
+                    continue
+                if place >= len(outcomes):
+                    took(outcome)
+            else:
+                return outcomes
+
+
+def _groups(
+    state: State, paths: Sequence[str], options: Options, warn: Callable[[str], None], *, keep_refused: bool
+) -> list[Group]:
+    return find_groups(
+        paths,
+        [r.name for r in state.spec.relations],
+        relation=options.relation,
+        atomic=options.atomic,
+        inbox=options.inbox,
+        keep_refused=keep_refused,
+        warn=warn,
+    )
+
+
+def _is_content(error: DynqError) -> bool:
+    """Whether a refusal is about what a log holds, not about the spec, the plan or the disk."""
+    return isinstance(error, RejectedError | UsageError) and not isinstance(error, BlockedError | SpecError)
+
+
+def _with_version(error: DynqError, version: int) -> DynqError:
+    if not isinstance(error, RejectedError):
+        return error
+    of = RejectedError if isinstance(error, SpecError) else type(error)
+    return of(f"{error}\n  nothing of it was applied; the state is at version {version}")
 
 
 def make(

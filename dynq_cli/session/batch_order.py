@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from dynq_cli.errors import RejectedError
+from dynq_cli.errors import DynqError, RejectedError
 from dynq_cli.io.logs.identity import batch_of
 from dynq_cli.io.logs.model import BatchId, Group
 
@@ -19,7 +19,7 @@ class Turn(NamedTuple):
 
     group: Group
     batch: BatchId | None
-    refused: RejectedError | None = None
+    refused: DynqError | None = None
 
 
 def batch_order(groups: Iterable[Group]) -> list[Turn]:
@@ -37,6 +37,8 @@ def batch_order(groups: Iterable[Group]) -> list[Turn]:
 
 
 def _turn(group: Group) -> Turn:
+    if group.refused is not None:
+        return Turn(group, None, group.refused)
     try:
         return Turn(group, batch_of(group))
     except RejectedError as error:  # what comes before it is to be applied first

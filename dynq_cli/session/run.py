@@ -2,6 +2,8 @@
 
     run(state, inbox)      after it, every log that could be applied is, and every output is of the version in force
 
+It stops at a log that is refused, or, with a quarantine, sets it aside and goes on (`quarantine`).
+
 Each version that a run ends with has its outputs written exactly once, whenever the process is killed:
 
     stage      every output beside its place, under a hidden name with its version
@@ -17,18 +19,19 @@ from __future__ import annotations
 import os
 import re
 import stat
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from dynq_cli.atomic import atomic_file, sync_directory
-from dynq_cli.errors import DynqError, RejectedError, UsageError
+from dynq_cli.atomic import atomic_file, make_directories, sync_directory
+from dynq_cli.errors import DynqError, RejectedError, UnfinishedError, UsageError
 from dynq_cli.io.results.counts import count_form_of, count_text
 from dynq_cli.io.results.forms import form_of
 from dynq_cli.phases import Phase, phase
 from dynq_cli.session.marks import make_missing, mark_of, marks_of
+from dynq_cli.spec.shown import visible
 from dynq_cli.storage.layout import RUN_LOCK
 from dynq_cli.storage.lock import holding, writing_to
 from dynq_cli.storage.state import State, StrPath
@@ -37,10 +40,13 @@ from dynq_cli.storage.state import open as open_state
 if TYPE_CHECKING:
     import pyarrow as pa
 
-    from dynq_cli.session.apply_logs import Outcome
+    from dynq_cli.io.logs.model import Group
+    from dynq_cli.session.apply_logs import Outcome, Refused
+    from dynq_cli.session.quarantine import Quarantine
     from dynq_cli.spec.model import Output
 
 _STAGED = ".staged"
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -58,13 +64,15 @@ def run(
     tell: Callable[[Outcome], None] = lambda outcome: None,
     wrote: Callable[[str], None] = lambda path: None,
     progress: Callable[[int], None] = lambda rows: None,
+    quarantine: str | None = None,
 ) -> Ran:
     """Apply what is new in `inbox`, by name, then write all outputs; `tell` and `wrote` hear of each.
 
     RejectedError at the first log that is refused, when the outputs of the version before it are written; LockedError,
-    before anything, if another process writes to the state or runs on it.
+    before anything, if another process writes to the state or runs on it. With `quarantine` logs that are refused are
+    set aside into that directory, the others are applied, and RejectedError comes last.
     """
-    from dynq_cli.session.apply_logs import apply_logs
+    from dynq_cli.session.apply_logs import Options, apply_logs
 
     outcomes: list[Outcome] = []
     written: list[str] = []
@@ -77,9 +85,16 @@ def run(
         written.append(path)
         wrote(path)
 
-    with open_state(state) as view, _alone(Path(state)):
+    with ExitStack() as stack:
+        view = stack.enter_context(open_state(state))
+        stack.enter_context(_alone(Path(state)))
         if not os.path.isdir(inbox):
             raise UsageError(f"{inbox} is no directory\n  hint: name the folder that change logs are put into")
+        refuse = None
+        if quarantine is not None:
+            from dynq_cli.session.quarantine import quarantining
+
+            refuse = _refusing(stack.enter_context(quarantining(quarantine, inbox, Path(state))), inbox)
         outputs = _Outputs(view, Path(state), revealed)
         outputs.reveal_noted()
         make_missing(view, Path(state))
@@ -87,13 +102,52 @@ def run(
             outputs.write_if_behind()
         refused: RejectedError | None = None
         try:
-            apply_logs(view, [inbox], tell=took, progress=progress)
+            apply_logs(view, [inbox], Options(inbox=True), took, progress, refuse=refuse)
         except RejectedError as error:
             refused = error
         outputs.write_if_behind()
+        if refused is None and quarantine is not None:
+            refused = _summary(outcomes, inbox, quarantine)
         if refused is not None:
             raise refused
         return Ran(view.version, tuple(outcomes), tuple(written))
+
+
+def _refusing(aside: Quarantine, inbox: str) -> Refused:
+    """Set a log aside that is refused, unless its job may still be writing it, or it is the whole inbox."""
+
+    def refuse(group: Group, error: DynqError) -> Outcome:
+        from dynq_cli.session.apply_logs import Outcome
+
+        if os.path.samefile(group.path, inbox):
+            raise RejectedError(f"{error}\n  it is the inbox itself, so it is not set aside")
+        if isinstance(error, UnfinishedError):
+            return Outcome(group.path, None, reason=str(error), refused=True)
+        done = aside.take(group.path, error)
+        stays = (f"{group.path} could not leave the inbox: {done.stays}",) if done.stays else ()
+        return Outcome(group.path, None, reason=str(error), refused=True, set_aside=done.path, warnings=stays)
+
+    return refuse
+
+
+def _summary(outcomes: Sequence[Outcome], inbox: str, quarantine: str) -> RejectedError | None:
+    """The error that a run ends with that has refused logs and gone on."""
+    aside = [outcome.path for outcome in outcomes if outcome.set_aside]
+    unfinished = [outcome.path for outcome in outcomes if outcome.refused and not outcome.set_aside]
+    said = []
+    if aside:
+        said.append(f"set aside into {quarantine}: {_listed(aside)}")
+    if unfinished:
+        said.append(f"not finished, and left in {inbox}: {_listed(unfinished)}")
+    if not said:
+        return None
+    hint = f"\n  hint: mend what was set aside and put it back into {inbox}; the reason is beside each" if aside else ""
+    return RejectedError(f"{'; '.join(said)}. The other logs are applied{hint}")
+
+
+def _listed(paths: Sequence[str]) -> str:
+    more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
+    return ", ".join(visible(path) for path in paths[:_MOST_NAMED]) + more
 
 
 @contextmanager
@@ -223,11 +277,7 @@ def _sweep(output: Output, staged: Path) -> None:
 
 
 def _make_directories(path: Path) -> None:
-    """Make a directory and those above it, durably."""
-    missing = [folder for folder in (path, *path.parents) if not folder.exists()]
     try:
-        for folder in reversed(missing):
-            folder.mkdir(exist_ok=True)
-            sync_directory(folder.parent)
+        make_directories(path)
     except OSError as error:
         raise DynqError(f"cannot make the directory {path}: {error.strerror or error}") from error

@@ -113,7 +113,7 @@ class Writer:
                 live.attempt(batch, ends)
         except RejectedError as error:
             reason, *hint = str(error).split("\n")
-            raise RejectedError("\n".join([f"{reason}; nothing was changed", *hint])) from None
+            raise type(error)("\n".join([f"{reason}; nothing was changed", *hint])) from None
         except BatchError:
             self.is_clean = was_clean and ends is None
             raise
@@ -148,6 +148,7 @@ class Writer:
         if self._rehearsal:
             self.opened.manifest = replace(made, version=entry.version)
             self._ledger.expect(entry)
+            self.is_clean = True
         else:
             self._write(made, entry)
         return self.version

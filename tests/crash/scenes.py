@@ -8,13 +8,16 @@ verify(runner, scene, folder, ended)              a version before or after, who
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 from tests.crash.faults import Fault
 from tests.crash.history import QUERIES, History, Row, Rows
@@ -30,7 +33,8 @@ _AT_VERSION = re.compile(r"it is at version (\d+)")
 class Scene:
     """A command; `shows` has the rows of each version that may be there afterwards: of the last, if all went well.
 
-    `again` is the exit code of the same command after it has worked.
+    `again` is the exit code of the same command after it has worked, `codes` are those of one that works, and `aside`
+    says whether it sets logs aside: into a directory beside the inbox, or on another file system.
     """
 
     name: str
@@ -38,6 +42,8 @@ class Scene:
     shows: Mapping[int, Rows]
     from_nothing: bool = False
     again: int = 0
+    codes: tuple[int, ...] = (0,)
+    aside: Literal["", "here", "elsewhere"] = ""
 
     @property
     def after(self) -> int:
@@ -46,6 +52,18 @@ class Scene:
 
 _LOGS = [f"logs/{number:05d}" for number in range(_BEFORE + 1, len(HISTORY.logs) + 1)]
 _SEEN = dict(enumerate(HISTORY.seen))
+_SHARED_MEMORY = Path("/dev/shm")  # another file system than that of temporary files, where it is there
+ELSEWHERE = _SHARED_MEMORY / f"dynq-crash-{os.getpid()}"
+_ASIDE: list[Literal["here", "elsewhere"]] = ["here", "elsewhere"] if _SHARED_MEMORY.is_dir() else ["here"]
+# By name they stand before, between and behind the good ones. Spark's parts have one name every day.
+_BAD = {
+    "00000.bad/R.1.csv": "x,y\nno number,a\n",
+    "00003.bad/R/part-0.csv": "x,y\n1000,a\n",
+    "00003.bad/S/part-0.csv": "y\na\n",
+    "00003.bad/_SUCCESS": "",
+    "S.9.csv": "_change_type,y,z\ninsert,a,1\ndelete,not there,1\n",
+}
+_SET_ASIDE = ["00000.bad/R.1.csv", "00003.bad", "S.9.csv"]
 SCENES = [
     Scene("init", HISTORY.init, {0: _SEEN[0]}, from_nothing=True, again=2),
     Scene("apply", ["apply", *_LOGS], _SEEN),
@@ -56,6 +74,10 @@ SCENES = [
     Scene("mark", ["mark", "here"], {_BEFORE: _SEEN[_BEFORE]}),
     Scene("unmark", ["unmark", "read"], {_BEFORE: _SEEN[_BEFORE]}, again=3),
     Scene("run", ["run", "logs"], _SEEN),
+    *(
+        Scene(f"run --quarantine {where}", ["run", "mixed", "--quarantine", "aside"], _SEEN, codes=(0, 3), aside=where)
+        for where in _ASIDE
+    ),
 ]
 
 
@@ -64,6 +86,10 @@ def prepare(runner: Runner, folder: Path) -> None:
     for name in ("nothing", "state"):
         (folder / name).mkdir(parents=True)
         HISTORY.write(folder / name)
+    HISTORY.put(folder / "state/mixed", HISTORY.logs[_BEFORE:])
+    for bad, text in _BAD.items():
+        (folder / "state/mixed" / bad).parent.mkdir(parents=True, exist_ok=True)
+        (folder / "state/mixed" / bad).write_text(text)
     applies = [["apply", f"logs/{number:05d}"] for number in range(1, _BEFORE + 1)]
     (folder / "state/empty").mkdir()
     for command in (HISTORY.init, ["mark", "read"], *applies, ["run", "empty"]):
@@ -75,6 +101,9 @@ def prepare(runner: Runner, folder: Path) -> None:
 def strike(runner: Runner, scene: Scene, prepared: Path, folder: Path, fault: Fault | None = None) -> Ended:
     """Run the command of a scene in a new folder."""
     shutil.copytree(prepared / ("nothing" if scene.from_nothing else "state"), folder)
+    if scene.aside == "elsewhere":
+        ELSEWHERE.mkdir(exist_ok=True)
+        (folder / "aside").symlink_to(tempfile.mkdtemp(dir=ELSEWHERE))
     return runner.run(folder, scene.command, fault=fault)
 
 
@@ -95,16 +124,30 @@ def verify(runner: Runner, scene: Scene, folder: Path, ended: Ended) -> None:
         for said in _AT_VERSION.findall(ended.first.err):
             assert version == int(said)
     again = next(told)
-    assert again.code == (scene.again if is_done else 0), again
+    assert again.code in ([scene.again] if is_done and scene.again else scene.codes), again
     assert _seen(told) == (scene.after, scene.shows[scene.after])
     _ok(next(told))
     consumer.take()
     left = [] if scene.from_nothing else left_behind(folder)
     assert not left, f"what the disturbed command left is still there: {left}"
-    if scene.name == "run":
+    if scene.aside:
+        _check_set_aside(folder)
+    if scene.name.startswith("run"):
         _ok(runner.run(folder, scene.command).first)
         consumer.take()
         consumer.has_all(scene.after)
+
+
+def _check_set_aside(folder: Path) -> None:
+    """Every bad log is in the quarantine, whole, once, with its reason, and no longer in the inbox."""
+    aside = folder / "aside"
+    found = {str(p.relative_to(aside)): p.read_text() for p in aside.rglob("*") if p.is_file()}
+    reasons = {name: json.loads(found.pop(name))["log"] for name in list(found) if name.endswith(".reason.json")}
+    assert reasons == {f"{name}.reason.json": f"mixed/{name}" for name in _SET_ASIDE}
+    assert found.pop("_QUARANTINE")
+    assert found == _BAD
+    good = [f"{log.name.partition('.')[0]}/{log.relation}.{log.name}" for log in HISTORY.logs[_BEFORE:]]
+    assert sorted(str(p.relative_to(folder / "mixed")) for p in (folder / "mixed").rglob("*") if p.is_file()) == good
 
 
 def _is_done(runner: Runner, scene: Scene, folder: Path) -> bool:
@@ -207,7 +250,7 @@ def _version_in(name: str) -> int:
 
 def left_behind(folder: Path) -> list[str]:
     """Files that only a command on its way has."""
-    return [path.name for path in folder.rglob("*") if path.suffix in (".tmp", ".staged")]
+    return [path.name for path in folder.rglob("*") if path.suffix in (".tmp", ".staged") or ".set-aside." in path.name]
 
 
 @contextmanager

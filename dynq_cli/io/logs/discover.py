@@ -4,7 +4,11 @@ A file is a group. A directory means what is in it, by name: files, and director
 that a job such as Spark's wrote and closed with `_SUCCESS`) is one group: `part-*` files, or one directory of them
 per relation, with `_SUCCESS` in the whole or in each; it may have no rows and yet be a batch. A directory of parts
 that no job finished is refused, and so is a table of Delta, Iceberg or Hudi. Names that begin with `_` or `.` are
-skipped, and nothing outside of a directory is reached through a symbolic link in it.
+skipped, and so are directories of logs that were set aside; nothing outside of a directory is reached through a
+symbolic link in it.
+
+An inbox is a directory that logs are put into: it is an extraction only if it has a `_SUCCESS` of its own. Were it one
+for holding finished relations and nothing else, its logs would have other names as soon as something else is put there.
 """
 
 from __future__ import annotations
@@ -13,8 +17,8 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
-from dynq_cli.errors import RejectedError, UsageError
-from dynq_cli.io.data_files import format_of, known_format
+from dynq_cli.errors import DynqError, RejectedError, UnfinishedError, UsageError
+from dynq_cli.io.data_files import format_of, is_set_aside, known_format, unreadable
 from dynq_cli.io.lake_tables import refuse_lake_table
 from dynq_cli.io.logs.identity import BATCH_FILE
 from dynq_cli.io.logs.model import Group, LogFile
@@ -32,6 +36,8 @@ def find_groups(
     *,
     relation: str | None,
     atomic: bool,
+    inbox: bool = False,
+    keep_refused: bool = False,
     warn: Callable[[str], None] = lambda message: None,
 ) -> list[Group]:
     """The groups that the paths mean, in order; a directory without logs means none.
@@ -39,12 +45,15 @@ def find_groups(
     `relation` is what `--relation` says; with `atomic` all files are one group. `warn` hears of files in directories
     that are skipped because nothing says their format. UsageError for a path that is not there or not a log,
     RejectedError for an unfinished extraction, a table of a lake format and a symbolic link that leads out of its
-    directory.
+    directory; with `keep_refused` each of these is a group that says so. With `inbox` the paths are inboxes.
     """
     if relation is not None and relation not in relations:
         raise UsageError(f"the spec has no relation {visible(relation)}: it has {', '.join(sorted(relations))}")
     names = _Names(relations, relation)
-    groups = [group for path in paths for group in _below(path, names, warn)]
+    groups = [group for path in paths for group in _below(path, names, warn, is_inbox=inbox)]
+    refused = None if keep_refused else next((group.refused for group in groups if group.refused is not None), None)
+    if refused is not None:
+        raise refused
     if not atomic or not groups:
         return groups
     files = tuple(file for group in groups for file in group.files)
@@ -69,10 +78,15 @@ class _Names:
         return LogFile(path, format_of(path), self.relation(path))
 
 
-def _below(path: str, names: _Names, warn: Callable[[str], None]) -> Iterator[Group]:
+def _below(path: str, names: _Names, warn: Callable[[str], None], *, is_inbox: bool) -> Iterator[Group]:
     refuse_lake_table(path)
+    if is_set_aside(path):
+        raise UsageError(
+            f"{visible(path)} holds logs that were set aside\n"
+            "  hint: mend them and put them back into the inbox, or name the files that are to be applied"
+        )
     if os.path.isdir(path):
-        yield from _Folder(path, os.path.realpath(path), names, warn).groups()
+        yield from _Folder(path, os.path.realpath(path), names, warn, is_inbox=is_inbox).groups()
     else:
         yield Group(path, (names.file(path),))
 
@@ -86,57 +100,84 @@ class _Folder:
     names: _Names
     warn: Callable[[str], None]
     above: tuple[str, ...] = ()
+    is_inbox: bool = False
 
     def groups(self) -> Iterator[Group]:
-        files, folders = self._entries()
-        if self._is_extraction(files, folders):
-            found = tuple(self._logs())
-            # One without rows may still say up to where there were none, which the next one goes on from.
-            if found or os.path.lexists(os.path.join(self.path, BATCH_FILE)):
-                yield Group(self.path, found, (self.path,))
+        try:
+            files, folders, refused = self._entries()
+            if self._is_extraction(files, folders) and (not refused or self._has(_SUCCESS)):
+                found = tuple(self._logs())
+                # One without rows may still say up to where there were none, which the next one goes on from.
+                if found or os.path.lexists(os.path.join(self.path, BATCH_FILE)):
+                    yield Group(self.path, found, (self.path,))
+                return
+            self._refuse_unfinished(files)
+        except (RejectedError, UsageError) as error:
+            yield Group(self.path, (), refused=error)
             return
-        self._refuse_unfinished(files)
         inner = {folder.path: folder for folder in folders}
-        for path in sorted([*files, *inner]):
+        for path in sorted([*files, *inner, *refused]):
             if path in inner:
                 yield from inner[path].groups()
-            elif self._is_log(path):
-                yield Group(path, (self.names.file(path),))
+            elif path in refused:
+                yield Group(path, (), refused=refused[path])
+            else:
+                yield from self._file(path)
 
-    def _entries(self) -> tuple[list[str], list[_Folder]]:
-        files, folders = [], []
+    def _file(self, path: str) -> Iterator[Group]:
+        try:
+            if self._is_log(path):
+                yield Group(path, (self.names.file(path),))
+        except (RejectedError, UsageError) as error:
+            yield Group(path, (), refused=error)
+
+    def _entries(self) -> tuple[list[str], list[_Folder], dict[str, DynqError]]:
+        """Files, directories, and why an entry is refused."""
+        files: list[str] = []
+        folders: list[_Folder] = []
+        refused: dict[str, DynqError] = {}
         here = os.path.realpath(self.path)
         for name in self._listed():
             path = os.path.join(self.path, name)
-            real = os.path.realpath(path)
-            if os.path.commonpath([real, self.root]) != self.root:
-                raise RejectedError(
-                    f"{visible(path)} is a symbolic link that leads out of its directory: name {real} itself"
-                )
-            if not os.path.exists(path):
-                raise RejectedError(f"{visible(path)} is a symbolic link to nothing: remove it")
-            if not os.path.isdir(path):
-                files.append(path)
-            elif real in (*self.above, here):
-                raise RejectedError(f"{visible(path)} is a symbolic link to a directory around it: remove it")
-            elif "=" in name:
-                raise RejectedError(
-                    f"{visible(path)}: the column of a partition is not in its files; write without partitionBy"
-                )
-            else:
-                refuse_lake_table(path)
-                folders.append(_Folder(path, self.root, self.names, self.warn, (*self.above, here)))
-        return files, folders
+            try:
+                self._refuse_entry(path, here)
+                if not os.path.isdir(path):
+                    files.append(path)
+                elif not is_set_aside(path):
+                    folders.append(_Folder(path, self.root, self.names, self.warn, (*self.above, here)))
+            except RejectedError as error:
+                refused[path] = error
+        return files, folders, refused
+
+    def _refuse_entry(self, path: str, here: str) -> None:
+        real = os.path.realpath(path)
+        if os.path.commonpath([real, self.root]) != self.root:
+            raise RejectedError(
+                f"{visible(path)} is a symbolic link that leads out of its directory: name {real} itself"
+            )
+        if not os.path.exists(path):
+            raise RejectedError(f"{visible(path)} is a symbolic link to nothing: remove it")
+        if not os.path.isdir(path):
+            return
+        if real in (*self.above, here):
+            raise RejectedError(f"{visible(path)} is a symbolic link to a directory around it: remove it")
+        if "=" in os.path.basename(path):
+            raise RejectedError(
+                f"{visible(path)}: the column of a partition is not in its files; write without partitionBy"
+            )
+        refuse_lake_table(path)
 
     def _listed(self) -> list[str]:
         try:
             return sorted(name for name in os.listdir(self.path) if not name.startswith(("_", ".")))
         except OSError as error:
-            raise RejectedError(f"{self.path} cannot be read: {error.strerror or error}") from error
+            raise unreadable(self.path, error) from error
 
     def _is_extraction(self, files: Sequence[str], folders: Sequence[_Folder]) -> bool:
         # Without a mark of its own, a directory is an extraction if it holds nothing but finished relations.
-        return self._has(_SUCCESS) or (bool(folders) and not files and all(f._is_finished_relation() for f in folders))
+        return self._has(_SUCCESS) or (
+            bool(folders) and not files and not self.is_inbox and all(f._is_finished_relation() for f in folders)
+        )
 
     def _is_finished_relation(self) -> bool:
         return os.path.basename(self.path).split(".")[0] in self.names.relations and self._has(_SUCCESS)
@@ -145,7 +186,9 @@ class _Folder:
         """The files of an extraction, its own and those of its directories."""
         if self._has(_UNFINISHED) and not self._has(_SUCCESS):
             raise self._unfinished()
-        files, folders = self._entries()
+        files, folders, refused = self._entries()
+        for error in refused.values():
+            raise error
         for path in files:
             # Spark writes parts without rows as empty files, which have not even a header.
             if self._is_log(path) and os.path.getsize(path):
@@ -158,7 +201,7 @@ class _Folder:
             raise self._unfinished()
 
     def _unfinished(self) -> RejectedError:
-        return RejectedError(
+        return UnfinishedError(
             f"{self.path} has no {_SUCCESS}: the job that wrote it did not finish\n"
             "  hint: run the job again, or name the files that are to be applied one by one"
         )

@@ -18,6 +18,7 @@ import xxhash
 from dynq_cli.errors import RejectedError
 from dynq_cli.io import read_arrow, read_parquet
 from dynq_cli.io.damage import refusing
+from dynq_cli.io.data_files import unreadable
 from dynq_cli.io.logs.model import BatchId, Group, LogFile
 from dynq_cli.phases import phase
 
@@ -103,7 +104,7 @@ def _of_extraction(folder: str) -> BatchId | None:
         with open(path, "rb") as file:
             text = file.read(_LONGEST_ID + 1)
     except OSError as error:
-        raise RejectedError(f"{path} cannot be read: {error.strerror or error}") from error
+        raise unreadable(path, error) from error
     return _parse(text, path)
 
 

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from dynq_cli.errors import DynqError
 from dynq_cli.io.data_files import Format
 from dynq_cli.values.change_kinds import DELETE, ERASE, INSERT, POSTIMAGE, PREIMAGE, UPSERT
 
@@ -62,11 +63,13 @@ class Group:
     """Files that become one version. `path` is as the user wrote it.
 
     `extractions` are the directories among `path` that a job wrote and finished; the files below each belong together.
+    `refused` is why they cannot be read, if that is known from their names; then there are no files.
     """
 
     path: str
     files: tuple[LogFile, ...]
     extractions: tuple[str, ...] = ()
+    refused: DynqError | None = None
 
 
 @dataclass(frozen=True)

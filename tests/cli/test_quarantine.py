@@ -1,0 +1,355 @@
+"""`dynq run --quarantine`: a bad log is set aside with its reason, whole, once; the others are applied."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from dynq_cli.cli.app import main
+from dynq_cli.errors import RejectedError
+from dynq_cli.session.quarantine import Quarantine, quarantining
+from dynq_cli.storage.lock import writing_to
+
+SPEC = """\
+version: 1
+relations:
+  R: {columns: {x: int64, y: int64}}
+  S: {columns: {y: int64}}
+queries:
+  pairs: {sql: "SELECT x, R.y FROM R, S WHERE R.y = S.y"}
+outputs:
+  - {query: pairs, kind: count, path: out/pairs.json}
+"""
+RUN = ["run", "inbox", "--quarantine", "aside"]
+IS_ROOT = os.geteuid() == 0
+
+
+@pytest.fixture(autouse=True)
+def _state(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DYNQ_STATE", raising=False)
+    Path("spec.yaml").write_text(SPEC)
+    Path("inbox").mkdir()
+    assert main(["init", "spec.yaml", "--quiet"]) == 0
+    capsys.readouterr()
+
+
+@pytest.fixture
+def elsewhere(tmp_path: Path) -> Iterator[Path]:
+    """A directory on another file system."""
+    shared = Path("/dev/shm")
+    if not shared.is_dir() or shared.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("there is no second file system here")
+    made = Path(tempfile.mkdtemp(dir=shared))
+    yield made
+    shutil.rmtree(made)
+
+
+def put(name: str, text: str) -> Path:
+    path = Path("inbox", name)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text)
+    return path
+
+
+def put_good_and_bad() -> None:
+    put("R.1.csv", "x,y\n1,10\n")
+    put("R.2.csv", "x,y\n1,ten\n")
+    put("R.3.csv", "x,y\n3,10\n")
+    put("S.1.csv", "y\n10\n")
+    put("S.2.csv", "y,_change_type\n99,delete\n")
+
+
+def files(folder: str | Path) -> dict[str, str]:
+    found = sorted(path for path in Path(folder).rglob("*") if path.is_file())
+    return {str(path.relative_to(folder)): path.read_text() for path in found}
+
+
+def reason(name: str, folder: str | Path = "aside") -> str:
+    said = json.loads((Path(folder) / f"{name}.reason.json").read_text())
+    assert set(said) == {"log", "reason", "code", "time"}
+    return str(said["reason"])
+
+
+def count() -> int:
+    return int(json.loads(Path("out/pairs.json").read_text())["rows"])
+
+
+def test_bad_logs_are_set_aside_and_the_others_applied(capsys: pytest.CaptureFixture[str]) -> None:
+    put_good_and_bad()
+    assert main(RUN) == 3
+    told = capsys.readouterr().err
+    assert "inbox/R.2.csv: row 1, column y" in told
+    assert "set aside as aside/R.2.csv" in told
+    assert "set aside into aside: inbox/R.2.csv, inbox/S.2.csv. The other logs are applied" in told
+    assert sorted(files("inbox")) == ["R.1.csv", "R.3.csv", "S.1.csv"]
+    assert count() == 2
+    assert "column y: `ten` is not an int64" in reason("R.2.csv")
+    assert "deletes a row that is not there" in reason("S.2.csv")
+    assert files("aside")["R.2.csv"] == "x,y\n1,ten\n"
+    assert main(RUN) == 0, "what was set aside blocks no run any more"
+    Path("inbox/R.2.csv").write_text(Path("aside/R.2.csv").read_text().replace("ten", "10"))
+    assert main(RUN) == 0
+    assert count() == 3
+
+
+def test_json_and_json_messages_say_what_was_set_aside(capsys: pytest.CaptureFixture[str]) -> None:
+    put_good_and_bad()
+    assert main([*RUN, "--json", "--log-format", "json"]) == 3
+    out, err = capsys.readouterr()
+    read = json.loads(out)
+    assert [outcome["path"] for outcome in read["applied"]] == ["inbox/R.1.csv", "inbox/R.3.csv", "inbox/S.1.csv"]
+    assert [(r["path"], r["set_aside"]) for r in read["refused"]] == [
+        ("inbox/R.2.csv", "aside/R.2.csv"),
+        ("inbox/S.2.csv", "aside/S.2.csv"),
+    ]
+    assert read["written"] == ["out/pairs.json"]
+    assert "set aside into aside" in read["rejected"]
+    warned = [json.loads(line) for line in err.splitlines() if '"warning"' in line]
+    assert [(w["code"], w["path"], w["set_aside"]) for w in warned] == [
+        ("rejected", "inbox/R.2.csv", "aside/R.2.csv"),
+        ("rejected", "inbox/S.2.csv", "aside/S.2.csv"),
+    ]
+
+
+def test_an_extraction_is_set_aside_as_a_whole() -> None:
+    put("S.csv", "y\n10\n")
+    for name in ("R", "b7/R"):
+        put(f"{name}/part-0.csv", "x,y\n1,10\n")
+        put(f"{name}/part-1.csv", "x,y\n1,ten\n")
+    put("R/_SUCCESS", "")
+    put("b7/_SUCCESS", "")
+    put("b7/S/part-0.csv", "y\n10\n")
+    assert main(RUN) == 3
+    assert sorted(files("inbox")) == ["S.csv"]
+    assert sorted(files("aside")) == [
+        "R.reason.json",
+        "R/_SUCCESS",
+        "R/part-0.csv",
+        "R/part-1.csv",
+        "_QUARANTINE",
+        "b7.reason.json",
+        "b7/R/part-0.csv",
+        "b7/R/part-1.csv",
+        "b7/S/part-0.csv",
+        "b7/_SUCCESS",
+    ]
+    assert count() == 0
+
+
+def test_finished_relations_in_an_inbox_are_logs_of_their_own_whatever_comes_beside_them() -> None:
+    put("R/part-0.csv", "x,y\n1,10\n")
+    put("R/_SUCCESS", "")
+    put("S/part-0.csv", "y\n10\n")
+    put("S/_SUCCESS", "")
+    assert main(["run", "inbox"]) == 0
+    assert count() == 1
+    put("S.csv", "y\n11\n")
+    assert main(["run", "inbox"]) == 0
+    assert count() == 1, "the relations that were applied are known again"
+
+
+def test_what_is_refused_by_its_place_is_set_aside_but_an_unfinished_job_is_left(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    put("S.csv", "y\n10\n")
+    put("R/part-0.csv", "x,y\n1,10\n")
+    put("deep/day=1/R.csv", "x,y\n1,10\n")
+    Path("inbox/link.csv").symlink_to("../spec.yaml")
+    put("table/_delta_log/0.json", "{}")
+    put("strange.csv", "x,y\n1,10\n")
+    assert main(RUN) == 3
+    told = capsys.readouterr().err
+    assert "inbox/R has no _SUCCESS: the job that wrote it did not finish; left where it is" in told
+    assert "not finished, and left in inbox: inbox/R" in told
+    assert sorted(files("inbox")) == ["R/part-0.csv", "S.csv"]
+    assert os.readlink("aside/link.csv") == "../spec.yaml"
+    assert "partitionBy" in reason("deep/day=1")
+    assert "Delta table" in reason("table")
+    assert "nothing says which relation" in reason("strange.csv")
+    put("R/_SUCCESS", "")
+    assert main(RUN) == 0
+    assert count() == 1
+
+
+def test_earlier_logs_of_the_same_name_are_kept() -> None:
+    texts = ["x\nfirst\n", "x\nsecond\n", "x\nthird\n"]
+    for text in texts:
+        put("R/1.csv", text)
+        assert main(RUN) == 3
+    assert [files("aside")[f"{place}R/1.csv"] for place in ("", "2/", "3/")] == texts
+    put("R/1.csv", texts[1])
+    assert main(RUN) == 3
+    assert not files("inbox")
+    assert sorted(name for name in files("aside") if name.endswith("R/1.csv")) == ["2/R/1.csv", "3/R/1.csv", "R/1.csv"]
+    put("R.csv.reason.json", "no json")
+    assert main(RUN) == 3
+    put("R.csv", "x\n1\n")
+    assert main(RUN) == 3
+    assert files("aside")["R.csv.reason.json"] == "no json", "a log with the name of a reason is not overwritten"
+    assert files("aside")["2/R.csv"] == "x\n1\n"
+
+
+def test_a_file_where_a_directory_has_to_be_is_kept() -> None:
+    put("day.csv", "x\n1\n")
+    assert main(RUN) == 3
+    Path("inbox/day.csv").mkdir()
+    put("day.csv/R.csv", "x\n1\n")
+    assert main(RUN) == 3
+    assert files("aside")["day.csv"] == "x\n1\n"
+    assert files("aside")["2/day.csv/R.csv"] == "x\n1\n"
+
+
+def test_other_content_under_a_known_name_and_batches_that_overlap_are_set_aside() -> None:
+    put("S.1.csv", "y\n10\n")
+    assert main(RUN) == 0
+    put("S.1.csv", "y\n11\n")
+    put("b1/_batch.json", '{"source": "shop", "from": 0, "to": 5}')
+    put("b1/_SUCCESS", "")
+    put("b1/R/part-0.csv", "x,y\n1,10\n")
+    put("b2/_batch.json", '{"source": "shop", "from": 3, "to": 9}')
+    put("b2/_SUCCESS", "")
+    put("b2/R/part-0.csv", "x,y\n2,10\n")
+    put("b3/_batch.json", '{"source": "shop", "from": 5, "to": 9}')
+    put("b3/_SUCCESS", "")
+    put("b3/R/part-0.csv", "x,y\n3,10\n")
+    assert main(RUN) == 3
+    assert "other content is version 1" in reason("S.1.csv")
+    assert "overlaps what was applied already" in reason("b2")
+    assert sorted(os.listdir("inbox")) == ["b1", "b3"]
+    assert count() == 2
+
+
+def test_a_log_that_was_refused_half_way_leaves_nothing_in_the_ones_behind_it() -> None:
+    put("R.1.csv", "x,y\n1,10\n")
+    put("R.2.csv", "x,y,_commit_version\n2,10,1\n3,10,2\n4,99,3\n5,x,4\n")
+    put("R.3.csv", "x,y,_change_type,_commit_version\n6,10,insert,1\n7,10,insert,2\n77,10,delete,3\n")
+    put("S.1.csv", "y\n10\n")
+    assert main(RUN) == 3
+    assert sorted(os.listdir("inbox")) == ["R.1.csv", "S.1.csv"]
+    assert count() == 1
+    assert main(["check", "--read-data", "--quiet"]) == 0
+    assert main(["verify", "--quiet"]) == 0
+
+
+def test_across_file_systems_logs_are_copied_and_then_removed(elsewhere: Path) -> None:
+    put_good_and_bad()
+    put("b7/_SUCCESS", "")
+    put("b7/R/part-0.csv", "x\n1\n")
+    run = ["run", "inbox", "--quarantine", str(elsewhere / "aside")]
+    assert main(run) == 3
+    assert files(elsewhere / "aside").keys() >= {
+        "R.2.csv",
+        "S.2.csv",
+        "b7/R/part-0.csv",
+        "b7/_SUCCESS",
+        "b7.reason.json",
+    }
+    assert sorted(os.listdir("inbox")) == ["R.1.csv", "R.3.csv", "S.1.csv"]
+    assert main(run) == 0
+
+
+def test_a_quarantine_in_the_inbox_is_not_read_as_logs(capsys: pytest.CaptureFixture[str]) -> None:
+    put_good_and_bad()
+    assert main(["run", "inbox", "--quarantine", "inbox/bad"]) == 3
+    Path("inbox/bad/R.2.csv").write_text("x,y\n1,10\n")  # mended, and not yet put back
+    assert main(["run", "inbox", "--quarantine", "inbox/bad"]) == 0
+    assert main(["run", "inbox"]) == 0, "not by a run without the option either"
+    assert main(["apply", "inbox"]) == 0
+    assert count() == 2
+    capsys.readouterr()
+    assert main(["apply", "inbox/bad"]) == 2
+    assert "holds logs that were set aside" in capsys.readouterr().err
+    assert main(["apply", "inbox/bad/R.2.csv"]) == 0
+
+
+@pytest.mark.parametrize("place", ["inbox", ".", ".dynq", ".dynq/aside", "spec.yaml", "full"])
+def test_a_directory_that_is_no_quarantine_is_refused(place: str, capsys: pytest.CaptureFixture[str]) -> None:
+    put_good_and_bad()
+    Path("full").mkdir()
+    Path("full/R.csv").write_text("x,y\n1,10\n")
+    assert main(["run", "inbox", "--quarantine", place]) == 2
+    assert f"--quarantine {place}" in capsys.readouterr().err
+    assert len(files("inbox")) == 5
+    assert not Path("out").exists()
+
+
+@pytest.mark.skipif(IS_ROOT, reason="root may write everywhere")
+def test_from_an_inbox_that_is_read_only_logs_are_copied(capsys: pytest.CaptureFixture[str]) -> None:
+    put_good_and_bad()
+    Path("inbox").chmod(0o555)
+    try:
+        for _ in "12":
+            assert main(RUN) == 3
+            assert "inbox/R.2.csv could not leave the inbox: Permission denied" in capsys.readouterr().err
+    finally:
+        Path("inbox").chmod(0o755)
+    assert sorted(name for name in files("aside") if name.endswith(".csv")) == ["R.2.csv", "S.2.csv"]
+    assert count() == 2
+    assert main(RUN) == 3
+    assert sorted(files("inbox")) == ["R.1.csv", "R.3.csv", "S.1.csv"]
+
+
+@pytest.mark.skipif(IS_ROOT, reason="root may read everything")
+def test_a_log_that_may_not_be_read_is_set_aside(elsewhere: Path) -> None:
+    put("R.1.csv", "x,y\n1,10\n").chmod(0)
+    assert main(RUN) == 3
+    assert "Permission denied" in reason("R.1.csv")
+    put("R.1.csv", "x,y\n1,10\n").chmod(0)
+    assert main(["run", "inbox", "--quarantine", str(elsewhere / "aside")]) == 3
+    assert "Permission denied" in reason("R.1.csv", elsewhere / "aside"), "it cannot be copied, but the reason is there"
+
+
+def test_a_view_over_its_budget_sets_nothing_aside(capsys: pytest.CaptureFixture[str]) -> None:
+    rule = '  far: {rule: "far(x, z) :- R(x, y), R(z, y)", max_view_rows: 3}'
+    Path("spec.yaml").write_text(SPEC.replace("outputs:", f"{rule}\noutputs:"))
+    assert main(["init", "spec.yaml", "-s", "small", "--quiet"]) == 0
+    put("R.1.csv", "x,y\n" + "".join(f"{n},1000\n" for n in range(9)))
+    put("S.1.csv", "y\n1000\n")
+    capsys.readouterr()
+    assert main([*RUN, "-s", "small"]) == 3
+    assert "max_view_rows" in capsys.readouterr().err
+    assert sorted(files("inbox")) == ["R.1.csv", "S.1.csv"]
+    assert sorted(files("aside")) == ["_QUARANTINE"]
+
+
+def test_a_state_in_use_or_damaged_sets_nothing_aside() -> None:
+    put_good_and_bad()
+    with writing_to(Path(".dynq")):
+        assert main(RUN) == 11
+    Path(".dynq/CURRENT").write_bytes(b"damage")
+    assert main(RUN) == 12
+    assert len(files("inbox")) == 5
+    assert not Path("aside").exists() or sorted(files("aside")) == ["_QUARANTINE"]
+
+
+def test_an_inbox_that_is_itself_one_extraction_is_not_set_aside(capsys: pytest.CaptureFixture[str]) -> None:
+    put("R/part-0.csv", "x\n1\n")
+    put("_SUCCESS", "")
+    assert main(RUN) == 3
+    assert "it is the inbox itself, so it is not set aside" in capsys.readouterr().err
+    assert sorted(files("inbox")) == ["R/part-0.csv", "_SUCCESS"]
+
+
+def test_a_copy_that_a_killed_run_left_is_completed(tmp_path: Path) -> None:
+    put("R.csv", "x\n1\n")
+    put("b7/R.csv", "x\n1\n")
+    error = RejectedError("bad")
+    Path("aside").mkdir()
+    with quarantining("aside", "inbox", Path(".dynq")) as aside:
+        assert isinstance(aside, Quarantine)
+        shutil.copy("inbox/R.csv", "aside/R.csv")
+        shutil.copytree("inbox/b7", "aside/b7")
+        assert aside.take("inbox/R.csv", error).path == "aside/R.csv"
+        assert aside.take("inbox/b7", error).path == "aside/b7"
+    assert files("inbox") == {}
+    Path("inbox/.set-aside.x").mkdir()
+    Path("inbox/.set-aside.x/part-0.csv").write_text("")
+    with quarantining("aside", "inbox", Path(".dynq")):
+        assert os.listdir("inbox") == []
