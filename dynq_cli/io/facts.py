@@ -21,6 +21,7 @@ from dynq_cli.io.sniff import FLOAT, NOTHING, TEXT, Guess, join, sniff
 from dynq_cli.spec.types import Type, widen
 
 _MOST_COMBINED = {2: 16, 3: 10}  # columns that keys of a size are made of: 120 pairs, 120 triples
+_MOST_KEYS = 3
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
@@ -187,6 +188,16 @@ class RelationFacts:
         if self._finder is not None:
             self.keys, self.rows_compared = self._finder.finish(), self._finder.rows
             self._finder = None
+
+    def ranked_keys(self) -> list[tuple[str, ...]]:
+        """The likeliest keys: of integers before others, of earlier columns before later ones."""
+        order = {name: position for position, name in enumerate(self.columns)}
+
+        def rank(key: tuple[str, ...]) -> tuple[int, list[int]]:
+            others = sum(not self.columns[name].settle(self.name).is_integer for name in key)
+            return others, [order[name] for name in key]
+
+        return sorted(self.keys, key=rank)[:_MOST_KEYS]
 
     def wider_finder(self, size: int) -> KeyFinder | None:
         """A finder for keys of two or three columns, to be fed with the same rows again; None if smaller ones do."""

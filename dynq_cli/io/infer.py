@@ -15,6 +15,7 @@ from dynq_cli.io.data_files import DataFile, find_data_files
 from dynq_cli.io.facts import RelationFacts
 from dynq_cli.io.keys import KeyFinder
 from dynq_cli.io.pieces import read_pieces
+from dynq_cli.io.references import find_references
 from dynq_cli.io.skeleton import render
 from dynq_cli.spec.shown import visible
 
@@ -53,7 +54,10 @@ def infer_spec(paths: Iterable[str], key_rows: int = DEFAULT_KEY_ROWS) -> Skelet
     if not usable:
         raise _nothing_usable(files, warnings)
     rows = sum(r.rows for r in relations.values())
-    return Skeleton(render(usable), tuple(warnings), f"read {_count(rows, 'row')} of {_count(len(files), 'file')}")
+    references = find_references(usable, files, key_rows)
+    return Skeleton(
+        render(usable, references), tuple(warnings), f"read {_count(rows, 'row')} of {_count(len(files), 'file')}"
+    )
 
 
 def _nothing_usable(files: Sequence[DataFile], reasons: Sequence[str]) -> RejectedError:
