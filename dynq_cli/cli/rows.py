@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 from dynq_cli.cli import output
@@ -39,10 +40,12 @@ def show_rows(
     """The first rows as a table, and how to get the others, of `total` where that is known."""
     from dynq_cli.io.results.table import text_table
 
-    shown = text_table(batches, schema, most)
+    shown = text_table(batches, schema, most, shutil.get_terminal_size().columns)
     more = "" if total is None else f"{total - shown.rows:,} "
-    rest = f"\n… {more}more rows; {hint}" if shown.has_more else ""
-    output.result(shown.text + rest)
+    rest = [f"{more}more rows"] if shown.has_more else []
+    if shown.left_out:
+        rest.append(f"{shown.left_out:,} more column{'s' if shown.left_out > 1 else ''}")
+    output.result(shown.text + (f"\n… {' and '.join(rest)}; {hint}" if rest else ""))
 
 
 def write_rows(

@@ -220,6 +220,7 @@ class _Outputs:
                 self._write_rows(output, file)
 
     def _write_rows(self, output: Output, file: BinaryIO) -> None:
+        from dynq_cli.io.results.multiplicity import expand, expanded_schema
         from dynq_cli.io.results.write import write
 
         if output.kind == "enum":
@@ -230,7 +231,10 @@ class _Outputs:
 
             since, until, schema, batches = self._state.diff(output.query, mark_of(output))
             schema = with_batch(schema, self._directory, output.query, since, until)
-        total = self._state.counts(output.query).distinct if output.kind == "enum" else None
+        counts = self._state.counts(output.query) if output.kind == "enum" else None
+        total = None if counts is None else counts.rows if output.expand else counts.distinct
+        if output.expand:
+            batches, schema = expand(batches, schema), expanded_schema(schema)
         with phase(f"writing {output.path}", total=total) as writing:
             write(_counted(batches, writing), schema, file, form_of(output.path))
 

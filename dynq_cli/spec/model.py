@@ -116,13 +116,14 @@ OutputKind = Literal["count", "enum", "diff"]
 
 @record(frozen=True)
 class Output:
-    """One file that `dynq run` writes."""
+    """One file that `dynq run` writes. With `expand` a row with copies stands there so often, without `_count`."""
 
     query: str
     kind: OutputKind
     path: str
     mark: str | None = None
     place: Place | None = field(default=None, compare=False)
+    expand: bool = False
 
 
 @record(frozen=True)

@@ -22,7 +22,7 @@ _SHAPE = Shape(
         "kind": "write `kind: count`, `kind: enum` or `kind: diff`",
         "path": _PATH_HINT,
     },
-    optional=("mark",),
+    optional=("mark", "expand"),
     synonyms={"file": "path", "type": "kind", "name": "query", "to": "path"},
 )
 _KINDS = ("count", "enum", "diff")
@@ -75,12 +75,18 @@ class _Reader:
             if kind in ("count", "enum"):
                 message = f"`mark` of {owner} needs `kind: diff`; a {kind} is of the last version"
                 self._report.add(fields["mark"].place, message, "leave `mark` out, or write `kind: diff`")
+        expand = None
+        if "expand" in fields:
+            expand = self._report.choice(fields["expand"].value, f"`expand` of {owner}", ("true", "false"))
+            if kind in ("count", "diff"):
+                message = f"`expand` of {owner} needs `kind: enum`"
+                self._report.add(fields["expand"].place, message, "leave `expand` out, or write `kind: enum`")
         path = None
         if "path" in fields:
             path = self._read_path(fields["path"].value, f"`path` of {owner}", query, kind)
         if not (query and kind and path):
             return None
-        return Output(query, cast(OutputKind, kind), path, mark, node.place)
+        return Output(query, cast(OutputKind, kind), path, mark, node.place, expand == "true")
 
     def _read_query(self, node: Node, owner: str) -> str | None:
         text = self._report.text(node, owner, "write the name of a query")

@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from dynq_cli.storage.writer import Writer
 
 _log = logging.getLogger("dynq")
+_MOST_TOLD = 12
 StrPath = str | os.PathLike[str]
 
 
@@ -69,7 +70,7 @@ def create_from(
     from dynq_cli.storage.plans import plan_spec, write_plans
 
     directory = Path(state)
-    _refuse_existing(directory)
+    _refuse_existing(directory, spec)
     source = read_source(spec)
     planned, content = plan_spec(source.text, source.file), source.text.encode()
     live = Views(planned.spec, planned.kept)
@@ -82,7 +83,7 @@ def create_from(
             first_manifest(made, planned, live, checksum_of(content), logs, marks(planned.spec))
     except OSError as error:
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):  # somebody was quicker
-            _refuse_existing(directory)
+            _refuse_existing(directory, spec)
         raise
     return State(directory, planned)
 
@@ -92,13 +93,30 @@ def open(state: StrPath = ".dynq") -> State:
     return State(Path(state))
 
 
-def _refuse_existing(directory: Path) -> None:
+def _refuse_existing(directory: Path, spec: StrPath) -> None:
     if (directory / CURRENT).exists():
-        raise UsageError(
-            f"there is a state in {directory} already; nothing was changed\n  hint: name another directory"
-        )
+        raise UsageError(f"there is a state in {directory} already; nothing was changed\n{_compared(directory, spec)}")
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
         raise UsageError(f"{directory} is there and not empty; nothing was changed\n  hint: name another directory")
+
+
+def _compared(directory: Path, spec: StrPath) -> str:
+    """What the spec of a state and a file have different, as far as both can be read."""
+    from dynq_cli.spec.differences import differences
+    from dynq_cli.spec.load import parse_spec
+    from dynq_cli.spec.source import read_source
+
+    elsewhere = "  hint: name another directory with --state"
+    try:
+        kept, given = (parse_spec(read_source(path).text, os.fspath(path)) for path in (directory / SPEC, spec))
+    except DynqError:
+        return elsewhere
+    found = differences(kept, given)
+    if not found:
+        return f"  its spec is the same\n  hint: apply change logs to it with `dynq apply`, or{elsewhere[7:]}"
+    more = [f"    and {len(found) - _MOST_TOLD:,} more"] if len(found) > _MOST_TOLD else []
+    lines = [f"    {line}" for line in found[:_MOST_TOLD]] + more
+    return "\n".join([f"  {os.fspath(spec)} differs from the spec of the state:", *lines, elsewhere])
 
 
 class State:

@@ -66,6 +66,57 @@ def test_a_state_that_is_there_is_not_touched(capsys: pytest.CaptureFixture[str]
     assert {path.name: path.read_bytes() for path in Path(".dynq").iterdir()} == before
 
 
+def test_another_spec_over_a_state_is_told_what_is_different(capsys: pytest.CaptureFixture[str]) -> None:
+    kept = """\
+version: 1
+relations:
+  R: {columns: {x: int64, y: string}, key: [x]}
+  S: {columns: {y: string}}
+queries:
+  q: {sql: "SELECT x FROM R"}
+  gone: {sql: "SELECT y FROM S"}
+outputs: [{query: q, kind: count, path: n.txt}]
+"""
+    given = """\
+version: 1
+relations:
+  R: {columns: {x: int32, z: "decimal(5,2)?"}, changes: often}
+  T: {columns: {y: string}}
+queries:
+  q: {sql: "SELECT x FROM R WHERE x > 5", semantics: set}
+  new: {rule: "new(y) :- T(y)"}
+outputs: [{query: q, kind: enum, path: n.csv}]
+"""
+    Path("kept.yaml").write_text(kept)
+    Path("given.yaml").write_text(given)
+    assert main(["init", "kept.yaml", "--quiet"]) == 0
+    assert main(["init", "given.yaml"]) == 2
+    told = capsys.readouterr().err
+    assert told.splitlines()[1:] == [
+        "  given.yaml differs from the spec of the state:",
+        "    relation T is new",
+        "    relation S is gone",
+        "    relation R: column z is new",
+        "    relation R: column y is gone",
+        "    relation R: column x: was int64 and is int32",
+        "    relation R: its key was [x] and is none",
+        "    relation R: `changes` is different",
+        "    query new is new",
+        "    query gone is gone",
+        "    query q: its text is different",
+        "    query q: `semantics` is different",
+        "    output n.csv is new",
+        "    and 1 more",
+        "  hint: name another directory with --state",
+    ]
+    Path("kept.yaml").write_text(kept.replace("SELECT x FROM R", "SELECT   x FROM R") + "# a comment\n")
+    assert main(["init", "kept.yaml"]) == 2
+    assert "its spec is the same" in capsys.readouterr().err
+    Path("kept.yaml").write_text("version: 7\n")
+    assert main(["init", "kept.yaml"]) == 2
+    assert "differs" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("load", "said"),
     [

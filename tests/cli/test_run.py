@@ -480,3 +480,14 @@ def test_a_run_that_cannot_note_its_outputs_shows_none(monkeypatch: pytest.Monke
     assert outputs() == {}
     assert main(["run", "inbox"]) == 0
     assert outputs() == AFTER_TWO
+
+
+def test_an_output_may_repeat_rows_instead_of_counting_them(capsys: pytest.CaptureFixture[str]) -> None:
+    more = "  - {query: pairs, kind: enum, path: out/all.csv, expand: true}\n"
+    more += "  - {query: left, kind: enum, path: out/left.csv, expand: true}\n"
+    Path("more.yaml").write_text(SPEC + more)
+    assert main(["init", "more.yaml", "-s", "more", "--quiet"]) == 0
+    put_two()
+    assert main(["run", "inbox", "-s", "more"]) == 0
+    assert outputs()["out/all.csv"] == "x,y\n2,20\n2,20\n"
+    assert sorted(outputs()["out/left.csv"].split()) == ["1", "2", "x"]

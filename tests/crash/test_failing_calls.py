@@ -51,7 +51,11 @@ def _codes(call: str) -> tuple[int, ...]:
     return (2,) if "spec.yaml" in call else (0, 1, 3)  # a change log that cannot be read is rejected
 
 
-@pytest.mark.parametrize("scene", SCENES, ids=lambda scene: scene.name)
+# A quarantine on another file system makes the calls of one beside the inbox, and those of a copy.
+_TRIED = [scene for scene in SCENES if ALL_KINDS or scene.aside != "elsewhere"]
+
+
+@pytest.mark.parametrize("scene", _TRIED, ids=lambda scene: scene.name)
 def test_any_failing_call_is_a_clean_error(scene: Scene, runner: Runner, prepared: Path, tmp_path: Path) -> None:
     undisturbed = strike(runner, scene, prepared, tmp_path / "undisturbed")
     assert undisturbed.status == max(scene.codes), undisturbed

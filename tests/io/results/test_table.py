@@ -44,3 +44,24 @@ def test_a_result_without_columns_is_shown_as_its_rows() -> None:
     batch = pa.RecordBatch.from_struct_array(pa.array([{}], pa.struct([])))
     assert text_table(iter([batch]), batch.schema, 100).text == "()"
     assert text_table(iter([]), batch.schema, 100).text == "no rows"
+
+
+def test_a_table_fits_its_terminal() -> None:
+    batch = pa.record_batch({"id": [12345678], "a": ["x" * 40], "b": ["y" * 30], "_count": [1]})
+    for width in range(36, 100):
+        shown = text_table(iter([batch]), batch.schema, 5, width)
+        lines = shown.text.splitlines()
+        assert max(map(len, lines)) <= width
+        assert "12345678" in lines[2] and lines[0].split()[-1] == "_count", "numbers and the last column are whole"
+        assert shown.left_out == (0 if width >= 8 + 10 + 10 + 6 + 6 else 1)
+    assert text_table(iter([batch]), batch.schema, 5, 36).text.splitlines()[2] == f"12345678  {'x' * 9}…  …       1"
+    assert "x" * 39 in text_table(iter([batch]), batch.schema, 5, None).text
+
+
+def test_of_many_columns_the_first_and_the_last_are_shown() -> None:
+    batch = pa.record_batch({f"column_{i}": [i] for i in range(50)})
+    shown = text_table(iter([batch]), batch.schema, 5, 60)
+    assert shown.text.splitlines()[0] == "column_0  column_1  column_2  column_3  …  column_49"
+    assert shown.left_out == 45
+    narrow = text_table(iter([batch]), batch.schema, 5, 5)
+    assert narrow.text.splitlines()[0] == "column_0  …  column_49"
