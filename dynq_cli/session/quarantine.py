@@ -158,6 +158,17 @@ class Quarantine:
         return ""
 
 
+class Rehearsed:
+    """A quarantine that only says where logs would be."""
+
+    def __init__(self, directory: str, inbox: str, state: Path) -> None:
+        check_place(directory, inbox, state)
+        self._place, self._inbox = Path(directory), inbox
+
+    def take(self, log: str, error: DynqError) -> SetAside:
+        return SetAside(log, str(self._place / os.path.relpath(log, self._inbox)), str(error))
+
+
 def _reason_of(target: Path) -> Path:
     name = f"{target.name}{REASON}"
     if len(os.fsencode(name)) > _LONGEST:

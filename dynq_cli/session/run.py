@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
     from dynq_cli.io.logs.model import Group
     from dynq_cli.session.apply_logs import Outcome, Refused
-    from dynq_cli.session.quarantine import Quarantine
+    from dynq_cli.session.quarantine import Quarantine, Rehearsed
     from dynq_cli.spec.model import Output
 
 _STAGED = ".staged"
@@ -65,12 +65,15 @@ def run(
     wrote: Callable[[str], None] = lambda path: None,
     progress: Callable[[int], None] = lambda rows: None,
     quarantine: str | None = None,
+    *,
+    dry_run: bool = False,
 ) -> Ran:
     """Apply what is new in `inbox`, by name, then write all outputs; `tell` and `wrote` hear of each.
 
     RejectedError at the first log that is refused, when the outputs of the version before it are written; LockedError,
     before anything, if another process writes to the state or runs on it. With `quarantine` logs that are refused are
-    set aside into that directory, the others are applied, and RejectedError comes last.
+    set aside into that directory, the others are applied, and RejectedError comes last. With `dry_run` the same is told
+    of, and nothing is changed; no lock is needed.
     """
     from dynq_cli.session.apply_logs import Options, apply_logs
 
@@ -87,33 +90,42 @@ def run(
 
     with ExitStack() as stack:
         view = stack.enter_context(open_state(state))
-        stack.enter_context(_alone(Path(state)))
+        if not dry_run:
+            stack.enter_context(_alone(Path(state)))
         if not os.path.isdir(inbox):
             raise UsageError(f"{inbox} is no directory\n  hint: name the folder that change logs are put into")
         refuse = None
         if quarantine is not None:
-            from dynq_cli.session.quarantine import quarantining
+            from dynq_cli.session.quarantine import Rehearsed, quarantining
 
-            refuse = _refusing(stack.enter_context(quarantining(quarantine, inbox, Path(state))), inbox)
+            place = (quarantine, inbox, Path(state))
+            aside = Rehearsed(*place) if dry_run else stack.enter_context(quarantining(*place))
+            refuse = _refusing(aside, inbox)
         outputs = _Outputs(view, Path(state), revealed)
-        outputs.reveal_noted()
-        make_missing(view, Path(state))
-        if view.version > 0:  # version 0 was made by init: nobody waits for its outputs if there is something new
-            outputs.write_if_behind()
+        if not dry_run:
+            outputs.reveal_noted()
+            make_missing(view, Path(state))
+            if view.version > 0:  # version 0 was made by init: nobody waits for its outputs if there is something new
+                outputs.write_if_behind()
         refused: RejectedError | None = None
         try:
-            apply_logs(view, [inbox], Options(inbox=True), took, progress, refuse=refuse)
+            apply_logs(view, [inbox], Options(inbox=True, dry_run=dry_run), took, progress, refuse=refuse)
         except RejectedError as error:
             refused = error
-        outputs.write_if_behind()
+        version = max((o.version for o in outcomes if o.version is not None), default=view.version)
+        if dry_run:
+            outputs.tell_behind(version)
+        else:
+            outputs.write_if_behind()
+            version = view.version
         if refused is None and quarantine is not None:
-            refused = _summary(outcomes, inbox, quarantine)
+            refused = _summary(outcomes, inbox, quarantine, dry_run=dry_run)
         if refused is not None:
             raise refused
-        return Ran(view.version, tuple(outcomes), tuple(written))
+        return Ran(version, tuple(outcomes), tuple(written))
 
 
-def _refusing(aside: Quarantine, inbox: str) -> Refused:
+def _refusing(aside: Quarantine | Rehearsed, inbox: str) -> Refused:
     """Set a log aside that is refused, unless its job may still be writing it, or it is the whole inbox."""
 
     def refuse(group: Group, error: DynqError) -> Outcome:
@@ -130,17 +142,19 @@ def _refusing(aside: Quarantine, inbox: str) -> Refused:
     return refuse
 
 
-def _summary(outcomes: Sequence[Outcome], inbox: str, quarantine: str) -> RejectedError | None:
+def _summary(outcomes: Sequence[Outcome], inbox: str, quarantine: str, *, dry_run: bool) -> RejectedError | None:
     """The error that a run ends with that has refused logs and gone on."""
     aside = [outcome.path for outcome in outcomes if outcome.set_aside]
     unfinished = [outcome.path for outcome in outcomes if outcome.refused and not outcome.set_aside]
     said = []
     if aside:
-        said.append(f"set aside into {quarantine}: {_listed(aside)}")
+        said.append(f"{'to be ' if dry_run else ''}set aside into {quarantine}: {_listed(aside)}")
     if unfinished:
         said.append(f"not finished, and left in {inbox}: {_listed(unfinished)}")
     if not said:
         return None
+    if dry_run:
+        return RejectedError(f"{'; '.join(said)}. The other logs would be applied")
     hint = f"\n  hint: mend what was set aside and put it back into {inbox}; the reason is beside each" if aside else ""
     return RejectedError(f"{'; '.join(said)}. The other logs are applied{hint}")
 
@@ -181,6 +195,12 @@ class _Outputs:
             if (self._state.version, self._marks()) == (version, marks):
                 self._state.note_written(version, dict.fromkeys(marks, version))
                 self._reveal(version)
+
+    def tell_behind(self, version: int) -> None:
+        """Tell of the outputs that would be written of a version."""
+        if self._state.written < version or self._state.written < 0:
+            for output in self._outputs:
+                self._wrote(_filled(output, version))
 
     def _marks(self) -> dict[str, int]:
         """The versions that the diffs are read from."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from dynq_cli.cli.app import main
 from dynq_cli.errors import RejectedError
 from dynq_cli.session.quarantine import Quarantine, quarantining
 from dynq_cli.storage.lock import writing_to
+from tests.conftest import ROOT
 
 SPEC = """\
 version: 1
@@ -353,3 +355,89 @@ def test_a_copy_that_a_killed_run_left_is_completed(tmp_path: Path) -> None:
     Path("inbox/.set-aside.x/part-0.csv").write_text("")
     with quarantining("aside", "inbox", Path(".dynq")):
         assert os.listdir("inbox") == []
+
+
+def test_a_dry_run_says_what_would_be_done_and_changes_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    put_good_and_bad()
+    put("R.0.csv", "x,y,_commit_version\n2,10,1\n3,10,2\n4,99,3\n5,x,4\n")  # refused when half of it was tried
+    put("S.3.csv", "y,_change_type\n10,delete\n")  # right only behind S.1.csv
+    before = {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+    assert main([*RUN, "--dry-run", "--json"]) == 3
+    out, err = capsys.readouterr()
+    assert "inbox/S.3.csv: would be version 4, 0 inserted, 0 replaced, 1 deleted" in err
+    assert "would be set aside as aside/R.2.csv" in err
+    assert "would write out/pairs.json" in err
+    assert "to be set aside into aside: inbox/R.0.csv, inbox/R.2.csv, inbox/S.2.csv. The other logs would be" in err
+    read = json.loads(out)
+    assert read["dry_run"] is True
+    assert [outcome["version"] for outcome in read["applied"]] == [1, 2, 3, 4]
+    assert {path: path.read_bytes() for path in Path().rglob("*") if path.is_file()} == before
+    assert main([*RUN, "--json"]) == 3
+    real = json.loads(capsys.readouterr().out)
+    for told in (read, real):
+        for outcome in told["applied"]:
+            del outcome["warnings"]
+    assert real["applied"] == read["applied"]
+    assert real["refused"] == read["refused"]
+
+
+def test_a_dry_run_without_a_quarantine_stops_where_a_run_would(capsys: pytest.CaptureFixture[str]) -> None:
+    put_good_and_bad()
+    assert main(["run", "inbox", "--dry-run"]) == 3
+    told = capsys.readouterr().err
+    assert "inbox/R.1.csv: would be version 1" in told and "R.3.csv" not in told
+    Path("inbox/R.2.csv").unlink()
+    Path("inbox/S.2.csv").unlink()
+    with writing_to(Path(".dynq")):
+        assert main(["run", "inbox", "--dry-run"]) == 0, "no lock is needed"
+    assert not Path("out").exists()
+
+
+def samples(path: str = "m.prom") -> dict[str, float]:
+    lines = [line for line in Path(path).read_text().splitlines() if not line.startswith("#")]
+    return {
+        name.replace('state=".dynq"', "").replace("{}", "").replace("{,", "{"): float(value)
+        for name, value in (line.rsplit(" ", 1) for line in lines)
+    }
+
+
+def test_metrics_say_what_a_run_did() -> None:
+    put_good_and_bad()
+    assert main([*RUN, "--metrics", "m.prom"]) == 3
+    found = samples()
+    assert found["dynq_run_exit_code"] == 3
+    assert [found[f'dynq_run_logs{{outcome="{word}"}}'] for word in ("applied", "refused", "skipped")] == [3, 2, 0]
+    assert [found[f'dynq_run_rows{{change="{word}"}}'] for word in ("inserted", "replaced", "deleted")] == [3, 0, 0]
+    assert (found["dynq_state_version"], found["dynq_state_outputs_version"]) == (3, 3)
+    assert (found['dynq_query_rows{query="pairs"}'], found['dynq_relation_rows{relation="R"}']) == (2, 2)
+    assert main([*RUN, "--metrics", "m.prom"]) == 0
+    assert samples()["dynq_run_exit_code"] == 0
+    assert samples()['dynq_run_logs{outcome="skipped"}'] == 3
+    kept = Path("m.prom").read_bytes()
+    with writing_to(Path(".dynq")):
+        assert main([*RUN, "--metrics", "m.prom"]) == 11
+    assert Path("m.prom").read_bytes() == kept, "that of the run before stays"
+    Path(".dynq/CURRENT").write_bytes(b"damage")
+    assert main([*RUN, "--metrics", "m.prom"]) == 12
+    assert samples()["dynq_run_exit_code"] == 12
+    assert "dynq_state_version" not in samples()
+
+
+def test_metrics_that_cannot_be_written_are_said_before_anything_is_done(capsys: pytest.CaptureFixture[str]) -> None:
+    put_good_and_bad()
+    assert main([*RUN, "--metrics", "nowhere/m.prom"]) == 2
+    assert main([*RUN, "--metrics", "m.prom", "--dry-run"]) == 2
+    assert len(files("inbox")) == 5
+
+
+def test_metrics_are_the_text_that_prometheus_reads() -> None:
+    put("R.1.csv", "x,y\n1,10\n")
+    assert main(["init", "spec.yaml", "-s", 'odd "name', "--quiet"]) == 0
+    assert main(["run", "inbox", "-s", 'odd "name', "--metrics", "m.prom"]) == 0
+    text = Path("m.prom").read_text()
+    sample = re.compile(r'dynq_[a-z_]+\{state="odd \\"name"(,[a-z]+="[^"\\]*")*\} -?[0-9.]+')
+    families = [line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")]
+    assert len(set(families)) == len(families)
+    assert [line for line in text.splitlines() if not line.startswith("#") and not sample.fullmatch(line)] == []
+    page = (ROOT / "docs/cron.md").read_text()
+    assert [name for name in families if name not in page] == []

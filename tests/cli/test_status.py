@@ -117,3 +117,11 @@ def test_a_state_whose_manifest_has_no_sizes_is_opened_and_gets_them_with_the_ne
     told = json.loads(capsys.readouterr().out)
     assert told["relations"]["R"].items() >= {"rows": 3, "copies": 4}.items()
     assert told["queries"]["bag"]["bytes"] > 0
+
+
+def test_the_page_on_running_has_every_field(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["status", "--json"]) == 0
+    facts = json.loads(capsys.readouterr().out)
+    page = (ROOT / "docs/cron.md").read_text()
+    words = [*facts, *facts["bytes"], *next(iter(facts["relations"].values())), *next(iter(facts["queries"].values()))]
+    assert [word for word in words if f"`{word}`" not in page] == []

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -9,7 +13,7 @@ import typer
 from dynq_cli.cli import options, output
 from dynq_cli.cli.ending import terminable
 from dynq_cli.cli.progress import Progress
-from dynq_cli.errors import RejectedError
+from dynq_cli.errors import EXIT_RUNTIME, DynqError, LockedError, NoStateError, RejectedError, UsageError
 
 if TYPE_CHECKING:
     from dynq_cli.session.apply_logs import Outcome
@@ -23,6 +27,11 @@ def run(
     quarantine: Annotated[
         str | None,
         typer.Option("--quarantine", metavar="DIR", help="Set logs aside that are refused, and apply the others."),
+    ] = None,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Say what would be done, change nothing.")] = False,
+    metrics: Annotated[
+        str | None,
+        typer.Option("--metrics", metavar="FILE.prom", help="Write what was done as Prometheus text, to be collected."),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
 ) -> None:
@@ -40,53 +49,88 @@ def run(
     from dynq_cli.session.run import run as run_inbox
     from dynq_cli.storage.state import open
 
+    if metrics is not None and dry_run:
+        raise UsageError("--dry-run changes nothing, so there is nothing for --metrics to write: give one of them")
+    outcomes: list[Outcome] = []
     applied: list[Outcome] = []
     refusals: list[Outcome] = []
     written: list[str] = []
     refused = None
-    with terminable(), Progress("applying") as bar:
+    with terminable(), _measured(metrics, state, outcomes, written), Progress("applying") as bar:
 
         def tell(outcome: Outcome) -> None:
             bar.hide()
+            outcomes.append(outcome)
             for warning in outcome.warnings:
                 output.warn(warning)
             if outcome.refused:
                 refusals.append(outcome)
-                _warn_refused(outcome)
+                _warn_refused(outcome, dry_run=dry_run)
                 return
             if outcome.version is None:
                 output.detail(described(outcome))
                 return
             applied.append(outcome)
-            output.note(described(outcome))
+            output.note(described(outcome, dry_run=dry_run))
 
         def wrote(path: str) -> None:
             bar.hide()
             written.append(path)
-            output.note(f"wrote {path}")
+            output.note(f"{'would write' if dry_run else 'wrote'} {path}")
 
         try:
-            run_inbox(state, inbox, tell, wrote, bar.add, quarantine)
+            run_inbox(state, inbox, tell, wrote, bar.add, quarantine, dry_run=dry_run)
         except RejectedError as error:
             refused = error
-    if as_json:
-        import json
+        if as_json:
+            import json
 
-        said = {
-            "version": open(state).version,
-            "applied": [outcome.to_json() for outcome in applied],
-            "written": written,
-            "refused": [{"path": o.path, "reason": o.reason, "set_aside": o.set_aside or None} for o in refusals],
-            "rejected": refused and str(refused),
-        }
-        output.result(json.dumps(said, ensure_ascii=False))
-    if refused is not None:
-        raise refused
+            said = {
+                "version": open(state).version,
+                "dry_run": dry_run,
+                "applied": [outcome.to_json() for outcome in applied],
+                "written": written,
+                "refused": [{"path": o.path, "reason": o.reason, "set_aside": o.set_aside or None} for o in refusals],
+                "rejected": refused and str(refused),
+            }
+            output.result(json.dumps(said, ensure_ascii=False))
+        if refused is not None:
+            raise refused
 
 
-def _warn_refused(outcome: Outcome) -> None:
+@contextmanager
+def _measured(path: str | None, state: str, outcomes: Sequence[Outcome], written: Sequence[str]) -> Iterator[None]:
+    """Write the metrics of the run in the block, if a file is asked for.
+
+    A run that another one is in the way of, or that was called wrongly, leaves the file of the run before.
+    """
+    if path is None:
+        yield
+        return
+    if not Path(path).resolve().parent.is_dir():
+        raise UsageError(f"cannot write {path}: there is no directory {Path(path).resolve().parent}")
+    from dynq_cli.session.metrics import RunReport, write_metrics
+
+    began = time.time()
+
+    def report(code: int) -> None:
+        write_metrics(path, state, RunReport(code, time.time(), time.time() - began, outcomes, written))
+
+    try:
+        yield
+    except (LockedError, NoStateError, UsageError):
+        raise
+    except Exception as error:
+        with suppress(DynqError):  # what went wrong first is what is said
+            report(error.exit_code if isinstance(error, DynqError) else EXIT_RUNTIME)
+        raise
+    report(0)
+
+
+def _warn_refused(outcome: Outcome, *, dry_run: bool) -> None:
     """A log that was refused, and where it is now."""
-    where = f"set aside as {outcome.set_aside}" if outcome.set_aside else "left where it is"
+    would = "would be " if dry_run else ""
+    where = would + (f"set aside as {outcome.set_aside}" if outcome.set_aside else "left where it is")
     reason, *hint = outcome.reason.split("\n")
     message = "\n".join([f"{reason}; {where}", *hint])
     output.warn(message, code="rejected", path=outcome.path, set_aside=outcome.set_aside or None)
