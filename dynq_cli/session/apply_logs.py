@@ -327,6 +327,9 @@ class _Taking:
                 f"{self.group.path}: under the name {identity.name} other content is version {known.version}\n"
                 "  hint: give a new log a new name; a log that was applied must not change"
             )
+        others = (ledger.find(identity.relation, name) for name in identity.other_names)
+        if any(other is not None and other.log.content == identity.content for other in others):
+            return False
         same = ledger.find_content(identity.relation, identity.content)
         if same is not None:
             self.warnings.append(f"{identity.name} has the content of {same.log.name}, which is version {same.version}")

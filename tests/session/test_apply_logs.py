@@ -114,3 +114,24 @@ def test_a_batch_without_rows_is_a_version_that_the_next_one_goes_on_from(state:
     assert [o.version for o in again] == [None] * 3
     assert again[1].reason == "the batch s from monday to tuesday was applied before"
     assert [row["x"] for row in rows(state)] == [1, 2]
+
+
+def test_a_finished_relation_is_known_whatever_is_put_beside_it(tmp_path: Path) -> None:
+    """Alone, two of them are one extraction; beside a file, each is one, and its files have another name."""
+    (tmp_path / "spec.yaml").write_text(
+        "version: 1\nrelations: {R: {columns: {x: int64}}, S: {columns: {x: int64}}}\n"
+        'queries: {q: {sql: "SELECT x FROM R"}}\n'
+    )
+    inbox = tmp_path / "inbox"
+    for name in "RS":
+        (inbox / name).mkdir(parents=True)
+        (inbox / name / "part-0.csv").write_text("x\n1\n")
+        (inbox / name / "_SUCCESS").touch()
+    with make(tmp_path / "spec.yaml", tmp_path / "state") as state:
+        (first,) = apply_logs(state, [str(inbox)])
+        (inbox / "R.csv").write_text("x\n2\n")
+        outcomes = apply_logs(state, [str(inbox)])
+        assert [outcome.version for outcome in outcomes] == [None, 2, None]
+        (inbox / "R.csv").unlink()
+        (again,) = apply_logs(state, [str(inbox)])
+        assert (first.version, again.version, state.count()) == (1, None, 2)

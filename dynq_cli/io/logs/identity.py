@@ -32,12 +32,17 @@ _SHAPE = '{"source": ..., "from": ..., "to": ...}, each a string or an integer'
 
 @dataclass(frozen=True)
 class Identity:
-    """A file without a batch id: the relation its name says or "", its own name, and a hash of its content."""
+    """A file without a batch id: the relation its name says or "", its own name, and a hash of its content.
+
+    `other_names` are those that it had if the extraction began a directory above or below: a directory that holds
+    nothing but finished relations is one extraction, and several as soon as something else is put beside them.
+    """
 
     relation: str
     name: str
     content: str
     length: int
+    other_names: tuple[str, ...] = ()
 
 
 def identity_of(file: LogFile, extractions: Sequence[str] = ()) -> Identity:
@@ -51,14 +56,20 @@ def identity_of(file: LogFile, extractions: Sequence[str] = ()) -> Identity:
             digest.update(block)
             length += len(block)
             reading.add(len(block))
-    return Identity(file.relation or "", _name(file.path, extractions), digest.hexdigest(), length)
+    name, *others = _names(file.path, extractions)
+    return Identity(file.relation or "", name, digest.hexdigest(), length, tuple(others))
 
 
-def _name(path: str, extractions: Sequence[str]) -> str:
+def _names(path: str, extractions: Sequence[str]) -> list[str]:
+    """The name of a file, and the others that it may have been known by."""
     folder = _around(path, extractions)
     if folder is None:
-        return os.path.basename(path)
-    return os.path.join(os.path.basename(os.path.abspath(folder)), os.path.relpath(path, folder))
+        return [os.path.basename(path)]
+    above, own = os.path.split(os.path.abspath(folder))
+    inside = os.path.relpath(path, folder)
+    name = os.path.join(own, inside)
+    others = [os.path.join(os.path.basename(above), name)]
+    return [name, *others, inside] if os.sep in inside else [name, *others]
 
 
 def _around(path: str, extractions: Sequence[str]) -> str | None:

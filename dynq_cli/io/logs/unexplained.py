@@ -13,7 +13,22 @@ from dynq_cli.errors import RejectedError
 from dynq_cli.spec.shown import shown
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
-_WORDS = frozenset({"op", "operation", "cdc", "delete", "optype", "rowkind", "changetype", "tombstone"})
+_WORDS = frozenset(
+    [
+        "op",
+        "operation",
+        "cdc",
+        "del",
+        "delete",
+        "deletion",
+        "removed",
+        "optype",
+        "opcode",
+        "rowkind",
+        "changetype",
+        "tombstone",
+    ]
+)
 _HARMLESS = frozenset(
     [
         "_relation",
@@ -58,6 +73,8 @@ def looks_like_a_mark(name: str) -> bool:
 
     >>> list(filter(looks_like_a_mark, ("op", "shop", "cdc_op", "options", "isDeleted", "OP_TYPE", "_id", "_gone")))
     ['op', 'cdc_op', 'isDeleted', 'OP_TYPE', '_gone']
+    >>> list(filter(looks_like_a_mark, ("del_flag", "model", "deletion_date", "is_removed", "delta", "delivered_at")))
+    ['del_flag', 'deletion_date', 'is_removed']
     """
     low = name.lower()
     if "deleted" in low or any(word.lower() in _WORDS for word in _WORD.findall(name)):
