@@ -18,7 +18,6 @@ _WORDS = frozenset(
         "op",
         "operation",
         "cdc",
-        "del",
         "delete",
         "deletion",
         "removed",
@@ -73,11 +72,13 @@ def looks_like_a_mark(name: str) -> bool:
 
     >>> list(filter(looks_like_a_mark, ("op", "shop", "cdc_op", "options", "isDeleted", "OP_TYPE", "_id", "_gone")))
     ['op', 'cdc_op', 'isDeleted', 'OP_TYPE', '_gone']
-    >>> list(filter(looks_like_a_mark, ("del_flag", "model", "deletion_date", "is_removed", "delta", "delivered_at")))
-    ['del_flag', 'deletion_date', 'is_removed']
+    >>> list(filter(looks_like_a_mark, ("del_flag", "isDel", "deletion_date", "is_removed", "delta", "nombre_del_mar")))
+    ['del_flag', 'isDel', 'deletion_date', 'is_removed']
     """
-    low = name.lower()
-    if "deleted" in low or any(word.lower() in _WORDS for word in _WORD.findall(name)):
+    low, words = name.lower(), [word.lower() for word in _WORD.findall(name)]
+    if "deleted" in low or not _WORDS.isdisjoint(words):
+        return True
+    if "del" in (*words[:1], *words[-1:]):  # elsewhere it is a word of Spanish
         return True
     if re.search(r"(^|_)(change_type|row_kind)($|_)", low):
         return True
