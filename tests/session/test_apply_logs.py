@@ -12,6 +12,7 @@ import pytest
 
 from dynq_cli.engine.base_rows import base_rows
 from dynq_cli.errors import RejectedError
+from dynq_cli.io.logs.formats import FORMS
 from dynq_cli.session.apply_logs import Options, apply_logs, make
 from dynq_cli.storage.state import State
 
@@ -135,3 +136,20 @@ def test_a_finished_relation_is_known_whatever_is_put_beside_it(tmp_path: Path) 
         (inbox / "R.csv").unlink()
         (again,) = apply_logs(state, [str(inbox)])
         assert (first.version, again.version, state.count()) == (1, None, 2)
+
+
+@pytest.mark.parametrize("form", [form.name for form in FORMS])
+def test_one_row_without_a_header_is_swallowed_by_no_format(form: str, tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text(
+        "version: 1\nrelations: {R: {columns: {x: int64, y: string}, key: [x]}}\n"
+        'queries: {q: {sql: "SELECT x FROM R"}}\n'
+    )
+    (tmp_path / "R.csv").write_text("I,13,paid\n")
+    with make(tmp_path / "spec.yaml", tmp_path / "state") as state:
+        if form == "dms":  # which writes such files: they are read by position
+            (outcome,) = apply_logs(state, [str(tmp_path / "R.csv")], Options(form=form))
+            assert (outcome.inserted, state.count()) == (1, 1)
+            return
+        with pytest.raises(RejectedError, match=r"it has no rows, and (no )?column"):
+            apply_logs(state, [str(tmp_path / "R.csv")], Options(form=form))
+        assert state.version == 0

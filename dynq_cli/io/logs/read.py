@@ -128,9 +128,14 @@ class Log:
     def _check_columns(self) -> None:
         """A file without rows has the columns that its rows would need, or it is not a log of its relation."""
         name = self._relation or self._file.relation
-        if self._file.format == "jsonl" or self._wrapped or self._form.nested or "_relation" in self._names:
+        if self._file.format == "jsonl" or self._wrapped:
             return
         rows = Rows(self._file.path, self._names, {}, np.empty(0, np.int64))
+        if self._form.nested and self._names.isdisjoint(self._form.meta):
+            marks = ", ".join(self._form.meta)
+            raise rows.refused(f"it has no rows, and no column of {self._form.name}: {marks}", self._first_line())
+        if self._form.nested or "_relation" in self._names:
+            return
         if name is None:
             raise rows.refused("nothing says which relation it belongs to", _NAME_HINT)
         relation = _as_called(self._known(name), self._names)
@@ -138,11 +143,14 @@ class Log:
         needed = relation.key if by_key else [column.name for column in relation.columns]
         missing = [column for column in needed if column not in self._names]
         if missing:
-            listed = ", ".join(shown(n) for n in schema_columns(self._file)[:8])
-            hint = f"its columns are {listed}: every column that the spec declares has to be there"
-            if self._file.format == "csv":
-                hint = f"its first line, taken as the header, is {listed}; --format dms reads files of DMS without one"
-            raise rows.refused(f"it has no rows, and column {missing[0]} of {name} is missing", hint)
+            raise rows.refused(f"it has no rows, and column {missing[0]} of {name} is missing", self._first_line())
+
+    def _first_line(self) -> str:
+        """What the columns of a file without rows are, in a hint."""
+        listed = ", ".join(shown(n) for n in schema_columns(self._file)[:8])
+        if self._file.format == "csv":
+            return f"its first line, taken as the header, is {listed}; --format dms reads files of DMS without one"
+        return f"its columns are {listed}: every column that the spec declares has to be there"
 
     def _wanted(self) -> Collection[str] | None:
         if self._wrapped:
