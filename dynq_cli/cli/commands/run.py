@@ -129,8 +129,11 @@ def _measured(path: str | None, state: str, outcomes: Sequence[Outcome], written
 
 def _warn_refused(outcome: Outcome, *, dry_run: bool) -> None:
     """A log that was refused, and where it is now."""
+    from dynq_cli.spec.shown import visible
+
     would = "would be " if dry_run else ""
-    where = would + (f"set aside as {outcome.set_aside}" if outcome.set_aside else "left where it is")
-    reason, *hint = outcome.reason.split("\n")
-    message = "\n".join([f"{reason}; {where}", *hint])
-    output.warn(message, code="rejected", path=outcome.path, set_aside=outcome.set_aside or None)
+    where = would + (f"set aside as {visible(outcome.set_aside)}" if outcome.set_aside else "left where it is")
+    reason, indent, hint = outcome.reason.partition("\n  ")
+    output.warn(
+        f"{reason}; {where}{indent}{hint}", code="rejected", path=outcome.path, set_aside=outcome.set_aside or None
+    )
