@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from itertools import combinations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from dynq_cli.errors import RejectedError
@@ -22,6 +23,8 @@ from dynq_cli.spec.types import Type, widen
 
 _MOST_COMBINED = {2: 16, 3: 10}  # columns that keys of a size are made of: 120 pairs, 120 triples
 _MOST_KEYS = 3
+_SAMPLED = 1000  # values whose words are counted
+_WORDS_OF_PROSE = 3  # spaces between them, on average
 _NAME = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
 
 
@@ -36,6 +39,8 @@ class ColumnFacts:
     values: int = 0
     unusable: str = ""
     files: set[str] = field(default_factory=set)
+    _sampled: int = 0
+    _spaces: int = 0
     _declared_in: str = ""
     _guessed_in: str = ""
     _json_family: str = ""
@@ -50,6 +55,16 @@ class ColumnFacts:
         else:
             self._observe_declared(relation, file.path, from_arrow(values.type))
         self._observe_nulls(piece, values)
+        self._sample_words(values)
+
+    def _sample_words(self, values: pa.Array) -> None:
+        if self._sampled >= _SAMPLED or not _is_text(values.type):
+            return
+        sample = values.slice(0, _SAMPLED).drop_null()
+        if isinstance(sample, pa.DictionaryArray):  # spelled out, texts may be far larger than the file
+            sample = sample.dictionary.take(sample.indices.unique())
+        self._sampled += len(sample)
+        self._spaces += pc.sum(pc.count_substring(sample.cast(pa.large_string()), " ")).as_py() or 0
 
     def _observe_nulls(self, piece: Piece, values: pa.Array) -> None:
         if piece.nulls is not None:
@@ -97,9 +112,16 @@ class ColumnFacts:
 
     @property
     def may_identify(self) -> bool:
-        """Whether a key of this type makes sense."""
+        """Whether a key of this type makes sense. Texts of four words and more are prose."""
         kind = self.declared or self.guess.type
+        if self._spaces >= _WORDS_OF_PROSE * max(self._sampled, 1):
+            return False
         return not (self.unusable or kind.is_float or kind.name == "bool" or kind.scale)
+
+
+def _is_text(kind: pa.DataType) -> bool:
+    inside = kind.value_type if pt.is_dictionary(kind) else kind
+    return bool(pt.is_string(inside) or pt.is_large_string(inside) or pt.is_string_view(inside))
 
 
 def _guess_json(values: pa.Array) -> Guess:

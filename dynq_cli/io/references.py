@@ -274,8 +274,10 @@ def _fingerprints(piece: Piece, columns: Sequence[str], families: Sequence[str])
 
 def _prints(values: pa.Array, family: str) -> Prints:
     """An int64 per value: equal values have equal ones, whatever the type of the file."""
-    if isinstance(values, pa.DictionaryArray):
-        values = values.dictionary_decode()
+    if isinstance(values, pa.DictionaryArray):  # spelled out, texts may be far larger than the file
+        used = values.indices.unique()
+        places = np.asarray(pc.index_in(values.indices, value_set=used))
+        return np.take(_prints(values.dictionary.take(used), family), places)
     if family == "int":
         try:
             return np.asarray(values.cast(pa.int64()))

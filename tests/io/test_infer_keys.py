@@ -37,6 +37,17 @@ def test_triples_of_many_columns_are_bounded(tmp_path: Path) -> None:
     assert "# key:" not in infer_spec([str(tmp_path / "wide.parquet")]).text
 
 
+def test_comments_that_happen_to_be_unique_are_no_key(tmp_path: Path) -> None:
+    rows = list(product(range(20), repeat=2))
+    (tmp_path / "r.csv").write_text("a,b,c\n" + "".join(f"{a},{b},a note on {a} and {b}\n" for a, b in rows), "utf-8")
+    assert "# key: [a, b]  #" in infer_spec([str(tmp_path / "r.csv")]).text
+    views = pa.array([f"a note on {n}" for n in range(400)], pa.string_view())
+    coded = pa.array([f"one more note on {n}" for n in range(400)]).dictionary_encode()
+    names = [f"Ann Maria Smith {n}" if n % 2 else f"Bob Jones {n}" for n in range(400)]
+    pq.write_table(pa.table({"v": views, "c": coded, "name": names}), tmp_path / "s.parquet")
+    assert "# key: [name]" in (text := infer_spec([str(tmp_path / "s.parquet")]).text) and text.count("# key:") == 1
+
+
 @pytest.mark.parametrize("inside", ["_delta_log/0.json", "metadata/v1.metadata.json", ".hoodie/hoodie.properties"])
 def test_directories_of_lake_tables_are_refused(inside: str, tmp_path: Path) -> None:
     pq.write_table(pa.table({"a": [1, 2]}), tmp_path / "part-0.parquet")

@@ -107,6 +107,14 @@ def test_files_of_different_formats_and_types_are_compared_by_value(tmp_path: Pa
     assert found == {"uses things": "uses.thing = things.code"}
 
 
+def test_dictionaries_are_compared_by_value(tmp_path: Path) -> None:
+    codes = ["a1", "b2", "c3", "d4", "e5", "f6"]
+    coded = pa.DictionaryArray.from_arrays(pa.array([0, 1, 2, 3, 4, None, 5, 0]), pa.array([*codes, "unused"]))
+    pq.write_table(pa.table({"thing": coded, "n": list(range(8))}), tmp_path / "uses.parquet")
+    put(tmp_path, "things", code=codes, weight=[1.5] * 6)
+    assert joins(tmp_path) == {"uses things": "uses.thing = things.code"}
+
+
 def test_a_key_that_was_not_read_to_its_end_is_not_checked(tmp_path: Path) -> None:
     put(tmp_path, "customers", customer_id=list(range(5000)), city=["x"] * 5000)
     put(tmp_path, "orders", customer_id=[n % 50 for n in range(300)])
