@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -17,6 +18,9 @@ from dynq_cli.errors import RejectedError
 from dynq_cli.session.quarantine import Quarantine, quarantining
 from dynq_cli.storage.lock import writing_to
 from tests.conftest import ROOT
+from tests.crash.history import QUERIES, History, Log
+from tests.crash.scenes import rows_of
+from tests.seeds import seeds
 
 SPEC = """\
 version: 1
@@ -441,3 +445,51 @@ def test_metrics_are_the_text_that_prometheus_reads() -> None:
     assert [line for line in text.splitlines() if not line.startswith("#") and not sample.fullmatch(line)] == []
     page = (ROOT / "docs/cron.md").read_text()
     assert [name for name in families if name not in page] == []
+
+
+@pytest.mark.parametrize("seed", seeds(6))
+def test_bad_logs_among_good_ones_change_nothing(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Logs that are refused in their last row, many commits in, or as a whole; what is kept is what the others make."""
+    chance = Random(seed)
+    history = History(seed, 14)
+    folder = tmp_path / "history"
+    folder.mkdir()
+    monkeypatch.chdir(folder)
+    history.write(folder)
+    bad = []
+    for log in history.logs:
+        if chance.random() < 0.5:
+            name, _, ending = log.name.partition(".")
+            relation = log.relation
+            changes = [*log.changes, ("delete", (-1, "nobody") if relation == "R" else ("nobody", 0))]
+            text = Log(log.name, relation, tuple(changes)).text()
+            if ending == "csv" and chance.random() < 0.5:  # each row a commit
+                head, *rows = text.splitlines()
+                lines = [f"{head},_commit_version", *(f"{row},{1000 + n}" for n, row in enumerate(rows))]
+                text = "\n".join(lines) + "\n"
+            place = (
+                folder
+                / "logs"
+                / f"{name}{chance.choice(['', '.bad'])}"
+                / f"{relation}.{chance.choice(['0.bad', 'bad'])}.{ending}"
+            )
+            place.parent.mkdir(exist_ok=True)
+            place.write_text(text if chance.random() < 0.8 else "no log\nat all\n")
+            bad.append(str(place.relative_to(folder / "logs")))
+    assert main([*history.init, "--quiet"]) == 0
+    told = []
+    for option in (["--dry-run"], []):
+        capsys.readouterr()
+        assert main(["run", "logs", "--quarantine", "aside", "--quiet", "--json", *option]) == (3 if bad else 0)
+        read = json.loads(capsys.readouterr().out)
+        told.append(([(o["path"], o["version"], o["inserted"]) for o in read["applied"]], read["refused"]))
+    assert told[0] == told[1], "a dry run says what the run does"
+    found = [name for name in files("aside") if not name.endswith((".reason.json", "_QUARANTINE"))]
+    assert sorted(found) == sorted(bad)
+    for query in QUERIES:
+        assert main(["enum", "-q", query, "-o", f"{query}.jsonl", "--quiet"]) == 0
+        assert rows_of(Path(f"{query}.jsonl").read_text()) == history.seen[-1][query]
+    assert main(["check", "--read-data", "--quiet"]) == 0
+    assert main(["verify", "--quiet"]) == 0
