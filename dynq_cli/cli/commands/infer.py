@@ -20,17 +20,18 @@ def infer(
         ),
     ],
     rows: Annotated[
-        int, typer.Option("--rows", metavar="N", min=1, help="Look for keys in the first N rows of a relation.")
+        int,
+        typer.Option("--rows", metavar="N", min=1, help="Look for keys and joins in the first N rows of a relation."),
     ] = 1_000_000,
     out: options.OutFile = None,
 ) -> None:
-    """Print a spec skeleton read off data files: relations, types, candidate keys.
+    """Print a spec skeleton read off data files: relations, types, candidate keys, joins.
 
     Files whose names agree up to the first dot are one relation.
     """
     from dynq_cli.io.infer import infer_spec
 
-    with Progress("reading files and looking for keys"):
+    with Progress("reading files and looking for keys and joins"):
         skeleton = infer_spec(files, key_rows=rows)
     output.deliver(skeleton.text, out)
     for warning in skeleton.warnings:
