@@ -7,6 +7,7 @@ directory, as Spark writes them, belong to the relation their directory's name s
 from __future__ import annotations
 
 import errno
+import json
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -31,9 +32,13 @@ _FORMATS: dict[str, Format] = {
     ".ndjson": "jsonl",
     ".json": "jsonl",
 }
+_LONGEST_REASON = 1 << 20
 _COMPRESSED = (".gz", ".bz2", ".zst", ".lz4")
 # In a directory whose logs `dynq run` set aside: it is not read as logs.
 SET_ASIDE_MARK = "_QUARANTINE"
+# The name of a file that says why a log was set aside, behind that of the log, and what it says.
+REASON = ".reason.json"
+REASON_FIELDS = frozenset(["log", "reason", "code", "time"])
 _MAGIC: dict[bytes, Format] = {b"PAR1": "parquet", b"ARROW1": "arrow"}
 
 
@@ -74,6 +79,19 @@ def _below(path: str) -> Iterator[DataFile]:
 def is_set_aside(folder: str) -> bool:
     """Whether a directory holds logs that `dynq run --quarantine` set aside."""
     return os.path.lexists(os.path.join(folder, SET_ASIDE_MARK))
+
+
+def is_reason(path: str) -> bool:
+    """Whether a file says why a log was set aside; OSError if it cannot be read."""
+    if not path.endswith(REASON) or os.path.getsize(path) > _LONGEST_REASON:
+        return False
+    with open(path, "rb") as file:
+        text = file.read()
+    try:
+        said = json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return isinstance(said, dict) and said.keys() == REASON_FIELDS
 
 
 def _refuse_folder(folder: str) -> None:

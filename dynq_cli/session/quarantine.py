@@ -28,10 +28,8 @@ from pathlib import Path
 
 from dynq_cli.atomic import atomic_directory, atomic_file, make_directories, sync_directory
 from dynq_cli.errors import DynqError, UsageError
-from dynq_cli.io.data_files import SET_ASIDE_MARK
+from dynq_cli.io.data_files import REASON, SET_ASIDE_MARK, is_reason
 
-REASON = ".reason.json"
-_FIELDS = {"log", "reason", "code", "time"}
 _NOTE = b"Logs that dynq run set aside, each with its reason beside it. dynq does not read this directory as logs.\n"
 _GOING = ".set-aside."
 _BLOCK = 1 << 20
@@ -226,9 +224,8 @@ def _is_same(one: Path, other: Path) -> bool:
 def _is_reason(path: Path) -> bool:
     """Whether a reason may be written there: nothing is, or a reason of before."""
     try:
-        said = json.loads(path.read_bytes())
+        return is_reason(str(path))
     except FileNotFoundError:
         return True
-    except (IsADirectoryError, PermissionError, ValueError, RecursionError):
+    except (IsADirectoryError, PermissionError):
         return False
-    return isinstance(said, dict) and set(said) == _FIELDS

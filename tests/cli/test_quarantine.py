@@ -447,6 +447,19 @@ def test_metrics_are_the_text_that_prometheus_reads() -> None:
     assert [name for name in families if name not in page] == []
 
 
+def test_a_reason_that_is_put_back_with_its_log_is_no_log(capsys: pytest.CaptureFixture[str]) -> None:
+    put("R/1.csv", "x,y\n1,ten\n")
+    assert main(RUN) == 3
+    shutil.copytree("aside/R", "inbox/R", dirs_exist_ok=True)
+    put("R/1.csv", "x,y\n1,10\n")
+    put("R/2.csv.reason.json", '{"x": 1, "y": 10}\n')  # of another make: a log
+    assert main(RUN) == 0
+    assert main(["apply", "inbox"]) == 0
+    assert "1.csv.reason.json is skipped: it says why a log was set aside" in capsys.readouterr().err
+    assert main(["dump", "R", "-o", "r.csv"]) == 0
+    assert Path("r.csv").read_text() == "x,y,_count\n1,10,2\n"
+
+
 @pytest.mark.parametrize("seed", seeds(6))
 def test_bad_logs_among_good_ones_change_nothing(
     seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from dynq_cli.errors import DynqError, RejectedError, UnfinishedError, UsageError
-from dynq_cli.io.data_files import format_of, is_set_aside, known_format, unreadable
+from dynq_cli.io.data_files import format_of, is_reason, is_set_aside, known_format, unreadable
 from dynq_cli.io.lake_tables import refuse_lake_table
 from dynq_cli.io.logs.identity import BATCH_FILE
 from dynq_cli.io.logs.model import Group, LogFile
@@ -213,10 +213,20 @@ class _Folder:
         if not os.path.isfile(path):
             self.warn(f"{visible(path)} is skipped: it is a pipe or a device")
             return False
+        if self._is_reason(path):
+            self.warn(f"{visible(path)} is skipped: it says why a log was set aside")
+            return False
         if known_format(path) is None:
             self.warn(f"{visible(path)} is skipped: nothing says its format")
             return False
         return True
+
+    @staticmethod
+    def _is_reason(path: str) -> bool:
+        try:
+            return is_reason(path)
+        except OSError as error:
+            raise unreadable(path, error) from error
 
 
 def _refuse_twice(files: Sequence[LogFile]) -> None:
