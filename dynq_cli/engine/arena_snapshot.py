@@ -65,13 +65,12 @@ class Part(NamedTuple):
 def parts_of(live: Views) -> dict[str, Part]:
     """The state of views between commits. O(tables); all pieces take O(data), and memory for a table's slots."""
     arena = live.engine.arena
-    tables = _packed(arena)
+    tables = packed(arena.T)
     top = _top(tables)
     kept = {_TABLES: tables, _TOP: np.array([top], np.int64), _BASES: _bases(live, tables)}
     kept |= {VALUES + name: array for name, array in live.dictionaries.arrays().items()}
     parts = {name: Part(array.dtype, array.shape, _whole(array)) for name, array in kept.items()}
-    words = top + top // 16 + _SPARE_WORDS
-    parts[_MEMORY] = Part(np.dtype(np.int64), (words,), lambda: _packed_words(arena, tables))
+    parts[_MEMORY] = Part(np.dtype(np.int64), (words_of(tables),), lambda: _packed_words(arena, tables))
     return parts
 
 
@@ -121,9 +120,9 @@ def _whole(array: NDArray[Any]) -> Callable[[], Iterator[tuple[int, NDArray[Any]
     return lambda: iter([(0, array.reshape(-1))])
 
 
-def _packed(arena: Arena) -> Words:
+def packed(tables: Words) -> Words:
     """The tables as they will stand: with room, one after the other."""
-    tables = arena.T.copy()
+    tables = tables.copy()
     place = 0
     for row in tables:
         live, has_slots = int(row[f.T_LIVE]), row[f.T_MASK] >= 0
@@ -137,6 +136,12 @@ def _packed(arena: Arena) -> Words:
             row[f.T_SLOTS] = place
             place = _aligned(place + int(row[f.T_MASK]) + 1)
     return tables
+
+
+def words_of(tables: Words) -> int:
+    """The words of memory that a snapshot of packed tables has."""
+    top = _top(tables)
+    return top + top // 16 + _SPARE_WORDS
 
 
 def _top(tables: Words) -> int:

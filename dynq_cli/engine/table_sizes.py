@@ -14,6 +14,7 @@ from itertools import pairwise
 import numpy as np
 
 from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.size_facts import QuerySize, RelationSize, TableSizes
 from dynq_cli.engine.views import Views
@@ -24,24 +25,40 @@ _WORD = 8
 
 def sizes_of(live: Views, copies: Mapping[str, int] | None = None) -> TableSizes:
     """The sizes of an engine between commits. O(tables), and O(rows) for relations whose `copies` are not given."""
-    tables, layout = live.engine.arena.T, live.layout
-    used = (tables[:, f.T_USED] * tables[:, f.T_STRIDE] + tables[:, f.T_MASK] + 1) * _WORD
-    known = copies or {}
-    relations = {}
+    tables, known = live.engine.arena.T, copies or {}
+    counted = {}
     for relation in live.spec.relations:
-        table = layout.bases[relation.name].table
-        rows = int(tables[table, f.T_LIVE])
-        many = rows if relation.key else known.get(relation.name)
-        relations[relation.name] = RelationSize(rows, _copies(live, table) if many is None else many, int(used[table]))
-    owners = owners_of(layout, live.queries)
+        if not relation.key:
+            many = known.get(relation.name)
+            counted[relation.name] = _copies(live, live.layout.bases[relation.name].table) if many is None else many
+    return sizes_in(live.layout, live.queries, tables, counted, live.dictionaries.length)
+
+
+def sizes_in(
+    layout: Layout, programs: Mapping[str, Program], tables: Words, copies: Mapping[str, int], dictionaries: int
+) -> TableSizes:
+    """The sizes of tables that are as the rows of `tables` say; `copies` are those of relations without a key."""
+    used = bytes_used(tables)
     derived = {name: int(tables[layout.bases[name].table, f.T_LIVE]) for name in layout.derived}
+    relations = {}
+    for name, base in layout.bases.items():
+        if name not in derived:
+            rows = int(tables[base.table, f.T_LIVE])
+            relations[name] = RelationSize(rows, copies.get(name, rows), int(used[base.table]))
+    owners = owners_of(layout, programs)
     queries = {}
-    for name, program in live.queries.items():
+    for name, program in programs.items():
         own = [table for table, queries_ in owners.items() if queries_ == {name}]
         stored = sum(derived.get(step.name, 0) for step in program.steps if isinstance(step, Derived))
         queries[name] = QuerySize(int(used[own].sum()), stored)
     shared = [table for table, queries_ in owners.items() if len(queries_) > 1]
-    return TableSizes(relations, queries, int(used[shared].sum()), live.dictionaries.length)
+    return TableSizes(relations, queries, int(used[shared].sum()), dictionaries)
+
+
+def bytes_used(tables: Words) -> Words:
+    """The bytes of each table's records and slots, free room left out."""
+    used: Words = (tables[:, f.T_USED] * tables[:, f.T_STRIDE] + tables[:, f.T_MASK] + 1) * _WORD
+    return used
 
 
 def owners_of(layout: Layout, programs: Mapping[str, Program]) -> dict[int, set[str]]:

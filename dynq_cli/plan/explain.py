@@ -78,6 +78,14 @@ def _advice(plan: Plan, program: Program, kept: Kept) -> Iterator[str]:
             yield text
 
 
+def advice_of(plan: AnyPlan, spec: Spec) -> tuple[str, ...]:
+    """What would make a query cheaper to keep."""
+    if not isinstance(plan, Plan):
+        return ()
+    program = program_of(plan.query, spec)
+    return tuple(_advice(plan, program, kept_of(program, spec)))
+
+
 def explain_text(plan: AnyPlan, spec: Spec) -> str:
     """Everything about one query, for people."""
     return "\n".join(_lines(plan, spec)) + "\n"

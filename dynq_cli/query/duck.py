@@ -69,6 +69,17 @@ class Duck:
             self._standing.popitem()[1].close()
         self._connection.close()
 
+    @contextmanager
+    def at_most(self, seconds: float) -> Iterator[None]:
+        """Inside, a statement that takes longer is stopped: a DuckError."""
+        timer = threading.Timer(seconds, self._connection.interrupt)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
+
     def types(self, sql: str) -> list[str]:
         """The types of a SELECT's columns, as DuckDB names them; it is bound, not run."""
         with _said():

@@ -19,7 +19,7 @@ from pathlib import Path
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.plan.draw import draw_dot, draw_mermaid
-from dynq_cli.plan.explain import explain_json, explain_text
+from dynq_cli.plan.explain import advice_of, explain_json, explain_text
 from dynq_cli.plan.plan import AnyPlan, Plan
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.compile import compile_file, compile_spec
@@ -41,6 +41,10 @@ class Explanation:
         if query not in self.plans:
             raise UsageError(f"no query {query} in the spec; there is {', '.join(self.plans)}")
         return [self.plans[query]]
+
+    def advice(self, query: str) -> tuple[str, ...]:
+        """What would make one query cheaper."""
+        return advice_of(self.plans[query], self.spec)
 
     def text(self, query: str | None = None) -> str:
         return "\n".join(explain_text(p, self.spec) for p in self._chosen(query))

@@ -13,6 +13,7 @@ from dynq_cli.cli import options, output
 from dynq_cli.errors import UsageError
 
 if TYPE_CHECKING:
+    from dynq_cli.session.estimate import Estimate
     from dynq_cli.session.explain import Explanation
 
 
@@ -44,26 +45,48 @@ def explain(
     form: Annotated[
         Format | None, typer.Option("--format", help="Text, or the trees as Mermaid or Graphviz source.")
     ] = None,
+    data: Annotated[
+        list[str] | None,
+        typer.Option("--data", metavar="FILE…", help="Estimate the sizes after an apply of these files."),
+    ] = None,
+    more: Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", hidden=True)] = None,
     out: options.OutFile = None,
 ) -> None:
-    """Class, witness, view tree and costs of each query of a spec, or of the spec of a state.
+    """What each query of a spec, or of a state, stores and costs, how that could be less, its class and its view tree.
+
+    --data FILE… says beforehand about how large things become, by relation and by query, on disk and in memory, if
+    dynq apply takes these files: change logs, or directories of them. Of large files a part of the rows is looked at.
 
     The extension of -o FILE chooses the form: .txt .md .json .mmd .dot .gv, and with Graphviz installed .svg .png .pdf.
     """
     kind = _kind(as_json, form, out)
+    if more and not data:
+        raise UsageError(f"unexpected {more[0]}: give one spec or state, and files behind --data")
+    if data and kind not in ("text", "json"):
+        raise UsageError(f"--data says sizes, and {kind} is a picture: leave one of them out")
     from dynq_cli.session.explain import explain_spec, explain_state
 
-    if spec is None:
-        explanation = explain_state(state)
-    else:
-        explanation = explain_state(spec) if os.path.isdir(spec) else explain_spec(spec)
+    place = state if spec is None else spec
+    is_state = spec is None or os.path.isdir(spec)
+    explanation = explain_state(place) if is_state else explain_spec(place)
+    found = _estimate(place, [*data, *(more or ())], is_state=is_state) if data else None
     if kind in _IMAGES:
         from dynq_cli.cli.graphviz import draw
 
         assert out is not None
         output.write_whole(out, draw(explanation.dot(query), kind))
     else:
-        output.deliver(_render(explanation, kind, query), out)
+        output.deliver(_render(explanation, kind, query, found), out)
+
+
+def _estimate(place: str, paths: list[str], *, is_state: bool) -> Estimate:
+    from dynq_cli.cli.progress import Progress
+    from dynq_cli.session.estimate import estimate_spec, estimate_state
+
+    with Progress("reading") as bar:
+        if is_state:
+            return estimate_state(Path(place), paths, output.warn, bar.add)
+        return estimate_spec(Path(place), paths, output.warn, bar.add)
 
 
 def _kind(as_json: bool, form: Format | None, out: str | None) -> str:
@@ -85,15 +108,22 @@ def _kind(as_json: bool, form: Format | None, out: str | None) -> str:
     return by_name
 
 
-def _render(explanation: Explanation, kind: str, query: str | None) -> str:
+def _render(explanation: Explanation, kind: str, query: str | None, found: Estimate | None) -> str:
+    from dynq_cli.cli import estimated
+
+    advice = () if found is None else explanation.advice(found.largest_query)
     if kind == "json":
         import json
 
-        return json.dumps(explanation.json(query), indent=2, ensure_ascii=False)
+        said = explanation.json(query)
+        if found is not None:
+            said = {"estimate": estimated.as_json(found, advice), **said}
+        return json.dumps(said, indent=2, ensure_ascii=False)
     if kind == "mermaid":
         return explanation.mermaid(query)
     if kind == "dot":
         return explanation.dot(query)
     from dynq_cli.spec.shown import visible
 
-    return visible(explanation.text(query), keep="\n")
+    sizes = "" if found is None else "\n".join([*estimated.lines(found, advice), "", ""])
+    return visible(sizes + explanation.text(query), keep="\n")
