@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 
 _EXPONENTS = {"1": 0.0, "log n": 0.01, "n": 1.0}
 
@@ -28,24 +27,3 @@ def exponent_of(term: str) -> float | None:
 def larger(a: str, b: str) -> bool:
     """Whether one power of n is more than another."""
     return (exponent_of(a[2:-1]) or 0.0) > (exponent_of(b[2:-1]) or 0.0)
-
-
-def total(bounds: Iterable[str]) -> str:
-    """The bound of several things together: the largest power of n, and every other term once.
-
-    >>> total(["O(log n)", "O(1 + |Δ|)"])
-    'O(log n + |Δ|)'
-    """
-    terms = list(dict.fromkeys(term for bound in bounds for term in bound[2:-1].split(" + ")))
-    powers = {t: e for t in terms if (e := exponent_of(t)) is not None}
-    largest = max(powers, key=lambda t: powers[t], default="1")
-    return f"O({' + '.join([largest, *(t for t in terms if t not in powers)])})"
-
-
-def times(many: str, bound: str) -> str:
-    """The bound of doing something of cost `bound`, a power of n, as often as `many` says.
-
-    >>> times("|Δ|", "O(1)"), times("|Δ|", "O(n)")
-    ('O(|Δ|)', 'O(n·|Δ|)')
-    """
-    return f"O({many})" if bound == "O(1)" else f"O({bound[2:-1]}·{many})"

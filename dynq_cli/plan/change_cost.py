@@ -104,11 +104,7 @@ class ChangeCost:
 
 def change_costs(program: Program, spec: Spec) -> tuple[ChangeCost, ...]:
     """The cost of a changed row, for each relation of the spec that the program reads, in the spec's order."""
-    found: dict[str, ChangeCost] = {}
-    for _, atom, cost in Costs(program, spec).by_atom():
-        known = found.get(atom.source)
-        found[atom.source] = cost if known is None else known.merged(cost)
-    return tuple(found[r.name] for r in spec.relations if r.name in found)
+    return Costs(program, spec).by_relation()
 
 
 @dataclass(frozen=True)
@@ -149,6 +145,14 @@ class Costs:
             for i, atom in enumerate(plan.query.atoms):
                 if self.spec.relation(atom.source) is not None:
                     yield name, atom, self._from(name, i)
+
+    def by_relation(self) -> tuple[ChangeCost, ...]:
+        """The costs of a changed row, per relation of the spec that the program reads, in the spec's order."""
+        found: dict[str, ChangeCost] = {}
+        for _, atom, cost in self.by_atom():
+            known = found.get(atom.source)
+            found[atom.source] = cost if known is None else known.merged(cost)
+        return tuple(found[r.name] for r in self.spec.relations if r.name in found)
 
     def cover(self, query: ConjunctiveQuery, variables: Variables) -> int:
         """The power of n that bounds how many values some variables of a query take, by whole covers."""

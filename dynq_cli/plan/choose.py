@@ -1,4 +1,4 @@
-"""The plan of a query: core, class, strategy, tree, guarantees, advice.
+"""The plan of a query: core, class, strategy, tree.
 
 free-connex acyclic   view-tree              the tree of least cost
 acyclic               … +projection          the tree of a larger head, and the projected table
@@ -8,19 +8,16 @@ cyclic                … +join                atoms joined without a guard unti
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from dynq_cli.plan.advise import advice_of
-from dynq_cli.plan.bounds import total
-from dynq_cli.plan.compose_guarantees import with_views
 from dynq_cli.plan.cost import WEIGHTS, Weights, cost_of
 from dynq_cli.plan.free_connex_extension import extensions
-from dynq_cli.plan.guarantees import Kept, guarantees_of, ivm_epsilon_guarantees, updates_of
 from dynq_cli.plan.materialise import loomis_whitney_degree, merge
 from dynq_cli.plan.order import completions, layered, obstacle
 from dynq_cli.plan.plan import AnyPlan, DistinctTree, Plan, Strategy, UpdateCost
 from dynq_cli.plan.search import Search, leaf
+from dynq_cli.plan.tree_updates import Kept, updates_of
 from dynq_cli.plan.union import plan_union
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.classify import classify
@@ -37,9 +34,6 @@ def plan_query(query: Query, spec: Spec) -> AnyPlan:
     if isinstance(query, UnionQuery):
         return plan_union(query, [plan_query(m, spec) for m in query.members])
     return _Chooser(core(query), spec).plan()
-
-
-OTHER_TREE = "another tree makes its changes"
 
 
 @dataclass(frozen=True)
@@ -64,7 +58,7 @@ class _Chooser:
         degree = loomis_whitney_degree(self.graph)
         views = tuple((v.name, plan_query(v.query, self.spec)) for v in self.query.views)
         if not classes.acyclic and degree is not None and self._only_sums():
-            return self._ivm_epsilon(degree, views)
+            return self._ivm_epsilon(views)
         joined = not classes.acyclic
         shape = self._joined() if joined else self._atoms()
         head, shape = self._free_connex_head(shape)
@@ -76,11 +70,8 @@ class _Chooser:
             )
         tree, order, refusal = self._tree(shape, head, projected)
         distinct = tuple(self._distinct_trees(shape))
-        kept = Kept(self.query, tree, self.weights, bool(order), projected, distinct)
+        kept = Kept(self.query, tree, self.weights, bool(order), distinct)
         updates = updates_of(kept)
-        advice = list(advice_of(self.graph, classes, all(u.bound == "O(1)" for u in updates)))
-        if not order:
-            advice += self._hints(shape, kept, updates)
         return Plan(
             query=self.query,
             classification=classes,
@@ -88,12 +79,10 @@ class _Chooser:
             tree=tree,
             head=tuple(v.name for v in self.query.variables if v.name in head),
             order=order,
-            guarantees=with_views(guarantees_of(kept, updates), self.query.atoms, updates, views),
             updates=updates,
             distinct=distinct,
             views=views,
             notes=tuple(self.notes),
-            advice=tuple(advice),
             refusal=refusal,
         )
 
@@ -167,30 +156,6 @@ class _Chooser:
         why = within or obstacle(edges, state.comparisons, next(iter(completions(wanted, names))))
         return f"order_by [{', '.join(map(str, self.query.order))}] cannot be kept: {why}"
 
-    def _hints(self, shape: _Shape, kept: Kept, updates: Sequence[UpdateCost]) -> Iterator[str]:
-        """Relations whose changes another tree would make cheap, if the spec said that they are frequent."""
-        for i, atom in enumerate(self.query.atoms):
-            relation = self.spec.relation(atom.source)
-            if not updates[i].is_wide or relation is None or relation.changes == "often":
-                continue
-            same = [self.spec.relation(a.source) is relation for a in self.query.atoms]
-            heavy = [WEIGHTS["often"] if s else WEIGHTS["rare"] for s in same]
-            weights = Weights(tuple(heavy), self.weights.keys)
-            tree = Search(shape.graph, shape.leaves, weights, self.rank).run()
-            assert tree is not None
-            other = updates_of(replace(kept, tree=tree, weights=weights))
-            if not any(other[j].is_wide for j, s in enumerate(same) if s):
-                slow = [u for u in other if u.is_wide]
-                yield (
-                    f"if {relation.name} is what changes most, say so (changes: often): {OTHER_TREE} "
-                    f"{other[i].bound}"
-                    + (
-                        f", and those of {', '.join(u.atom for u in slow)} {total(u.bound for u in slow)}"
-                        if slow
-                        else ""
-                    )
-                )
-
     def _distinct_trees(self, shape: _Shape) -> list[DistinctTree]:
         found = []
         for a in self.query.aggregates:
@@ -209,7 +174,7 @@ class _Chooser:
         trees = [self._search(shape, (*order, variable)) for order in completions((), groups)]
         return min((t for t in trees if t), key=lambda t: cost_of(t, self.weights), default=None)
 
-    def _ivm_epsilon(self, degree: int, views: tuple[tuple[str, AnyPlan], ...]) -> Plan:
+    def _ivm_epsilon(self, views: tuple[tuple[str, AnyPlan], ...]) -> Plan:
         leaves = self._atoms().leaves
         tree = Node((), leaves, kind="join", output=True)
         cost = [UpdateCost(a.brief, "O(n^0.5)", "touches at most √n light or heavy partners") for a in self.query.atoms]
@@ -220,7 +185,6 @@ class _Chooser:
             tree=tree,
             head=(),
             order=(),
-            guarantees=with_views(ivm_epsilon_guarantees(degree), self.query.atoms, cost, views),
             updates=tuple(cost),
             views=views,
         )

@@ -1,7 +1,6 @@
 """A plan in words and as JSON: class, witness, tree, costs, and what would make it cheaper.
 
-Costs are those of what is kept: where that takes more than one tree, those of its steps (`program_cost`), not of the
-tree.
+Costs are those of the program that is kept (`program_cost`), not of the one tree that shows the structure.
 """
 
 from __future__ import annotations
@@ -10,15 +9,14 @@ import re
 import textwrap
 from collections.abc import Iterator
 
-from dynq_cli.plan.advise import NO_TABLE, ONE_ROW
-from dynq_cli.plan.choose import OTHER_TREE
 from dynq_cli.plan.draw import LEGEND, draw_text
+from dynq_cli.plan.edits import edits_of
 from dynq_cli.plan.fingerprint import fingerprint
 from dynq_cli.plan.lower import program_of, why_a_table
 from dynq_cli.plan.materialisation_reasons import notes_of
-from dynq_cli.plan.plan import AnyPlan, Guarantees, Plan, UnionPlan
-from dynq_cli.plan.program import Derived, Program, Together
-from dynq_cli.plan.program_cost import Kept, kept_of
+from dynq_cli.plan.plan import AnyPlan, Plan, UnionPlan
+from dynq_cli.plan.program import Program, Together
+from dynq_cli.plan.program_cost import Guarantees, ProgramCost, program_cost
 from dynq_cli.plan.stored import stored
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.classify import Classification
@@ -45,11 +43,6 @@ _NO_EPSILON = (
 )
 
 
-def _strategy(plan: AnyPlan) -> str:
-    """The strategy that is built."""
-    return "view-tree+join" if plan.strategy == "ivm-epsilon" else plan.strategy
-
-
 def _notes(plan: AnyPlan, program: Program, spec: Spec) -> tuple[str, ...]:
     is_read_together = isinstance(program.result, Together)
     if isinstance(plan, UnionPlan):
@@ -60,30 +53,9 @@ def _notes(plan: AnyPlan, program: Program, spec: Spec) -> tuple[str, ...]:
     return (_NO_EPSILON,) if plan.strategy == "ivm-epsilon" else notes_of(plan, program, spec)
 
 
-def _advice(plan: Plan, program: Program, kept: Kept) -> Iterator[str]:
-    """The plan's advice, as far as it holds for what is kept: not for one tree where several are read."""
-    if isinstance(program.result, Together):
-        return
-    filters = any(feed.where for step in program.steps if isinstance(step, Derived) for feed in step.feeds)
-    for text in plan.advice:
-        if text.endswith(ONE_ROW) and kept.steps:
-            # That holds for one tree; the rows that it passes on are as many as before.
-            continue
-        if text.endswith(NO_TABLE):
-            if not filters:
-                yield text
-        elif OTHER_TREE in text and "|Δ|" in kept.guarantees.update.bound:
-            yield f"{text}; |Δ| comes on top"
-        else:
-            yield text
-
-
 def advice_of(plan: AnyPlan, spec: Spec) -> tuple[str, ...]:
-    """What would make a query cheaper to keep."""
-    if not isinstance(plan, Plan):
-        return ()
-    program = program_of(plan.query, spec)
-    return tuple(_advice(plan, program, kept_of(program, spec)))
+    """What to edit so that a query is cheaper to keep, each tried by planning the edited query."""
+    return tuple(edits_of(plan, program_of(plan.query, spec), spec))
 
 
 def explain_text(plan: AnyPlan, spec: Spec) -> str:
@@ -92,13 +64,14 @@ def explain_text(plan: AnyPlan, spec: Spec) -> str:
 
 
 def _lines(plan: AnyPlan, spec: Spec) -> Iterator[str]:
-    yield f"{plan.name}: {plan.classification.name} ({_strategy(plan)})"
-    if isinstance(plan, UnionPlan):
-        yield from _union(plan, spec)
-        return
     program = program_of(plan.query, spec)
-    kept = kept_of(program, spec)
-    yield from _summary(program, spec, kept, tuple(_advice(plan, program, kept)))
+    cost = program_cost(program, spec)
+    yield f"{plan.name}: {plan.classification.name} ({cost.strategy})"
+    yield from _summary(program, spec, cost, tuple(edits_of(plan, program, spec)))
+    yield "  theory"
+    if isinstance(plan, UnionPlan):
+        yield from _union(plan, program, cost, spec)
+        return
     yield from _entry("query", str(plan.query))
     for text in _body(plan.query):
         yield from _entry("", text)
@@ -109,39 +82,38 @@ def _lines(plan: AnyPlan, spec: Spec) -> Iterator[str]:
     yield from _classes(plan.classification)
     for text in _notes(plan, program, spec):
         yield from _entry("kept", text)
-    yield from _steps(kept)
+    yield from _steps(cost)
     yield from _order(program)
     if plan.refusal:
         yield from _entry("refused", plan.refusal)
     yield from _tree(
-        "tree", plan, plan.tree, "of the query in one; it is kept in the steps above" if kept.steps else ""
+        "tree", plan, plan.tree, "of the query in one; it is kept in the steps above" if cost.steps else ""
     )
     for d in plan.distinct:
         yield from _tree("tree", plan, d.tree, f"counts distinct {d.variable} for {d.aggregate}")
-    yield from _costs(kept.guarantees)
+    yield from _costs(cost.guarantees)
     for _, view in plan.views:
         yield ""
         yield from (f"  {line}" if line else "" for line in _lines(view, spec))
 
 
-def _summary(program: Program, spec: Spec, kept: Kept, advice: tuple[str, ...]) -> Iterator[str]:
+def _summary(program: Program, spec: Spec, cost: ProgramCost, advice: tuple[str, ...]) -> Iterator[str]:
     """What is stored, what a change costs, what to edit; the theory follows."""
     yield from _entry("stores", stored(program, spec))
-    for i, change in enumerate(kept.changes):
+    for i, change in enumerate(cost.changes):
         yield from _entry("changes" if i == 0 else "", str(change))
-    for i, text in enumerate(advice or _no_advice(kept)):
+    for i, text in enumerate(advice or _no_advice(cost)):
         yield from _entry("cheaper" if i == 0 else "", text)
-    yield "  theory"
 
 
-def _no_advice(kept: Kept) -> tuple[str, ...]:
-    if any(change.exponent for change in kept.changes):
-        return ()
+def _no_advice(cost: ProgramCost) -> tuple[str, ...]:
+    if any(change.exponent for change in cost.changes):
+        return ("no edit is known",)
     return ("nothing: a change touches a fixed number of rows, however large the data are",)
 
 
-def _steps(kept: Kept) -> Iterator[str]:
-    for i, text in enumerate(kept.steps):
+def _steps(cost: ProgramCost) -> Iterator[str]:
+    for i, text in enumerate(cost.steps):
         yield from _entry("steps" if i == 0 else "", text)
 
 
@@ -151,19 +123,16 @@ def _order(program: Program) -> Iterator[str]:
         yield from _entry("order", ", ".join(map(str, program.order)))
 
 
-def _union(plan: UnionPlan, spec: Spec) -> Iterator[str]:
-    program = program_of(plan.query, spec)
-    kept = kept_of(program, spec)
-    yield from _summary(program, spec, kept, ())
+def _union(plan: UnionPlan, program: Program, cost: ProgramCost, spec: Spec) -> Iterator[str]:
     yield from _entry("query", str(plan.query))
     yield from _classes(plan.classification)
     if plan.refusal:
         yield from _entry("refused", plan.refusal)
     for text in _notes(plan, program, spec):
         yield from _entry("kept", text)
-    yield from _steps(kept)
+    yield from _steps(cost)
     yield from _order(program)
-    yield from _costs(kept.guarantees)
+    yield from _costs(cost.guarantees)
     for member in plan.members:
         yield ""
         yield from (f"  {line}" if line else "" for line in _lines(member, spec))
@@ -233,7 +202,8 @@ def _costs(guarantees: Guarantees) -> Iterator[str]:
 def explain_json(plan: AnyPlan, spec: Spec) -> dict[str, object]:
     """The same for programs."""
     program = program_of(plan.query, spec)
-    c, kept = plan.classification, kept_of(program, spec)
+    c, cost = plan.classification, program_cost(program, spec)
+    advice = list(edits_of(plan, program, spec))
     said: dict[str, object] = {
         "query": str(plan.query),
         "class": c.name,
@@ -241,11 +211,11 @@ def explain_json(plan: AnyPlan, spec: Spec) -> dict[str, object]:
         "t_hierarchical": c.t_hierarchical,
         "free_connex": c.free_connex,
         "acyclic": c.acyclic,
-        "strategy": _strategy(plan),
+        "strategy": cost.strategy,
         "semantics": plan.query.semantics,
         "columns": [{"name": o.name, "type": str(o.type), "nullable": o.nullable} for o in plan.query.columns],
-        "guarantees": {name: g.bound for name, g in kept.guarantees.items()},
-        "meanings": {name: g.meaning for name, g in kept.guarantees.items()},
+        "guarantees": {name: g.bound for name, g in cost.guarantees.items()},
+        "meanings": {name: g.meaning for name, g in cost.guarantees.items()},
         "witness": c.witness,
         "witnesses": {
             "q_hierarchical": c.not_q_hierarchical,
@@ -253,13 +223,13 @@ def explain_json(plan: AnyPlan, spec: Spec) -> dict[str, object]:
             "free_connex": c.not_free_connex or c.not_acyclic,
             "acyclic": c.not_acyclic,
         },
-        "changes": {c.relation: {"bound": c.bound, "meaning": c.meaning} for c in kept.changes},
+        "changes": {c.relation: {"bound": c.bound, "meaning": c.meaning} for c in cost.changes},
         "summary": {
             "stores": stored(program, spec),
-            "changes": [str(c) for c in kept.changes],
-            "advice": list(_advice(plan, program, kept) if isinstance(plan, Plan) else ()),
+            "changes": [str(c) for c in cost.changes],
+            "advice": advice,
         },
-        "steps": list(kept.steps),
+        "steps": list(cost.steps),
         "order": [str(o) for o in program.order],
         "refusal": plan.refusal,
         "fingerprint": fingerprint(plan, program),
@@ -276,10 +246,10 @@ def explain_json(plan: AnyPlan, spec: Spec) -> dict[str, object]:
         ],
         "head": list(plan.head),
         "simple": plan.tree.is_simple,
-        "updates": [{"atom": u.atom, "bound": u.bound, "meaning": u.meaning} for u in kept.updates],
+        "updates": [{"atom": u.atom, "bound": u.bound, "meaning": u.meaning} for u in cost.updates],
         "simplifications": list(plan.query.simplifications),
         "notes": list(_notes(plan, program, spec)),
-        "advice": list(_advice(plan, program, kept)),
+        "advice": advice,
         "views": {name: explain_json(view, spec) for name, view in plan.views},
     }
 

@@ -2,31 +2,26 @@
 
 from __future__ import annotations
 
-from dynq_cli.plan.plan import Guarantee
 from dynq_cli.plan.program import Term, Together
 
 
-def of_together(step: Together) -> tuple[Guarantee, Guarantee, Guarantee]:
-    """Delay, count and jth."""
-    members = [m.tree for m in step.members]
-    walked = f"O({' + '.join(f'|{m}|' for m in members)})"
-    if step.where:
-        said = " and ".join(map(str, step.where))
-        delay = Guarantee(
-            f"O({' + '.join(f'|{t.tree}|' for t in step.terms if t.rows < 0)})",
-            f"rows of {members[0]} are filtered by {said}: between two that pass may be all that do not",
-        )
-    else:
-        delay = Guarantee(
-            "O(1)", "a row that a later member has is left to it, and it gives one instead: each step yields a row"
-        )
+def delay_of(step: Together) -> tuple[str, str]:
+    """Bound and meaning of the delay."""
+    if not step.where:
+        return "O(1)", "a row that a later member has is left to it, and it gives one instead: each step yields a row"
+    said = " and ".join(map(str, step.where))
     return (
-        delay,
-        Guarantee("O(1)", f"by inclusion and exclusion: {_sum(step)}"),
-        Guarantee(
-            walked,
-            f"walks the rows of {' and '.join(members)} up to the position; order_by makes it O(log n), in a table",
-        ),
+        f"O({' + '.join(f'|{t.tree}|' for t in step.terms if t.rows < 0)})",
+        f"rows of {step.members[0].tree} are filtered by {said}: between two that pass may be all that do not",
+    )
+
+
+def positions_of(step: Together) -> tuple[str, str]:
+    """Bound and meaning of finding the row at a position, or the position of a row."""
+    members = [m.tree for m in step.members]
+    return (
+        f"O({' + '.join(f'|{m}|' for m in members)})",
+        f"walks the rows of {' and '.join(members)} up to the position; order_by makes it O(log n), in a table",
     )
 
 
@@ -38,10 +33,11 @@ def read_together(step: Together) -> str:
     else:
         kind = "each row once" if step.form.semantics == "set" else "with the copies of all"
         said = f"those of {names}, {kind}"
-    return f"rows of {step.name}, read from the trees and stored nowhere: {said}; counted as {_sum(step)}"
+    return f"rows of {step.name}, read from the trees and stored nowhere: {said}; counted as {sum_of(step)}"
 
 
-def _sum(step: Together) -> str:
+def sum_of(step: Together) -> str:
+    """How the counts of the trees go into that of the result."""
     rows = _added([(t.rows, t) for t in step.terms])
     distinct = _added([(t.distinct, t) for t in step.terms])
     return rows if rows == distinct else f"{rows}; distinct rows as {distinct}"

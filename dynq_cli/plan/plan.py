@@ -1,7 +1,8 @@
 """The immutable plan of a query: everything known before the data.
 
-A plan says how a query is kept (`strategy`), in which tree, and what that costs. Plans compare by
-value and print as trees; nothing in them depends on data.
+A plan says in which tree a query stands (`strategy` says what that takes beside a tree), and what a changed row of an
+atom costs there. What the whole program costs is in `program_cost`. Plans compare by value and print as trees; nothing
+in them depends on data.
 """
 
 from __future__ import annotations
@@ -15,32 +16,6 @@ from dynq_cli.query.normal_form import ConjunctiveQuery, UnionQuery, VariableOrd
 from dynq_cli.records import record
 
 Strategy = Literal["view-tree", "view-tree+projection", "view-tree+join", "view-tree+join+projection", "ivm-epsilon"]
-
-
-@record(frozen=True)
-class Guarantee:
-    """A bound in n, the number of base rows, and what it means for this query."""
-
-    bound: str
-    meaning: str
-
-
-@record(frozen=True)
-class Guarantees:
-    update: Guarantee
-    delay: Guarantee
-    count: Guarantee
-    jth: Guarantee
-    space: Guarantee
-
-    def items(self) -> tuple[tuple[str, Guarantee], ...]:
-        return (
-            ("update", self.update),
-            ("delay", self.delay),
-            ("count", self.count),
-            ("jth", self.jth),
-            ("space", self.space),
-        )
 
 
 @record(frozen=True)
@@ -78,12 +53,10 @@ class Plan:
     tree: Node
     head: tuple[str, ...]
     order: tuple[VariableOrder, ...]
-    guarantees: Guarantees
     updates: tuple[UpdateCost, ...]
     distinct: tuple[DistinctTree, ...] = ()
     views: tuple[tuple[str, AnyPlan], ...] = ()
     notes: tuple[str, ...] = ()
-    advice: tuple[str, ...] = ()
     refusal: str = ""
 
     @property
@@ -96,12 +69,11 @@ class Plan:
 
 @record(frozen=True)
 class UnionPlan:
-    """Members each have a plan of their own; `guarantees` are those of a table with the rows of all."""
+    """Members each have a plan of their own."""
 
     query: UnionQuery
     members: tuple[AnyPlan, ...]
     classification: Classification
-    guarantees: Guarantees
     notes: tuple[str, ...] = ()
     refusal: str = ""
 

@@ -1,126 +1,208 @@
-"""What keeping a program costs, and its steps in words.
+"""What a query costs: one object for the whole program, whatever its steps are.
 
-    update   what a change touches in every tree, and every row that comes or goes in a tree that feeds a relation
+    update   the costliest change of a row, through all steps (`change_cost`)
+    delay    from one row of the result to the next
+    count    the number of rows
+    jth      the row at a position; `rank`: the position of a row
+    test     whether, and how often, the result has a row
+    diff     what came and went since a version
     space    the base tables, and every relation between the trees
 
-A tree passes on one row per changed row where the variables of each atom, with what keys add to them, fix the head.
-If all trees that feed do so, the relations add nothing to the bound.
+A bound is in n, the number of base rows. Hash tables are taken to find a row in O(1).
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from dynq_cli.plan.bounds import total
-from dynq_cli.plan.change_cost import ChangeCost, Costs, change_costs
-from dynq_cli.plan.choose import weights_of
-from dynq_cli.plan.multi_tree_cost import of_together, read_together
-from dynq_cli.plan.plan import Guarantee, Guarantees, Plan, UpdateCost
-from dynq_cli.plan.program import Derived, Feed, Program, Together, Tree, passages
+from dynq_cli.plan.change_cost import ChangeCost, Costs
+from dynq_cli.plan.program import Derived, Feed, Program, Together, Tree, variables_of
+from dynq_cli.plan.multi_tree_cost import delay_of, positions_of, read_together, sum_of
 from dynq_cli.query.normal_form import ConjunctiveQuery
 from dynq_cli.spec.model import Spec
 
 
 @dataclass(frozen=True)
-class Kept:
-    """`changes` per relation, through all steps; `steps` in words, none if one tree is all there is."""
+class Guarantee:
+    """A bound in n, the number of base rows, and what it means for this query."""
 
+    bound: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class Guarantees:
+    update: Guarantee
+    delay: Guarantee
+    count: Guarantee
+    jth: Guarantee
+    space: Guarantee
+    test: Guarantee
+    rank: Guarantee
+    diff: Guarantee
+
+    def items(self) -> tuple[tuple[str, Guarantee], ...]:
+        return tuple(vars(self).items())
+
+
+@dataclass(frozen=True)
+class AtomCost:
+    """What a changed row of one atom of a tree costs, there and in the steps after it."""
+
+    atom: str
+    bound: str
+    meaning: str
+
+
+@dataclass(frozen=True)
+class ProgramCost:
+    """`strategy` names what is kept beside trees; `changes` are per relation, `updates` per atom.
+
+    `steps` are in words, none if one tree is all there is.
+    """
+
+    strategy: str
     guarantees: Guarantees
-    updates: tuple[UpdateCost, ...]
     changes: tuple[ChangeCost, ...]
-    steps: tuple[str, ...] = ()
+    updates: tuple[AtomCost, ...]
+    steps: tuple[str, ...]
 
 
-def kept_of(program: Program, spec: Spec) -> Kept:
+def program_cost(program: Program, spec: Spec) -> ProgramCost:
     """What a program promises, and how it does it."""
+    return _Program(program, spec).cost()
+
+
+def stored_result(program: Program) -> Derived | None:
+    """The relation that holds the rows of the result, if one does."""
     last = program.result
-    if len(program.steps) == 1 and isinstance(last, Tree):
-        return Kept(last.plan.guarantees, last.plan.updates, change_costs(program, spec))
-    return _Costs(program, spec).kept()
+    if not isinstance(last, Tree) or len(last.plan.query.atoms) != 1:
+        return None
+    (atom,) = last.plan.query.atoms
+    return next((s for s in program.steps if isinstance(s, Derived) and s.name == atom.source), None)
 
 
-class _Costs:
+class _Program:
     def __init__(self, program: Program, spec: Spec) -> None:
         self.program = program
-        self.spec = spec
-        self.trees = {s.name: s.plan for s in program.steps if isinstance(s, Tree)}
-        self.passages = passages(program.steps)
+        self.costs = Costs(program, spec)
+        self.trees = self.costs.trees
         self.derived = [s for s in program.steps if isinstance(s, Derived)]
-        # Groups are told apart by what they are grouped by.
-        grouped = [replace(d.relation, key=d.groups.keys) for d in self.derived if d.groups]
-        self.keyed = replace(spec, relations=(*spec.relations, *grouped))
         # By relation: whether it has no more rows than the base tables together.
         self.linear: dict[str, bool] = {r.name: True for r in spec.relations}
         for step in self.derived:
-            self.linear[step.relation.name] = all(self._is_linear(step, feed) for feed in step.feeds)
+            self.linear[step.name] = all(self._is_linear(step, feed) for feed in step.feeds)
+        self.changes = self.costs.by_relation()
 
-    def kept(self) -> Kept:
-        delay, count, jth = self._reading(self.program.result)
-        return Kept(
-            Guarantees(self._update(), delay, count, jth, self._space()),
-            tuple(self._updates()),
-            change_costs(self.program, self.spec),
-            tuple(self._steps()),
+    def cost(self) -> ProgramCost:
+        jth, rank = self._positions()
+        return ProgramCost(
+            self._strategy(),
+            Guarantees(
+                update=self._update(),
+                delay=self._delay(),
+                count=self._count(),
+                jth=jth,
+                space=self._space(),
+                test=self._test(),
+                rank=rank,
+                diff=self._diff(),
+            ),
+            self.changes,
+            tuple(AtomCost(f"{tree}: {a.brief}", c.bound, c.meaning) for tree, a, c in self.costs.by_atom()),
+            tuple(self._steps()) if len(self.program.steps) > 1 else (),
         )
 
-    def _reading(self, last: Tree | Together) -> tuple[Guarantee, Guarantee, Guarantee]:
-        """Delay, count and jth."""
-        if isinstance(last, Tree):
-            jth = last.plan.guarantees.jth
-            if all(a.source in self._one_row for a in last.plan.query.atoms):
-                jth = Guarantee("O(1)", "the result has at most one row")
-            return last.plan.guarantees.delay, last.plan.guarantees.count, jth
-        return of_together(last)
+    def _strategy(self) -> str:
+        """View trees, and what is stored beside them.
 
-    @property
-    def _one_row(self) -> frozenset[str]:
-        """The relations of at most one row."""
-        return frozenset(d.name for d in self.derived if d.groups is not None and not d.groups.keys)
-
-    def _feeding(self) -> dict[str, Plan]:
-        return {f.tree: self.trees[f.tree] for d in self.derived for f in d.feeds}
+        `+join`: relations between trees that may be larger than the base tables. `+projection`: the rows of the result.
+        `+groups`: the groups that are the result. `union`: the rows of several queries, read from their trees.
+        `union+table`: such rows, stored.
+        """
+        result = stored_result(self.program)
+        if isinstance(self.program.result, Together) and not self.program.result.where:
+            return "union"
+        if result is not None and result.groups is None and len({f.tree for f in result.feeds if f.sign == 1}) > 1:
+            return "union+table"
+        is_joined = any(step is not result and not self.linear[step.name] for step in self.derived)
+        words = ["view-tree", *(["join"] if is_joined else [])]
+        if result is not None:
+            words.append("projection" if result.groups is None else "groups")
+        return "+".join(words)
 
     def _update(self) -> Guarantee:
-        bounds = [plan.guarantees.update.bound for plan in self.trees.values()]
-        if any(m.aggregate.function in ("min", "max") for d in self.derived if d.groups for m in d.groups.measures):
-            bounds.append("O(log n)")
-        wide = [name for name, plan in self._feeding().items() if not all(self._passes_one(plan))]
-        if not self.derived:
-            meaning = "a change touches one row per level of each tree"
-            if total(bounds) not in ("O(1)", "O(log n)"):
-                meaning = "that of the tree that costs most; see changes"
-            return Guarantee(total(bounds), meaning)
-        if not wide:
-            meaning = "a change touches one row per level of each tree, and passes one on to the next"
-            if total(bounds) not in ("O(1)", "O(log n)"):
-                meaning = "that of the tree that costs most; a change passes one row on from tree to tree"
-            return Guarantee(total(bounds), meaning)
-        fed = " and ".join(f"in {name}{self._before_filters(name)}" for name in wide)
-        meaning = f"Δ counts the rows that come or go {fed}: each of them updates a row of a relation"
-        return Guarantee(total([*bounds, "O(|Δ|)"]), meaning)
+        worst = max(self.changes, key=lambda c: (c.exponent, c.is_ordered), default=None)
+        if worst is None:
+            return Guarantee("O(1)", "nothing changes the result")
+        if not worst.exponent:
+            where = "one row per level of each tree" if len(self.trees) > 1 else "one row per level of the tree"
+            how = ", found in or put into an ordered tree" if worst.is_ordered else ""
+            return Guarantee(worst.bound, f"a change touches {where}{how}, however large the data and the result are")
+        heavy = [c.relation for c in self.changes if c.bound == worst.bound]
+        return Guarantee(worst.bound, f"a change of {_either(heavy)} can touch many rows; see changes")
 
-    def _before_filters(self, tree: str) -> str:
-        """What the rows of a tree are filtered by on their way into relations."""
-        where = dict.fromkeys(str(c) for d in self.derived for f in d.feeds if f.tree == tree for c in f.where)
-        return f" before {' and '.join(where)} filter{'' if len(where) > 1 else 's'} them" if where else ""
+    @property
+    def _is_one_row(self) -> bool:
+        last = self.program.result
+        if self.program.form.is_boolean:
+            return True
+        one_row = {d.name for d in self.derived if d.groups is not None and not d.groups.keys}
+        return isinstance(last, Tree) and all(a.source in one_row for a in last.plan.query.atoms)
 
-    def _passes_one(self, plan: Plan) -> Iterator[bool]:
-        """For each atom, whether one changed row changes at most one row of the result."""
-        query = plan.query
-        keys = weights_of(query, self.keyed).keys
-        for atom in query.atoms:
-            fixed = atom.variables
-            for _ in query.atoms:
-                for other, key in zip(query.atoms, keys, strict=True):
-                    if key is not None and key <= fixed:
-                        fixed |= other.variables
-            yield fixed >= frozenset(query.head)
+    def _delay(self) -> Guarantee:
+        last = self.program.result
+        if isinstance(last, Together):
+            return Guarantee(*delay_of(last))
+        if stored_result(self.program) is not None:
+            return Guarantee("O(1)", "the rows of the result are stored and read one by one")
+        return Guarantee("O(1)", "every step of the enumeration yields a row of the result")
 
-    def _is_linear(self, step: Derived, feed: Feed) -> bool:
-        query = self.trees[feed.tree].query
-        held = frozenset(step.groups.keys if step.groups else feed.columns)
-        return not held or any(held <= a.variables and self.linear[a.source] for a in query.atoms)
+    def _count(self) -> Guarantee:
+        last = self.program.result
+        if isinstance(last, Together):
+            return Guarantee("O(1)", f"by inclusion and exclusion: {sum_of(last)}")
+        result = stored_result(self.program)
+        what = "groups" if result is not None and result.groups is not None else "rows"
+        return Guarantee("O(1)", f"the number of {what} is kept with every version")
+
+    def _positions(self) -> tuple[Guarantee, Guarantee]:
+        """The row at a position, and the position of a row."""
+        last = self.program.result
+        if self._is_one_row:
+            return (Guarantee("O(1)", "the result has at most one row"),) * 2
+        if isinstance(last, Together):
+            return (Guarantee(*positions_of(last)),) * 2
+        if last.plan.order:
+            return (
+                Guarantee("O(log n)", "one descent of a counted tree per column of the order"),
+                Guarantee("O(log n)", "the rows before it are counted by one descent per column of the order"),
+            )
+        is_stored = stored_result(self.program) is not None
+        way = "walks the table" if is_stored else "walks the first level and skips whole subtrees by their counts"
+        return (
+            Guarantee("O(n)", f"{way}; order_by makes it O(log n)"),
+            Guarantee("O(n)", "as jth, up to the row; order_by makes it O(log n)"),
+        )
+
+    def _test(self) -> Guarantee:
+        last, form = self.program.result, self.program.form
+        shown = {v for c in form.columns for v in variables_of(c)}
+        hidden = [v for v in form.head if v not in shown]
+        if hidden and not self._is_one_row:
+            said = " and ".join(hidden)
+            return Guarantee(
+                "O(n)", f"{said} {'is' if len(hidden) == 1 else 'are'} not selected: rows that look alike are walked"
+            )
+        if isinstance(last, Together):
+            return Guarantee("O(1)", f"a row is looked up in {len(last.members)} trees")
+        return Guarantee("O(1)", "one row per level of the tree is looked up")
+
+    def _diff(self) -> Guarantee:
+        last = self.program.result
+        where = f" in {' and '.join(m.tree for m in last.members)}" if isinstance(last, Together) else ""
+        return Guarantee("O(|Δ|)", f"Δ are the rows that came or went{where}; first the changes since are taken back")
 
     def _space(self) -> Guarantee:
         if not self.derived:
@@ -131,10 +213,10 @@ class _Costs:
         limit = ", within the budget of max_view_rows" if larger else ", no larger than the base tables"
         return Guarantee(bound, f"the rows of {names} are stored{limit}")
 
-    def _updates(self) -> Iterator[UpdateCost]:
-        """What changes of the spec's relations cost, atom by atom, in their tree and in the steps after it."""
-        for name, atom, cost in Costs(self.program, self.spec).by_atom():
-            yield UpdateCost(f"{name}: {atom.brief}", cost.bound, cost.meaning)
+    def _is_linear(self, step: Derived, feed: Feed) -> bool:
+        query = self.trees[feed.tree].query
+        held = frozenset(step.groups.keys if step.groups else feed.columns)
+        return not held or any(held <= a.variables and self.linear[a.source] for a in query.atoms)
 
     def _steps(self) -> Iterator[str]:
         for step in self.program.steps:
@@ -142,10 +224,14 @@ class _Costs:
                 yield _derived(step)
             elif isinstance(step, Together):
                 yield read_together(step)
-            elif step.name in self.passages:
+            elif step.name in self.costs.passages:
                 yield f"rows {_brief(step.plan.query)}, passed on as they come and go, without a table of their own"
             else:
                 yield f"tree {_brief(step.plan.query)}{_ranges(step.plan.query)}"
+
+
+def _either(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
 
 def _brief(query: ConjunctiveQuery) -> str:

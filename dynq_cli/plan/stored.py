@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dynq_cli.plan.change_cost import Costs
 from dynq_cli.plan.program import Derived, Program, Tree
+from dynq_cli.plan.program_cost import stored_result
 from dynq_cli.spec.model import Spec
 
 
@@ -19,25 +20,17 @@ def stored(program: Program, spec: Spec) -> str:
         if spec.relation(a.source) is not None
     ]
     views = list(dict.fromkeys(seen))
-    result = _result(program, derived)
-    said = [f"its result, {_rows(costs, result)}"] if result is not None else []
+    result = stored_result(program)
+    said = [f"its result, {rows_of(costs, result)}"] if result is not None else []
     if views:
         said.append(f"views of {_listed(views)}, no larger than the tables")
-    said += [f"{name}, {_rows(costs, step)}" for name, step in derived.items() if step is not result]
+    said += [f"{name}, {rows_of(costs, step)}" for name, step in derived.items() if step is not result]
     if result is None:
         said.append("not the result")
     return "; ".join(said)
 
 
-def _result(program: Program, derived: dict[str, Derived]) -> Derived | None:
-    """The relation that holds the rows of the result, if one does."""
-    last = program.result
-    if not isinstance(last, Tree) or len(last.plan.query.atoms) != 1:
-        return None
-    return derived.get(last.plan.query.atoms[0].source)
-
-
-def _rows(costs: Costs, step: Derived) -> str:
+def rows_of(costs: Costs, step: Derived) -> str:
     measures = step.groups.measures if step.groups is not None else ()
     looked_at = [f"{m.aggregate.function.replace('_', ' ').upper()}({m.value})" for m in measures if m.value]
     return _sized(costs, step) + (f" with the distinct values of {_listed(looked_at)}" if looked_at else "")
