@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 
 import numpy as np
 
+from dynq_cli.engine.arena_snapshot import packed, words_of
 from dynq_cli.engine.engine import CHUNK
-from dynq_cli.engine.image import packed, words_of
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels.counted_blocks import INNER, LARGEST_LEAF, POOLS
+from dynq_cli.engine.kernels.order_statistic_blocks import INNER, LARGEST_LEAF, POOLS
 from dynq_cli.engine.layout import BLOCKS, Layout
 from dynq_cli.engine.size_facts import TableSizes
 from dynq_cli.engine.table_sizes import bytes_used, sizes_in

@@ -17,8 +17,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dynq_cli.plan.change_cost import ChangeCost, Costs
-from dynq_cli.plan.program import Derived, Feed, Program, Together, Tree, variables_of
 from dynq_cli.plan.multi_tree_cost import delay_of, positions_of, read_together, sum_of
+from dynq_cli.plan.program import Derived, Feed, Program, Together, Tree, variables_of
 from dynq_cli.query.normal_form import ConjunctiveQuery
 from dynq_cli.spec.model import Spec
 

@@ -18,8 +18,8 @@ import numpy as np
 
 from dynq_cli.engine.base_rows import base_rows
 from dynq_cli.engine.forecast import Forecast, empty_snapshot, forecast
-from dynq_cli.engine.live import Live
 from dynq_cli.engine.size_facts import TableSizes
+from dynq_cli.engine.views import Views
 from dynq_cli.io.logs.discover import find_groups
 from dynq_cli.io.logs.identity import identity_of
 from dynq_cli.io.logs.model import Group, LogFile
@@ -111,7 +111,7 @@ def estimate_spec(
     """The estimate for a new state of a spec file. RejectedError for a query that cannot be kept."""
     check_supported(spec)
     planned = plan_spec(spec.read_text(), str(spec))
-    live = Live(planned.spec, planned.kept)
+    live = Views(planned.spec, planned.kept)
     files = list(_files(planned.spec, paths, warn))
     return _Estimating(live, Disk(empty_snapshot(live.layout), 0, 0, 0), {}).run(files, progress)
 
@@ -149,7 +149,7 @@ def _files(spec: Spec, paths: Sequence[str], warn: Warn) -> Iterator[LogFile]:
 class _Estimating:
     """`known` are the values of a state's dictionaries; `needs_logs`: its marks need versions before the last."""
 
-    def __init__(self, live: Live, now: Disk, known: Mapping[str, int], needs_logs: bool = False) -> None:
+    def __init__(self, live: Views, now: Disk, known: Mapping[str, int], needs_logs: bool = False) -> None:
         self._live = live
         self._now = now
         self._known = known

@@ -18,8 +18,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from dynq_cli.engine.kinds import INSERT, POSTIMAGE, UPSERT
-from dynq_cli.engine.lossless import CodeError, arrow_type, lossless
 from dynq_cli.errors import RejectedError
 from dynq_cli.io.logs.chunks import rows_in
 from dynq_cli.io.logs.model import LogFile
@@ -27,6 +25,8 @@ from dynq_cli.io.logs.read import read_log
 from dynq_cli.query.duck import Duck
 from dynq_cli.query.scalar import quote
 from dynq_cli.spec.model import Column, Relation, Spec
+from dynq_cli.values.change_kinds import INSERT, POSTIMAGE, UPSERT
+from dynq_cli.values.convert import CodeError, arrow_type, convert
 
 # Rows of a relation that are kept, and that are read; more are neither.
 MOST_KEPT = 1_000_000
@@ -183,7 +183,7 @@ def _typed(columns: Mapping[str, pa.Array], column: Column, many: int) -> pa.Arr
     if column.name not in columns:
         return pa.nulls(many, kind)
     try:
-        made = lossless(columns[column.name], column.type)
+        made = convert(columns[column.name], column.type)
         return made if made.type == kind else made.cast(kind)
     except CodeError as error:
         raise ColumnError(error.row, column.name, error.reason) from None
