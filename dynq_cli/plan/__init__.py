@@ -19,5 +19,6 @@ stored        what a program stores, in words
 edits         what to edit in a spec so that a query is cheaper, each tried
 fingerprint   equal exactly if the kept data is
 codec         plans, and whatever else is frozen, as JSON and back
-explain       a plan in words, as JSON, as Mermaid and as DOT
+explain       a plan in words and as JSON; `draw`: a tree as text
+picture       what a program keeps, as Mermaid and as DOT
 """

@@ -18,10 +18,10 @@ from pathlib import Path
 
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.plan.choose import plan_query
-from dynq_cli.plan.draw import draw_dot, draw_mermaid
 from dynq_cli.plan.explain import advice_of, explain_json, explain_text
-from dynq_cli.plan.plan import AnyPlan, Plan
-from dynq_cli.plan.view_tree import Node
+from dynq_cli.plan.lower import program_of
+from dynq_cli.plan.picture import Frame, as_dot, as_mermaid, frame_of
+from dynq_cli.plan.plan import AnyPlan
 from dynq_cli.query.compile import compile_file, compile_spec
 from dynq_cli.query.normal_form import Query
 from dynq_cli.spec.load import parse_spec
@@ -53,31 +53,15 @@ class Explanation:
         return {"queries": {p.name: explain_json(p, self.spec) for p in self._chosen(query)}}
 
     def mermaid(self, query: str | None = None) -> str:
-        lines = ["flowchart TD"]
-        for title, name, plan, tree in _pictures(self._chosen(query)):
-            lines += [f'  subgraph {name}["{title}"]', *draw_mermaid(plan, tree, f"{name}_"), "  end"]
-        return "\n".join(lines) + "\n"
+        return as_mermaid(list(self._frames(query)))
 
     def dot(self, query: str | None = None) -> str:
-        lines = ["digraph dynq {", "  node [fontname=Helvetica];", "  edge [fontname=Helvetica];"]
-        for title, name, plan, tree in _pictures(self._chosen(query)):
-            lines += [f'  subgraph cluster_{name} {{ label="{title}";', *draw_dot(plan, tree, f"{name}_"), "  }"]
-        return "\n".join([*lines, "}"]) + "\n"
+        return as_dot(list(self._frames(query)))
 
-
-def _pictures(plans: list[AnyPlan]) -> Iterator[tuple[str, str, Plan, Node]]:
-    """Every tree there is to draw: title, an identifier, the plan, and the tree."""
-    todo, number = list(plans), 0
-    while todo:
-        plan = todo.pop(0)
-        if isinstance(plan, Plan):
-            yield f"{plan.name}: {plan.classification.name}", f"q{number}", plan, plan.tree
-            for i, d in enumerate(plan.distinct):
-                yield f"{plan.name}: distinct {d.variable} for {d.aggregate}", f"q{number}_d{i}", plan, d.tree
-            number += 1
-            todo[:0] = [view for _, view in plan.views]
-        else:
-            todo[:0] = list(plan.members)
+    def _frames(self, query: str | None) -> Iterator[Frame]:
+        for number, plan in enumerate(self._chosen(query)):
+            title = f"{plan.name}: {plan.classification.name}"
+            yield frame_of(f"q{number}", title, program_of(plan.query, self.spec))
 
 
 def _planned(spec: Spec, queries: dict[str, Query]) -> Explanation:
