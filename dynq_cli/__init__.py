@@ -24,6 +24,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dynq_cli.io.infer import infer_spec as infer_spec
+    from dynq_cli.session.estimate import estimate_spec as estimate_spec
+    from dynq_cli.session.estimate import estimate_state as estimate_state
     from dynq_cli.session.explain import explain_spec as explain_spec
     from dynq_cli.spec.load import load_spec as load_spec
     from dynq_cli.storage.state import create as create
@@ -33,6 +35,8 @@ __version__ = "0.1.0.dev0"
 
 _VERBS = {
     "create": "dynq_cli.storage.state",
+    "estimate_spec": "dynq_cli.session.estimate",
+    "estimate_state": "dynq_cli.session.estimate",
     "explain_spec": "dynq_cli.session.explain",
     "infer_spec": "dynq_cli.io.infer",
     "load_spec": "dynq_cli.spec.load",

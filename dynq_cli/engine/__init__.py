@@ -11,6 +11,7 @@ The views over them:
 
 - `layout`: plans to tables, nodes and records; `arena`: the memory that holds them, which `memory` gives
 - `arena_snapshot`: the arena and dictionaries as named arrays, and back
+- `forecast`: the sizes that tables would have, from how many rows each would have
 - `engine`: batches of changes in codes in; `result_reader`: results in codes out; `positions`: rows by their position
 - `ingest`, `arrow_changes`: Arrow rows to batches of changes
 - `expressions`: what leaves compute and filter by; `expression_cache`, `predicates`: much of it

@@ -1,6 +1,7 @@
 """The library behind the commands: the same verbs, for Python.
 
 - `explain`: what each query of a spec costs to keep, and why
+- `estimate`: how large things become by an apply; `sample`, `table_counts`: what that is counted from
 - `apply_logs`: change logs into a state, each a version
 - `batch_order`: the order in which logs are applied; `commits`, `sourced_changes`: their rows on the way to the engine
 - `run`: apply what is new in a folder, then write the outputs; `marks`: where their diffs begin

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from os import PathLike
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +30,7 @@ from dynq_cli.session.explain import check_supported
 from dynq_cli.session.sample import Sample
 from dynq_cli.session.table_counts import Counted, TableCounts
 from dynq_cli.spec.model import Spec
+from dynq_cli.spec.source import read_source
 from dynq_cli.storage.commit import CHANGES_PER_SECOND, DUE_SECONDS, WORDS_PER_SECOND
 from dynq_cli.storage.facts import facts_of
 from dynq_cli.storage.ledger import Ledger
@@ -45,6 +47,7 @@ _PER_ROW, _PER_CODE = 80, 32
 # Spec, plans and manifest of a state, about.
 _MANIFEST = 20_000
 
+StrPath = str | PathLike[str]
 Warn = Callable[[str], None]
 Progress = Callable[[int], None]
 
@@ -106,20 +109,22 @@ class Estimate:
 
 
 def estimate_spec(
-    spec: Path, paths: Sequence[str], warn: Warn = lambda message: None, progress: Progress = lambda rows: None
+    spec: StrPath, paths: Sequence[str], warn: Warn = lambda message: None, progress: Progress = lambda rows: None
 ) -> Estimate:
     """The estimate for a new state of a spec file. RejectedError for a query that cannot be kept."""
     check_supported(spec)
-    planned = plan_spec(spec.read_text(), str(spec))
+    source = read_source(spec)
+    planned = plan_spec(source.text, source.file)
     live = Views(planned.spec, planned.kept)
     files = list(_files(planned.spec, paths, warn))
     return _Estimating(live, Disk(empty_snapshot(live.layout), 0, 0, 0), {}).run(files, progress)
 
 
 def estimate_state(
-    directory: Path, paths: Sequence[str], warn: Warn = lambda message: None, progress: Progress = lambda rows: None
+    state: StrPath, paths: Sequence[str], warn: Warn = lambda message: None, progress: Progress = lambda rows: None
 ) -> Estimate:
     """The estimate for a state with what it has; logs that it knows are skipped. O(state)."""
+    directory = Path(state)
     manifest = read_manifest(directory)
     planned = read_plans(directory, manifest)
     opened = open_latest(directory, planned)

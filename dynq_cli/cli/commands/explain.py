@@ -43,19 +43,19 @@ def explain(
     state: options.State = ".dynq",
     as_json: Annotated[bool, typer.Option("--json", help="Print the facts as JSON.")] = False,
     form: Annotated[
-        Format | None, typer.Option("--format", help="Text, or the trees as Mermaid or Graphviz source.")
+        Format | None, typer.Option("--format", help="Text, or what is kept as Mermaid or Graphviz source.")
     ] = None,
     data: Annotated[
         list[str] | None,
         typer.Option("--data", metavar="FILE…", help="Estimate the sizes after an apply of these files."),
     ] = None,
-    more: Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", hidden=True)] = None,
+    more: Annotated[list[str] | None, typer.Argument(metavar="FILE", hidden=True)] = None,
     out: options.OutFile = None,
 ) -> None:
-    """What each query of a spec, or of a state, stores and costs, how that could be less, its class and its view tree.
+    """What each query of a spec or state stores, what a change costs, what to edit; and the theory.
 
-    --data FILE… says beforehand about how large things become, by relation and by query, on disk and in memory, if
-    dynq apply takes these files: change logs, or directories of them. Of large files a part of the rows is looked at.
+    --data FILE… estimates what an apply of these files, or directories of them, would take: rows and bytes by relation
+    and by query, on disk and in memory. Of large files a part of the rows is looked at. SPEC, or a state, goes first.
 
     The extension of -o FILE chooses the form: .txt .md .json .mmd .dot .gv, and with Graphviz installed .svg .png .pdf.
     """
@@ -85,8 +85,8 @@ def _estimate(place: str, paths: list[str], *, is_state: bool) -> Estimate:
 
     with Progress("reading") as bar:
         if is_state:
-            return estimate_state(Path(place), paths, output.warn, bar.add)
-        return estimate_spec(Path(place), paths, output.warn, bar.add)
+            return estimate_state(place, paths, output.warn, bar.add)
+        return estimate_spec(place, paths, output.warn, bar.add)
 
 
 def _kind(as_json: bool, form: Format | None, out: str | None) -> str:
