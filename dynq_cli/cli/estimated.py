@@ -52,8 +52,11 @@ def _entries(found: Estimate, advice: Sequence[str]) -> Iterator[tuple[str, str]
     yield "on disk", f"{about(disk.snapshot + logs)} bytes: snapshot {about(disk.snapshot)}, logs {about(logs)}"
     yield "", f"{about(disk.total)} bytes with the generation before"
     yield "memory", f"{about(found.memory)} bytes at the peak of `dynq apply`"
+    for each in found.too_large:
+        limit = f"and may have {each.limit:,}: raise the query's max_view_rows, or apply refuses the files"
+        yield "too large", f"{each.step} would have {about(each.rows)} rows, {limit}"
     kind, name, length = found.largest
-    total = sum(each for _, _, each in found.parts())
+    total = sum(part for _, _, part in found.parts())
     share = f"{100 * length / max(total, 1):.0f} % of the memory that is kept"
     yield "largest", f"{f'{kind} {name}'.strip()}: {about(length)} bytes, {share}"
     of_query = [f"query {found.largest_query}: {text}" for text in advice]
@@ -67,7 +70,10 @@ def _smaller(found: Estimate) -> Iterator[str]:
         named = ", ".join(unused.columns)
         them = "it" if len(unused.columns) == 1 else "them"
         saves = f"saves {about(unused.saves)} bytes"
-        yield f"leave {named} out of {unused.relation} in the spec, no query uses {them}: {saves}"
+        if unused.columns:
+            yield f"leave {named} out of {unused.relation} in the spec, no query uses {them}: {saves}"
+        else:
+            yield f"leave {unused.relation} out of the spec, no query uses it: {saves}"
 
 
 def as_json(found: Estimate, advice: Sequence[str]) -> dict[str, Any]:
@@ -83,6 +89,7 @@ def as_json(found: Estimate, advice: Sequence[str]) -> dict[str, Any]:
         "changes": dict(found.changes),
         "looked_at": dict(found.kept),
         "guessed": list(found.rough),
+        "too_large": [vars(each) for each in found.too_large],
         "largest": {"kind": kind, "name": name, "bytes": length, "query": found.largest_query},
         "smaller": {
             "unused": [{"relation": u.relation, "columns": list(u.columns), "saves": u.saves} for u in found.unused],

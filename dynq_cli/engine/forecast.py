@@ -56,6 +56,9 @@ class Rows:
     used: int
 
 
+_NONE = Rows(0, 0)
+
+
 @record(frozen=True)
 class Forecast:
     """Bytes: `snapshot` of the file; `arena` and `dictionaries` of memory in use; `moving` while the snapshot is
@@ -87,7 +90,7 @@ def forecast(
         for size, blocks in enumerate(blocks_of(several)):
             tables[first + size, [f.T_LIVE, f.T_USED]] = blocks
     has_slots = [t for t in range(len(tables)) if tables[t, f.T_MASK] >= 0]
-    coming = _coming(layout, changes)
+    coming = _coming(layout, changes, rows)
     for table in has_slots:
         needed = int(tables[table, f.T_USED])
         if table in coming:
@@ -113,11 +116,14 @@ def empty_snapshot(layout: Layout) -> int:
     return words_of(packed(layout.tables)) * _WORD + _PAGE * _ARRAYS
 
 
-def _coming(layout: Layout, changes: Mapping[str, int]) -> dict[int, int]:
-    """By table, the most changes of a relation that can put rows into it."""
+def _coming(layout: Layout, changes: Mapping[str, int], rows: Mapping[int, Rows]) -> dict[int, int]:
+    """By table, the most changes of a relation that can put rows into it.
+
+    Of a relation between trees, a row may go for each that comes.
+    """
     found: dict[int, int] = {}
     for name, base in layout.bases.items():
-        many = changes.get(name, 0) if name not in layout.derived else sum(changes.values())
+        many = changes.get(name, 0) if name not in layout.derived else 2 * rows.get(base.table, _NONE).live
         for table in (base.table, *(t for leaf in base.leaves for t in layout.leaf_paths[leaf.node])):
             if many:
                 found[table] = max(found.get(table, 1), many)

@@ -18,12 +18,14 @@ from pathlib import Path
 import numpy as np
 
 from dynq_cli.engine.base_rows import base_rows
+from dynq_cli.engine.derived_relations import BUDGET_PER_ROW, LEAST_BUDGET
 from dynq_cli.engine.forecast import Forecast, empty_snapshot, forecast
 from dynq_cli.engine.size_facts import TableSizes
 from dynq_cli.engine.views import Views
 from dynq_cli.io.logs.discover import find_groups
 from dynq_cli.io.logs.identity import identity_of
 from dynq_cli.io.logs.model import Group, LogFile
+from dynq_cli.plan.program import Derived
 from dynq_cli.query.duck import Duck
 from dynq_cli.session.commits import EARLY
 from dynq_cli.session.explain import check_supported
@@ -54,11 +56,21 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Unused:
-    """Columns of a relation that no query uses, and about how many bytes in memory they take."""
+    """Columns of a relation that no query uses, and about the bytes that they take; no columns: the whole relation."""
 
     relation: str
     columns: tuple[str, ...]
     saves: int
+
+
+@dataclass(frozen=True)
+class TooLarge:
+    """A relation of a query's that would have more rows than it may: `apply` would refuse the files."""
+
+    query: str
+    step: str
+    rows: int
+    limit: int
 
 
 @dataclass(frozen=True)
@@ -87,6 +99,7 @@ class Estimate:
     kept: Mapping[str, float]
     rough: tuple[str, ...]
     unused: tuple[Unused, ...]
+    too_large: tuple[TooLarge, ...]
 
     @property
     def largest(self) -> tuple[str, str, int]:
@@ -170,10 +183,10 @@ class _Estimating:
             sample.settle()
             counts = TableCounts(duck, live.layout, sample)
             made = counts.count()
-            unused = tuple(self._unused(counts, made))
-        changes = {name: read.changes for name, read in sample.read_of.items() if read.changes}
+            changes = {name: read.changes for name, read in sample.read_of.items() if read.changes}
+            found = forecast(live.layout, live.queries, made.rows, made.groups, made.values, changes)
+            unused = tuple(self._unused(counts, made, {n: r.length for n, r in found.tables.relations.items()}))
         calls = {name: min(many, EARLY) for name, many in changes.items()}
-        found = forecast(live.layout, live.queries, made.rows, made.groups, made.values, changes)
         return Estimate(
             tables=found.tables,
             disk=self._disk(found, made, sample),
@@ -182,7 +195,21 @@ class _Estimating:
             kept=sample.kept,
             rough=tuple(made.rough),
             unused=unused,
+            too_large=tuple(self._too_large(made)),
         )
+
+    def _too_large(self, made: Counted) -> Iterator[TooLarge]:
+        layout = self._live.layout
+        written = sum(made.rows[b.table].live for name, b in layout.bases.items() if name not in layout.derived)
+        for query, program in self._live.queries.items():
+            for step in program.steps:
+                if isinstance(step, Derived):
+                    table = layout.groups[step.name].table if step.groups else layout.bases[step.name].table
+                    rows, limit = made.rows[table].live, step.budget
+                    if limit is None:
+                        limit = max(LEAST_BUDGET, BUDGET_PER_ROW * written)
+                    if rows > limit:
+                        yield TooLarge(query, step.name, rows, limit)
 
     def _add_rows(self, sample: Sample, progress: Progress) -> None:
         for relation in self._live.spec.relations:
@@ -224,7 +251,7 @@ class _Estimating:
         # The dictionaries' arrays are copied where they grow.
         return _PROCESS + found.arena + found.dictionaries * 3 // 2 + rows + found.moving
 
-    def _unused(self, counts: TableCounts, made: Counted) -> Iterator[Unused]:
+    def _unused(self, counts: TableCounts, made: Counted, length_of: Mapping[str, int]) -> Iterator[Unused]:
         """Columns that neither a key nor a query needs."""
         for name, base in self._live.layout.bases.items():
             if name in self._live.layout.derived:
@@ -236,9 +263,12 @@ class _Estimating:
                     if atom.source == name:
                         used |= {c for b in atom.bindings for c in b.scalar.columns}
                         used |= {c for s in atom.filters for c in s.columns}
+            is_read = base.leaves or any(p.relation == name for p in self._live.layout.passages.values())
             columns = [c for c in base.relation.columns if c.name not in used and c.name not in base.relation.key]
-            # A row without a key is told apart by all of its columns.
-            if columns and len(columns) < len(base.relation.columns):
+            if not is_read:
+                saves = length_of[name] + sum(counts.value_bytes(base.relation, c) for c in base.relation.columns)
+                yield Unused(name, (), round(saves))
+            elif columns and len(columns) < len(base.relation.columns):
                 rows = made.rows[base.table].live
                 saves = sum(_WORD * rows + counts.value_bytes(base.relation, c) for c in columns)
                 yield Unused(name, tuple(c.name for c in columns), round(saves))

@@ -7,6 +7,8 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import datetime, timedelta
+from decimal import Decimal
 from pathlib import Path
 
 import numpy as np
@@ -15,10 +17,16 @@ import pyarrow.parquet as pq
 import pytest
 
 from dynq_cli.cli.app import main
+from dynq_cli.engine.table_sizes import sizes_of
+from dynq_cli.engine.views import Views
 from dynq_cli.session import sample, table_counts
 from dynq_cli.session.estimate import FACTOR, Estimate, estimate_spec, estimate_state
 from dynq_cli.session.table_counts import extrapolated
+from dynq_cli.spec.model import Column
 from dynq_cli.storage.facts import StateFacts, facts_of
+from dynq_cli.storage.plans import plan_spec
+from dynq_cli.values.convert import arrow_type
+from tests.conftest import ROOT
 
 # Tables of so few bytes have more free room than rows.
 SMALL = 1_000_000
@@ -201,6 +209,7 @@ def test_what_is_largest_and_what_would_make_it_smaller_are_named(
     said = capsys.readouterr().out
     assert "apply of these files, estimated (from all rows):" in said
     assert "leave carrier, dep out of flights in the spec, no query uses them: saves" in said
+    assert "leave airports out of the spec, no query uses it: saves" in said
     assert re.search(r"query makers +views of [0-9,]+ bytes, [0-9,]+ stored rows", said)
     assert main(["explain", str(spec), "--json", "--data", *files]) == 0
     found = json.loads(capsys.readouterr().out)["estimate"]
@@ -227,6 +236,55 @@ def test_a_join_that_is_too_large_to_count_is_a_guess_and_said_to_be_one(
     assert found.tables.queries["pairs"].stored > 1_000_000
     assert main(["explain", str(spec), "--data", *files]) == 0
     assert "the rows of pairs/2 are a guess" in capsys.readouterr().out
+
+
+def test_a_relation_beyond_its_budget_is_said_to_be_refused(
+    tmp_path: Path, files: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    spec, state = _spec(tmp_path, {"joined": JOIN}), tmp_path / "state"
+    spec.write_text(spec.read_text() + "    max_view_rows: 1000\n")
+    spec.write_text(spec.read_text().replace("joined: {sql: ", "joined:\n    sql: ").replace('tailnum"}', 'tailnum"'))
+    assert main(["explain", str(spec), "--data", *files]) == 0
+    assert re.search(r"too large +joined/2 would have 60,000 rows, and may have 1,000: raise", capsys.readouterr().out)
+    assert main(["init", str(spec), "-s", str(state)]) == 0
+    assert main(["apply", "-s", str(state), *files]) == 3
+
+
+SOME_SPECS = ("fraud", "shop", "sums", "papers/thesis", "papers/yannakakis", "tpch/q9", "tpch/q16", "tpch/q18")
+
+
+def _column(column: Column, rows: int, random: np.random.Generator, *, is_key: bool) -> pa.Array:
+    numbers = np.arange(rows) if is_key else random.integers(0, max(3, rows // 20), rows)
+    kind = arrow_type(column.type)
+    if column.type.name == "string":
+        return pa.array([f"s{number}" for number in numbers])
+    if column.type.name == "decimal":
+        return pa.array([Decimal(int(n) % 8).scaleb(-column.type.scale) for n in numbers]).cast(kind)
+    if column.type.name in ("date", "timestamp"):
+        return pa.array([datetime(1994, 1, 1) + timedelta(days=int(n) % 900) for n in numbers]).cast(kind)
+    return pa.array(numbers).cast(kind)
+
+
+@pytest.mark.parametrize("name", SOME_SPECS)
+def test_every_kind_of_program_is_counted(name: str, tmp_path: Path) -> None:
+    spec, random = ROOT / "specs" / f"{name}.yaml", np.random.default_rng(5)
+    planned = plan_spec(spec.read_text(), str(spec))
+    tables: dict[str, pa.Table] = {}
+    for relation in planned.spec.relations:
+        # Of several columns of a key the last one tells rows apart.
+        tables[relation.name] = pa.table(
+            {c.name: _column(c, 800, random, is_key=c.name in relation.key[-1:]) for c in relation.columns}
+        )
+        pq.write_table(tables[relation.name], tmp_path / f"{relation.name}.parquet")
+    found = estimate_spec(spec, [str(tmp_path)]).tables
+    views = Views(planned.spec, planned.kept)
+    views.apply(tables)
+    real = sizes_of(views)
+    assert {n: r.rows for n, r in found.relations.items()} == {n: r.rows for n, r in real.relations.items()}
+    for query, size in real.queries.items():
+        assert abs(found.queries[query].stored - size.stored) <= 0.1 * size.stored + 10, query
+    said, there = (sum(q.length for q in t.queries.values()) + t.shared for t in (found, real))
+    assert there / FACTOR - 50_000 < said < there * FACTOR + 50_000
 
 
 @pytest.mark.parametrize(
