@@ -50,7 +50,7 @@ import startup
 import tpcds_queries
 import tpch_queries
 import updates
-from processes import HERE, BenchmarkError, printed, say, script
+from processes import HERE, BenchmarkError, say
 from report import BUSY, Section, machine, write_sections
 from settings import Settings
 from yardstick import BESIDE, find_yardsticks
@@ -122,13 +122,6 @@ def command_for(group: str, given: argparse.Namespace) -> str:
     return f'make bench BENCH="{" ".join(words)}"'
 
 
-def compile_kernels(settings: Settings) -> None:
-    """Compile what is not compiled yet, in a process that is not measured: it takes time and memory."""
-    say("compiling kernels, where that is to be done")
-    folder = settings.own_logs("chain", 1000)
-    printed(script("run_engine.py", folder, "--enum"))
-
-
 def measure_groups(given: argparse.Namespace) -> None:
     names = given.groups or [name for name in GROUPS if name not in ASKED_FOR]
     with tempfile.TemporaryDirectory(prefix="dynq-bench-") as data:
@@ -136,8 +129,6 @@ def measure_groups(given: argparse.Namespace) -> None:
         load = os.getloadavg()[0]
         if load > BUSY:
             say(f"the machine is busy (load {load:.1f}): ratios hold roughly, times do not")
-        if not set(names) <= {"startup", "extract"}:
-            compile_kernels(settings)
         for name in names:
             say(name)
             title, measure = GROUPS[name]

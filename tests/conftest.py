@@ -5,11 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+
+from dynq_cli.engine.kernels import reached
 
 ROOT = Path(__file__).parent.parent
 Dynq = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -27,6 +29,26 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         folder = item.path.parent.name
         if folder in TOGETHER:
             item.add_marker(pytest.mark.xdist_group(folder))
+
+
+_told: set[str] = set()
+
+
+def pytest_sessionstart(session: pytest.Session) -> None:
+    """Start without notes of kernels that earlier runs reached; workers of pytest-xdist share those of this run."""
+    if not hasattr(session.config, "workerinput") and not reached.is_recording():
+        reached.forget()
+
+
+@pytest.fixture(autouse=True)
+def kernels_are_listed() -> Iterator[None]:
+    """Fail a test that reaches a kernel, in any process, with arguments for which none is built."""
+    yield
+    new = set() if reached.is_recording() else reached.unlisted() - _told
+    _told.update(new)
+    if new:
+        lines = "\n  ".join(sorted(new))
+        pytest.fail(f"the list of kernels lacks what was called; `make kernels` adds it:\n  {lines}", pytrace=False)
 
 
 @pytest.fixture(scope="session")

@@ -3,9 +3,11 @@
 Every kernel is a plain function over arrays, decorated with `cache.bare` or `direct.bare`, and generic over
 arity and tree shape: nothing is compiled per query. Only this package imports numba.
 
-- `cache`, `direct`: the decorators, and the directory where compiled kernels are kept
-- `compiling`: how numba compiles them, each with its parts at once
-- `native`, `entry`: their machine code, called without numba, and how it is made
+- `cache`, `direct`: the decorators
+- `native`, `library`: calling compiled kernels without numba; the library that has them
+- `signatures`, `signatures.txt`: which kernels are built, for which kinds of arguments; `reached`: which should be
+- `build`: makes the library; `jit`: compiles what it lacks; `sources`: digests that say whether it is up to date
+- `compiling`, `entry`: how numba compiles a kernel with all its parts at once, and the function that Python calls
 - `codes`: the two codes that are no values
 - `intern`: values in flat bytes to dense ids, and back; `like`: which texts a pattern fits
 - `labels`: ids in the order of their values, and the sharing of label gaps among new ones

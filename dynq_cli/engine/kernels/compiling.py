@@ -41,7 +41,6 @@ def compiler(*, direct: bool, part: bool) -> Any:
                 state = self.state
                 state.library = (_Part if part else _Whole)(state.targetctx.codegen(), function.__qualname__)
                 if not part:
-                    state.library.enable_object_caching()
                     return super().compile_extra(function)
                 state.flags.no_compile = state.flags.no_cpython_wrapper = state.flags.no_cfunc_wrapper = True
                 return _callable_by_kernels(state.targetctx, super().compile_extra(function))
@@ -104,13 +103,6 @@ def _check_parts(module: Any, parts: list[Any]) -> None:
         for function in part._final_module.functions:
             if not function.is_declaration and module.get_function(function.name).is_declaration:
                 raise RuntimeError(f"{function.name} was not linked")
-
-
-def optimised(part: Any, module: Any) -> None:
-    """Let numba optimise a module that was made of a part."""
-    whole = _Whole(part.codegen, part.name)
-    whole._final_module = module
-    whole._optimize_final_module()
 
 
 def _callable_by_kernels(context: Any, compiled: Any) -> Any:

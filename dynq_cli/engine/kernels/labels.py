@@ -124,7 +124,7 @@ def locate(data: Bytes, offsets: Int64s, order: Order, known: int, hint: int) ->
     return place, low
 
 
-@bare(error_model="numpy")  # blocks have a size, and what can raise cannot be kept
+@bare(error_model="numpy")  # blocks have a size, and what can raise cannot be built
 def insert_run(order: Order, place: int, at: int, ids: Int64s, start: int, end: int, spare: Int64s) -> tuple[int, int]:
     """Put ids before position `at` of a block, splitting it if need be; returns where the first one went.
 

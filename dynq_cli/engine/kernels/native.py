@@ -1,35 +1,29 @@
 """Calling compiled kernels without numba, whose import takes longer than opening a small state.
 
-    load(path, words, …)(slots, …) = what the kernel returns for arguments of the kinds that `words` say
-    quick(native, given)(given) = the same, or OTHER if arguments of the same types are of another kind
+    Native(entry, …)(slots, …) = what the kernel returns for arguments of the kinds that it is compiled for
+    Quick(native, given)(given) = the same, or OTHER if arguments of the same types are of another kind
 
-A file holds the machine code of one kernel for one list of kinds of arguments. It is put into the process as it is
-(`linking`), by LLVM where that is not plain enough.
-Its entry takes a block of int64 slots: an integer, a truth value, or the address of an array, whose data, shape and
-strides it reads where numpy's C interface has them; what the kernel returns is written behind them, and behind that
-stands for each array the address of the dtype it has to have. `arguments` says the kinds of a call, and a kernel runs
-only if they are exactly those it was compiled for: an entry looks at the dtype, the dimensions and the flags of every
-array itself. So a call that looks like the one before need not ask Python for the kind of each array, which takes
-longer than the whole kernel for a small commit. A file that is not whole, or cannot be linked, is as good as none.
+An entry is a function of the built library (`library`), or one that was compiled in this process (`jit`). It takes a
+block of int64 slots: an integer, a truth value, or the address of an array, whose data, shape and strides it reads
+where numpy's C interface has them. What the kernel returns is written behind them, and behind that stands for each
+array the address of the dtype it has to have. `arguments` computes the kinds of a call, and a kernel runs only if they
+are exactly those it was compiled for: an entry compares the dtype, the dimensions and the flags of every array itself.
+So a call that looks like the one before need not ask Python for the kind of each array, which takes longer than the
+whole kernel for a small commit.
 """
 
 from __future__ import annotations
 
 import ctypes
 import functools
-import hashlib
-import json
+import importlib
 import struct
 import sys
 from collections.abc import Iterable, Sequence
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from dynq_cli.engine.kernels.linking import Placed, place
-
-ENTRY = "dynq_entry"
 # Where PyArrayObject_fields has the address of the data, the number of dimensions, the addresses of the shape, the
 # strides and the dtype, and the flags.
 DATA_AT = object.__basicsize__
@@ -37,53 +31,68 @@ DIMENSIONS_AT, SHAPE_AT, STRIDES_AT, DTYPE_AT, FLAGS_AT = (DATA_AT + at for at i
 
 _C, _F, _ALIGNED, _WRITEABLE = 0x1, 0x2, 0x100, 0x400
 _LAYOUT = _C | _F | _ALIGNED | _WRITEABLE
-# Arrays of one row are contiguous both ways, and count as C.
-_LAYOUTS = {flags: flags & ~_F if flags & _C else flags for flags in range(_LAYOUT + 1)}
-# What an entry gives back for arrays of another kind, and `quick` for a call that it is not made for.
+# What an entry gives back for arrays of another kind, and `Quick` for a call that it is not made for.
 OTHER_KIND = 0x7FFF
 OTHER: Any = object()
 _LEAST, _MOST = -(2**63), 2**63 - 1
 # What numba's calling convention gives back: done, and done with None returned.
 _DONE = (0, -2)
-_ARRAYS = {np.ndarray}
+
+
+class Array(NamedTuple):
+    """What arrays of one compiled type have in common; the layout is C, F or A (any)."""
+
+    dtype: np.dtype[Any]
+    dimensions: int
+    layout: str = "C"
+    readonly: bool = False
+    aligned: bool = True
+
+
+class Tuple(NamedTuple):
+    """A named tuple, which is passed by its members."""
+
+    of: type[Any]
+    members: tuple[Any, ...]
+
+
+# An array, a named tuple, or the word for a number.
+Kind = Array | Tuple | str
+INT, BOOL = "int", "bool"
 
 
 class Arguments(NamedTuple):
-    """The arguments of a call: a hashable kind each, what goes into the slots, and the addresses of dtypes."""
+    """The arguments of a call: a kind each, what goes into the slots, and the addresses of dtypes."""
 
-    kinds: tuple[Any, ...]
+    kinds: tuple[Kind, ...]
     slots: list[int]
     dtypes: list[int]
-
-    def words(self) -> list[str]:
-        """The kinds in words, as files have them."""
-        return [_array_word(*kind) if isinstance(kind, tuple) else kind.__name__ for kind in self.kinds]
 
 
 def arguments(given: Iterable[Any]) -> Arguments | None:
     """The arguments of a call; None if one of them is of a kind that no entry takes."""
-    kinds: list[Any] = []
+    kinds: list[Kind] = []
     slots: list[int] = []
     dtypes: list[int] = []
     for each in given:
         kind = type(each)
         if kind is np.ndarray:
-            kinds.append((each.dtype, each.ndim, _LAYOUTS[each.flags.num & _LAYOUT]))
+            kinds.append(Array(each.dtype, each.ndim, *_LAYOUTS[each.flags.num & _LAYOUT]))
             slots.append(id(each))
             dtypes.append(id(each.dtype))
         elif kind is int or kind is np.int64:
             if not _LEAST <= each <= _MOST:
                 return None
-            kinds.append(int)
+            kinds.append(INT)
             slots.append(int(each))
         elif kind is bool or kind is np.bool_:
-            kinds.append(bool)
+            kinds.append(BOOL)
             slots.append(int(each))
         elif hasattr(kind, "_fields"):
             inside = arguments(each)
             if inside is None:
                 return None
-            kinds += [kind, *inside.kinds]
+            kinds.append(Tuple(kind, inside.kinds))
             slots += inside.slots
             dtypes += inside.dtypes
         else:
@@ -91,14 +100,12 @@ def arguments(given: Iterable[Any]) -> Arguments | None:
     return Arguments(tuple(kinds), slots, dtypes)
 
 
-def _array_word(dtype: np.dtype[Any], dimensions: int, flags: int) -> str:
-    layout = "C" if flags & _C else "F" if flags & _F else "A"
-    return array_word(dtype.str, dimensions, layout, not flags & _WRITEABLE, bool(flags & _ALIGNED))
+def _layout(flags: int) -> tuple[str, bool, bool]:
+    # Arrays of one row are contiguous both ways, and count as C.
+    return "C" if flags & _C else "F" if flags & _F else "A", not flags & _WRITEABLE, bool(flags & _ALIGNED)
 
 
-def array_word(dtype: str, dimensions: int, layout: str, readonly: bool, aligned: bool) -> str:
-    """What arrays of one compiled type have in common; the layout is C, F or A (any)."""
-    return f"{dtype}[{dimensions}]{layout}{'r' if readonly else ''}{'' if aligned else 'u'}"
+_LAYOUTS = {flags: _layout(flags) for flags in range(_LAYOUT + 1)}
 
 
 def flags_of(layout: str, readonly: bool, aligned: bool) -> tuple[int, int]:
@@ -108,60 +115,45 @@ def flags_of(layout: str, readonly: bool, aligned: bool) -> tuple[int, int]:
     return looked_at, kind | (_ALIGNED if aligned else 0) | (0 if readonly else _WRITEABLE)
 
 
-def file_name(kernel: str, words: list[str]) -> str:
-    """The file of a kernel for a list of kinds."""
-    return f"{kernel}-{hashlib.sha256(repr(words).encode()).hexdigest()[:16]}.native"
-
-
 class Returned(NamedTuple):
-    """What a kernel returns: `int`, `uint` or `bool` for each value, none for None."""
+    """What a kernel returns: `int`, `uint`, `bool` or `float` for each value, none for None.
 
-    kinds: list[str]
-    is_tuple: bool
+    `made` is empty for a single value, `tuple`, or the named tuple as `module:name`.
+    """
 
+    kinds: tuple[str, ...]
+    made: str = ""
 
-def packed(code: bytes, words: list[str], returned: Returned) -> bytes:
-    """The content of a file."""
-    content = json.dumps([words, *returned]).encode() + b"\n" + code
-    return hashlib.sha256(content).hexdigest().encode() + b"\n" + content
+    def text(self) -> str:
+        return f"{self.made}({','.join(self.kinds)})"
 
+    @classmethod
+    def parse(cls, text: str) -> Returned:
+        made, _, kinds = text.removesuffix(")").partition("(")
+        return cls(tuple(kinds.split(",")) if kinds else (), made)
 
-def load(path: Path, words: list[str], slots: int) -> Native | None:
-    """The entry in a file, linked into the process; None if there is none to be trusted. Below a millisecond."""
-    try:
-        return loaded(path.read_bytes(), words, slots)
-    except OSError:
-        return None
-
-
-def loaded(file: bytes, words: list[str], slots: int) -> Native | None:
-    """The entry in what a file holds."""
-    if not _finds_arrays() or b"\n" not in file:
-        return None
-    digest, content = file.split(b"\n", 1)
-    if hashlib.sha256(content).hexdigest().encode() != digest:
-        return None
-    header, code = content.split(b"\n", 1)
-    made_for, kinds, is_tuple = json.loads(header)
-    if made_for != words:
-        return None
-    try:
-        placed = place(code, ENTRY) or _Linker.of_process().link(code)
-    except (ImportError, RuntimeError):
-        return None
-    return Native(placed, slots, Returned(kinds, is_tuple))
+    def make(self) -> Any:
+        """What the values are given to; None for a single value."""
+        if self.made in ("", "tuple"):
+            return tuple if self.made else None
+        module, _, name = self.made.partition(":")
+        found: Any = importlib.import_module(module)
+        for part in name.split("."):
+            found = getattr(found, part)
+        return found._make
 
 
 class Native:
-    """An entry of the process, and how to call it."""
+    """An entry of the process, and how to call it; `held` keeps its code where it is."""
 
-    def __init__(self, placed: Placed, slots: int, returned: Returned) -> None:
-        self._placed = placed
-        self.entry = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(placed.entry)
+    def __init__(self, address: int, slots: int, returned: Returned, held: Any = None) -> None:
+        self._held = held
+        self.entry = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p)(address)
         self.slots = slots
-        self._returned = returned
+        self._kinds = returned.kinds
+        self._make = returned.make()
         self.stop = slots + len(returned.kinds)
-        self._are_int = set(returned.kinds) <= {"int"}
+        self._are_int = set(returned.kinds) <= {INT}
 
     def __call__(self, slots: Sequence[int], dtypes: Sequence[int] = ()) -> Any:
         """Call the kernel. The arrays whose addresses are in the slots have to outlive the call."""
@@ -172,13 +164,12 @@ class Native:
             raise RuntimeError(f"a compiled kernel gave back status {status}")
         return self.value(block[self.slots : self.stop])
 
-    def value(self, values: list[int]) -> Any:
+    def value(self, values: list[Any]) -> Any:
         """What the kernel returned, from the slots behind its arguments."""
-        kinds, is_tuple = self._returned
         if not self._are_int:
-            values = [_value(kind, slot) for kind, slot in zip(kinds, values, strict=True)]
-        if is_tuple:
-            return tuple(values)
+            values = [_value(kind, slot) for kind, slot in zip(self._kinds, values, strict=True)]
+        if self._make is not None:
+            return self._make(values)
         return values[0] if values else None
 
 
@@ -191,7 +182,8 @@ class Quick:
     def __init__(self, native: Native, given: tuple[Any, ...]) -> None:
         self._native = native
         self._entry = native.entry
-        self._inside = [i for i, each in enumerate(given) if isinstance(each, tuple)]
+        self._inside = [(i, _types_in(each)) for i, each in enumerate(given) if isinstance(each, tuple)]
+        self._is_deep = any(isinstance(member, tuple) for i, _ in self._inside for member in given[i])
         flat = self._flat(given)
         self._numbers = [i for i, each in enumerate(flat) if type(each) in (int, bool, np.int64)]
         self._truths = [i for i, each in enumerate(flat) if type(each) is np.bool_]
@@ -206,8 +198,8 @@ class Quick:
         """What the kernel returns; OTHER if it is not made for arguments of these kinds, and has not run."""
         flat = given
         if self._inside:
-            for i in self._inside:
-                if not _ARRAYS.issuperset(map(type, given[i])):
+            for i, types in self._inside:
+                if (_types_in(given[i]) if self._is_deep else tuple(map(type, given[i]))) != types:
                     return OTHER
             flat = self._flat(given)
         slots: list[Any] = list(map(id, flat))
@@ -230,53 +222,38 @@ class Quick:
     def _flat(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
         """Arguments, those in named tuples by themselves."""
         flat = list(given)
-        for i in reversed(self._inside):
-            flat[i : i + 1] = given[i]
+        for i, _ in reversed(self._inside):
+            flat[i : i + 1] = _members(given[i]) if self._is_deep else given[i]
         return tuple(flat)
 
 
-def quick(native: Native, given: tuple[Any, ...]) -> Quick | None:
-    """How to call an entry that takes these arguments; None where named tuples have other members than arrays."""
-    inside = (type(member) for each in given if isinstance(each, tuple) for member in each)
-    return Quick(native, given) if _ARRAYS.issuperset(inside) else None
+def _types_in(given: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The types of a named tuple's members, and of theirs."""
+    return tuple((type(each), *_types_in(each)) if isinstance(each, tuple) else type(each) for each in given)
 
 
-def _value(kind: str, slot: int) -> int | bool:
-    if kind == "bool":
+def _members(given: tuple[Any, ...]) -> list[Any]:
+    """A named tuple's members, those of named tuples inside it by themselves."""
+    flat: list[Any] = []
+    for each in given:
+        if isinstance(each, tuple):
+            flat += _members(each)
+        else:
+            flat.append(each)
+    return flat
+
+
+def _value(kind: str, slot: int) -> int | bool | float:
+    if kind == BOOL:
         return bool(slot)
+    if kind == "float":
+        found: float = struct.unpack("=d", struct.pack("=q", slot))[0]
+        return found
     return slot % 2**64 if kind == "uint" else slot
 
 
-class _Linker:
-    """LLVM's linker for code in memory."""
-
-    def __init__(self) -> None:
-        import llvmlite.binding as llvm
-
-        self._llvm = llvm
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        machine = llvm.Target.from_default_triple().create_target_machine(reloc="pic", codemodel="small")
-        # JITLink puts the parts of an object beside each other. The older linker may put them too far apart for the
-        # code to reach across, next to reserved address space, and then ends the process.
-        self._jit = llvm.create_lljit_compiler(machine, use_jit_link=True)
-        self._linked = 0
-
-    @staticmethod
-    @functools.cache
-    def of_process() -> _Linker:
-        return _Linker()
-
-    def link(self, code: bytes) -> Placed:
-        """The code where it can be called. RuntimeError if a symbol is missing."""
-        self._linked += 1
-        builder = self._llvm.JITLibraryBuilder().add_object_img(code).add_current_process()
-        made = builder.export_symbol(ENTRY).link(self._jit, f"kernel {self._linked}")
-        return Placed(made, made[ENTRY])
-
-
 @functools.cache
-def _finds_arrays() -> bool:
+def finds_arrays() -> bool:
     """Whether arrays are laid out as entries read them, tried on one."""
     if sys.implementation.name != "cpython" or ctypes.sizeof(ctypes.c_void_p) != 8:
         return False

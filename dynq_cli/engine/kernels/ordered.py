@@ -83,7 +83,7 @@ def fits(T: Words, trees: Trees, operations: Int) -> Int:
     return True
 
 
-@bare(error_model="numpy")  # no block is of size 0, and what can raise cannot be kept
+@bare(error_model="numpy")  # no block is of size 0, and what can raise cannot be built
 def most_blocks(T: Words, first: Int, size: Int, rows: Int, leaves: Int) -> Int:
     """How many blocks of a size there can be in trees of so many rows, of which so many are leaves of the largest."""
     if size == 0:

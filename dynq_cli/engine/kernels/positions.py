@@ -57,7 +57,7 @@ def _is_less(alo: Int, ahi: Int, blo: Int, bhi: Int) -> Int:
     return ahi < bhi or (ahi == bhi and np.uint64(alo) < np.uint64(blo))
 
 
-# Division by zero, which does not happen, must not raise: kernels that can raise have to be called through numba.
+# Division by zero, which does not happen, must not raise: kernels that can raise cannot be built.
 @bare(error_model="numpy")
 def divide(alo: Int, ahi: Int, blo: Int, bhi: Int) -> tuple[Int, Int]:
     """a ÷ b rounded down, for 0 ≤ a < 2^127 and 0 < b < 2^127."""
