@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from dynq_cli.engine.kernels import library, sources
-from tests.engine.test_native import build, make_package, run
+from tests.engine.test_native import ROOT, build, make_package, run
 
 CALLER = """
 from dynq_cli.engine.kernels.cache import bare
@@ -138,6 +138,24 @@ def test_a_kernel_that_the_list_lacks_is_noted_and_one_command_adds_it(package: 
     assert run(package, "-c", unlisted).stdout == "\n"
     assert build(package).returncode == 0
     assert run(package, "-c", call).stderr == ""
+
+
+def test_a_test_that_reaches_a_kernel_that_the_list_lacks_fails(package: Path) -> None:
+    """Also where it is reached in another process, and once in a run."""
+    (package / "tests").mkdir()
+    shutil.copy(ROOT / "tests" / "conftest.py", package / "tests")
+    (package / "tests" / "test_reach.py").write_text(
+        "import subprocess, sys\n"
+        "def test_listed(): from dynq_cli.engine.kernels.caller import outer; assert outer(10) == 21\n"
+        "CALL = 'from dynq_cli.engine.kernels.callee import inner; inner(4)'\n"
+        "def test_elsewhere(): subprocess.run([sys.executable, '-c', CALL], check=True)\n"
+        "def test_again(): exec(CALL)\n"
+    )
+    for _ in range(2):
+        ran = run(package, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--rootdir", ".", "tests/test_reach.py")
+        assert "3 passed, 1 error" in ran.stdout, ran.stdout
+        assert "ERROR at teardown of test_elsewhere" in ran.stdout
+        assert "`make kernels` adds it:\n  callee.inner(int)" in ran.stdout
 
 
 def test_a_line_that_fits_no_kernel_fails_the_build_or_is_left_out(package: Path) -> None:
