@@ -69,12 +69,12 @@ RECORDING := build/kernels/recording
 kernels: $(STAMP) ## the list of the kernels to build, from what all tests call, and the library; TESTS=… adds what some call
 	@rm -rf build/kernels/reached; mkdir -p $(dir $(RECORDING)); touch $(RECORDING)
 	@trap 'rm -f $(RECORDING)' EXIT; all=--all; \
-	$(BIN)/dynq demo >/dev/null || all=; \
-	if [ -n "$(TESTS)" ]; then all=; $(BIN)/pytest -q $(TESTS) $(PYTEST_ARGS) || true; else \
+	if [ -n "$(TESTS)" ]; then all=; $(BIN)/pytest -q $(TESTS) $(PYTEST_ARGS) || test $$? = 1; else \
+	  $(BIN)/dynq demo >/dev/null 2>&1 || all=; \
 	  $(BIN)/pytest -q --ignore=tests/spark --numprocesses=auto --dist=loadgroup $(PYTEST_ARGS) || all=; \
 	  $(BIN)/pytest -q tests/spark --numprocesses=2 --dist=load --maxschedchunk=1 $(PYTEST_ARGS) || all=; \
+	  test -n "$$all" || echo "a test failed, so lines that no test reached stay in the list"; \
 	fi; \
-	test -n "$$all" || echo "not all tests ran through, so nothing but lines that fit no kernel is dropped"; \
 	$(BIN)/python -m dynq_cli.engine.kernels.reached $$all
 	@$(BUILD_KERNELS)
 
