@@ -1,55 +1,139 @@
-"""What the messages of an Arrow IPC stream unpack to, read off them without unpacking any.
+"""The messages of an Arrow IPC file or stream, walked through without Arrow and without their contents.
 
-A compressed buffer begins with the length it unpacks to, and Arrow allocates that much. Where the buffers lie is in the
-message's metadata, a FlatBuffers table: https://arrow.apache.org/docs/format/Columnar.html.
+    check(path)     the messages lead from the begin to the end mark, and the index of a file is about them
+
+How much each batch unpacks to is known before any is unpacked: a compressed buffer begins with that length, and Arrow
+allocates as much. Where buffers lie is in a message's metadata, a FlatBuffers table:
+https://arrow.apache.org/docs/format/Columnar.html. O(messages), whatever their contents take.
 """
 
 from __future__ import annotations
 
+import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-import pyarrow as pa
-from pyarrow import ipc
+MOST_UNPACKED = 1 << 30  # bytes of a batch
 
+_FILE_MAGIC = b"ARROW1"
+_FILE_START = 8  # the magic, padded
+_CONTINUED = 0xFFFFFFFF
+_LONGEST_METADATA = 256 << 20
 _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3  # of the union MessageHeader
-_HEADER_TYPE, _HEADER = 1, 2  # fields of Message
+_HEADER_TYPE, _HEADER, _BODY = 1, 2, 3  # fields of Message
 _DATA = 1  # field of DictionaryBatch
 _BUFFERS, _COMPRESSION = 2, 3  # fields of RecordBatch
+_INDEXED = {_DICTIONARY_BATCH: 2, _RECORD_BATCH: 3}  # fields of Footer
 _BUFFER = struct.Struct("<qq")
+_BLOCK = struct.Struct("<qi4xq")  # a message, as the index has it: offset, bytes of metadata, bytes of the body
 _NOT_COMPRESSED = -1
 
 
-def unpacked_sizes(source: pa.NativeFile) -> Iterator[int]:
-    """The bytes that each message of the stream at `source` takes when unpacked.
+@dataclass(frozen=True)
+class Message:
+    """Where a message of a kind stands, and what its body takes when unpacked."""
 
-    Raises ValueError for metadata that cannot be followed, and at the end if the stream has no end mark.
-    """
-    end = source.tell()
-    for message in ipc.MessageReader.open_stream(source):
+    kind: int
+    at: int
+    metadata: int  # bytes, with the length before them
+    body: int
+    unpacked: int
+
+
+def check(path: str) -> int:
+    """Where the stream of messages begins. ValueError where it cannot be followed to its end, or is not the index's."""
+    with open(path, "rb", buffering=0) as file:
+        number = file.fileno()
+        size = os.fstat(number).st_size
+        is_file = os.pread(number, len(_FILE_MAGIC), 0) == _FILE_MAGIC
         try:
-            yield _unpacked(memoryview(message.metadata), memoryview(message.body or b""))
+            index, end = _index(number, size) if is_file else ({}, size)
+            messages = list(_messages(number, _FILE_START if is_file else 0, end))
         except (struct.error, IndexError) as error:
             raise ValueError("the metadata of a batch points past its end") from error
-        end = source.tell()
-    if source.tell() == end:
-        raise ValueError("the stream has no end mark: it was cut off, or its writer was not closed")
+    for kind, blocks in index.items():
+        if blocks != [(m.at, m.metadata, m.body) for m in messages if m.kind == kind]:
+            raise ValueError("its index is not about the batches that it has")
+    for message in messages:
+        if message.unpacked > MOST_UNPACKED:
+            raise ValueError(
+                f"a batch unpacks to {message.unpacked:,} bytes: write batches of at most {MOST_UNPACKED:,}"
+            )
+    return _FILE_START if is_file else 0
 
 
-def _unpacked(metadata: memoryview, body: memoryview) -> int:
-    message = _Table(metadata, _number("<I", metadata, 0))
-    header = message.table(_HEADER)
-    kind = message.number(_HEADER_TYPE, "<B")
+def _index(file: int, size: int) -> tuple[dict[int, list[tuple[int, ...]]], int]:
+    """The messages of a file as its index has them, by kind, and where the index begins."""
+    tail = os.pread(file, 4 + len(_FILE_MAGIC), max(size - 4 - len(_FILE_MAGIC), 0))
+    start = size - len(tail) - int.from_bytes(tail[:4], "little")
+    if tail[4:] != _FILE_MAGIC or start < _FILE_START:
+        raise ValueError("it does not end as an Arrow file: it was cut off, or its writer was not closed")
+    data = memoryview(os.pread(file, size - len(tail) - start, start))
+    footer = _Table(data, _number("<I", data, 0))
+    return {kind: list(footer.structs(field, _BLOCK)) for kind, field in _INDEXED.items()}, start
+
+
+def _messages(file: int, at: int, end: int) -> Iterator[Message]:
+    """The messages from a place on. They have an end mark, and nothing comes after it."""
+    first: bool | None = None
+    while True:
+        prefix = os.pread(file, min(8, end - at), at)
+        if len(prefix) < 4 or (len(prefix) < 8 and _number("<I", prefix, 0) == _CONTINUED):
+            raise ValueError("the stream has no end mark: it was cut off, or its writer was not closed")
+        is_continued = _number("<I", prefix, 0) == _CONTINUED
+        length = _number("<I", prefix, 4 if is_continued else 0)
+        start = at + (8 if is_continued else 4)
+        first = is_continued if first is None else first
+        if is_continued != first:
+            raise ValueError("its batches begin in different ways: one of them is longer or shorter than it says")
+        if length == 0:
+            if start < end:
+                raise ValueError(f"{end - start:,} bytes follow the end of its batches, perhaps another file")
+            return
+        if length > min(end - start, _LONGEST_METADATA):
+            raise ValueError("the metadata of a batch goes past the end of the file")
+        metadata = os.pread(file, length, start)
+        message = _message(file, metadata, at, start + length)
+        at = start + length + message.body
+        if at > end:
+            raise ValueError("a batch goes past the end of the file: it was cut off")
+        yield message
+
+
+def _message(file: int, metadata: bytes, at: int, body_at: int) -> Message:
+    data = memoryview(metadata)
+    message = _Table(data, _number("<I", data, 0))
+    body = message.number(_BODY, "<q")
+    if body < 0:
+        raise ValueError("a batch has a negative length")
+    header, kind = message.table(_HEADER), message.number(_HEADER_TYPE, "<B")
     batch = header.table(_DATA) if header and kind == _DICTIONARY_BATCH else header
-    if batch is None or kind not in (_DICTIONARY_BATCH, _RECORD_BATCH) or batch.table(_COMPRESSION) is None:
-        return len(body)
-    return sum(_length(body, offset, length) for offset, length in batch.buffers(_BUFFERS))
+    unpacked = body
+    if batch is not None and kind in (_DICTIONARY_BATCH, _RECORD_BATCH):
+        buffers = list(batch.structs(_BUFFERS, _BUFFER))
+        _check_places(buffers, body)
+        if batch.table(_COMPRESSION) is not None:
+            unpacked = sum(_length(file, body_at, body, *buffer) for buffer in buffers)
+    return Message(kind, at, body_at - at, body, unpacked)
 
 
-def _length(body: memoryview, offset: int, length: int) -> int:
+def _check_places(buffers: Sequence[tuple[int, ...]], body: int) -> None:
+    """Buffers lie one after the other in the body; Arrow's reader of streams takes what it finds elsewhere."""
+    end = 0
+    for offset, length in buffers:
+        if length < 0 or (length and offset < end) or offset + length > body:
+            raise ValueError("the buffers of a batch overlap, or go past its end")
+        end = max(end, offset + length)
+
+
+def _length(file: int, body_at: int, body: int, offset: int, length: int) -> int:
+    """The bytes that a compressed buffer unpacks to."""
     if length == 0:
         return 0
-    unpacked = _number("<q", body, offset)
+    if offset < 0 or offset + 8 > body:
+        raise IndexError(offset)
+    unpacked = _number("<q", os.pread(file, 8, body_at + offset), 0)
     if unpacked < _NOT_COMPRESSED:
         raise ValueError("a compressed buffer has a negative length")
     return length if unpacked == _NOT_COMPRESSED else unpacked
@@ -78,15 +162,17 @@ class _Table:
         at = self._field(index)
         return None if at is None else _Table(self._data, at + _number("<I", self._data, at))
 
-    def buffers(self, index: int) -> Iterator[tuple[int, int]]:
+    def structs(self, index: int, form: struct.Struct) -> Iterator[tuple[int, ...]]:
         at = self._field(index)
         if at is not None:
             start = at + _number("<I", self._data, at)
-            count = _number("<I", self._data, start)
-            yield from _BUFFER.iter_unpack(self._data[start + 4 : start + 4 + count * _BUFFER.size])
+            size = _number("<I", self._data, start) * form.size
+            if start + 4 + size > len(self._data):
+                raise IndexError(size)
+            yield from form.iter_unpack(self._data[start + 4 : start + 4 + size])
 
 
-def _number(form: str, data: memoryview, at: int) -> int:
+def _number(form: str, data: bytes | memoryview, at: int) -> int:
     if at < 0:
         raise IndexError(at)
     number: int = struct.unpack_from(form, data, at)[0]

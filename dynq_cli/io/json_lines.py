@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 
 _LONGEST_LINE = 16 << 20
+_BUFFER = 1 << 16
 _ONE_PER_LINE = "each line has to be one whole object"
 
 Row = dict[str, Any]
@@ -42,7 +43,7 @@ def read_exact_rows(path: str) -> Iterator[tuple[int, int, Row]]:
 
 
 def _lines(path: str) -> Iterator[tuple[int, bytes]]:
-    with pa.input_stream(path, compression="detect") as stream, io.BufferedReader(stream) as lines:
+    with pa.input_stream(path, compression="detect") as stream, io.BufferedReader(stream, _BUFFER) as lines:
         number = 0
         while line := lines.readline(_LONGEST_LINE + 1):
             number += 1
@@ -50,6 +51,15 @@ def _lines(path: str) -> Iterator[tuple[int, bytes]]:
                 raise ValueError(f"line {number} is longer than {_LONGEST_LINE >> 20} MiB")
             if line.strip():
                 yield number, line
+            else:
+                number += _skip_blank(lines)
+
+
+def _skip_blank(lines: io.BufferedReader) -> int:
+    """Go past whole blank lines that are read already; how many. A file of kilobytes unpacks to millions of them."""
+    read = lines.peek()
+    blank = read[: len(read) - len(read.lstrip())]
+    return lines.read(blank.rfind(b"\n") + 1).count(b"\n")
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> Row:

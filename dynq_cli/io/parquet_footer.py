@@ -37,12 +37,16 @@ _SCHEMA, _ROWS, _GROUPS, _CREATED_BY = 2, 3, 4, 6
 _TYPE, _WIDTH, _REPETITION, _NAME, _CHILDREN = 1, 2, 3, 4, 5
 _COLUMNS, _GROUP_ROWS = 1, 3
 _FILE_PATH, _META, _CRYPTO = 1, 3, 8
-_CHUNK_TYPE, _PATH, _VALUES, _PACKED, _DATA_AT, _DICTIONARY_AT, _STATISTICS = 1, 3, 5, 7, 9, 11, 12
-_NULL_COUNT = 3
+_CHUNK_TYPE, _PATH, _VALUES, _PACKED, _DATA_AT, _DICTIONARY_AT = 1, 3, 5, 7, 9, 11
+_STATISTICS, _SIZE_STATISTICS = 12, 16
+_ELSEWHERE = ((0, 4, 5), (0, 6, 7), (_META, 14, 15))  # offset index, column index, Bloom filter: offsets and lengths
+_NULL_COUNT, _REPETITION_HISTOGRAM, _DEFINITION_HISTOGRAM = 3, 2, 3
 _PAGE_KIND, _PAGE_UNPACKED, _PAGE_PACKED, _DATA, _DICTIONARY, _DATA_V2 = 1, 2, 3, 5, 7, 8
 _DATA_PAGE, _DICTIONARY_PAGE, _DATA_PAGE_V2 = 0, 2, 3
 _V2_NULLS, _V2_ROWS, _V2_LEVELS = 2, 3, (5, 6)
-_REPEATED = 2
+_REQUIRED, _REPEATED = 0, 2
+_DELTA_BYTE_ARRAY = 7
+_DELTAS = frozenset({5, 6, _DELTA_BYTE_ARRAY})  # DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY
 # What Arrow gets of each struct.
 _KEPT_FILE = frozenset({1, _SCHEMA, _ROWS, _GROUPS, 5, _CREATED_BY})
 _KEPT_GROUP = frozenset({_COLUMNS, 2, _GROUP_ROWS})
@@ -52,12 +56,20 @@ _KEPT_META = frozenset({_CHUNK_TYPE, 2, _PATH, 4, _VALUES, 6, _PACKED, _DATA_AT,
 
 @dataclass(frozen=True)
 class Leaf:
-    """A column that has values: its path, physical type, and the bytes of a value where all have as many."""
+    """A column that has values: its path, physical type, and the bytes of a value where all have as many.
+
+    `definitions` and `repetitions` are the highest levels: how many of the path's parts are optional, or repeated.
+    """
 
     path: str
     type: int
     width: int
-    is_repeated: bool
+    definitions: int
+    repetitions: int
+
+    @property
+    def is_repeated(self) -> bool:
+        return self.repetitions > 0
 
 
 @dataclass(frozen=True)
@@ -74,12 +86,17 @@ class Chunk:
 
 @dataclass(frozen=True)
 class Pages:
-    """What the page headers of a chunk say: bytes when unpacked, and the most that a single value may take."""
+    """What the page headers of a chunk say: bytes when unpacked, of all pages and of the largest, and encodings.
+
+    `longest` is the most that a single value may take, unless values share prefixes.
+    """
 
     unpacked: int
+    largest: int
     longest: int
     has_dictionary: bool
     has_deltas: bool
+    has_prefixes: bool
 
 
 @dataclass(frozen=True)
@@ -89,6 +106,7 @@ class Footer:
     leaves: tuple[Leaf, ...]
     rows: tuple[int, ...]
     groups: tuple[tuple[Chunk, ...], ...]
+    end: int  # of all that it says where it is
     metadata: pq.FileMetaData
 
 
@@ -103,8 +121,10 @@ def read_footer(path: str) -> Footer:
         start = size - _TAIL - length
         if head != _MAGIC or tail[-4:] != _MAGIC or start < len(_MAGIC):
             raise ValueError("it does not begin and end as a Parquet file: it was cut off, or is something else")
-        content = os.pread(file.fileno(), length, start)
-    return _parsed(content, start)
+        footer = _parsed(os.pread(file.fileno(), length, start), start)
+        if os.pread(file.fileno(), _TAIL, max(start - footer.end - len(_MAGIC), 0)) == _MAGIC + _MAGIC:
+            raise ValueError("it is two files, one after the other: give each a name of its own")
+    return footer
 
 
 @lru_cache(maxsize=4)  # a file is opened several times on its way into a state
@@ -117,33 +137,42 @@ def _parsed(content: bytes, end: int) -> Footer:
         if sum(rows) != _number(footer, _ROWS):
             raise ValueError("its row groups have another number of rows than it says")
         _refuse_overlaps(chunk for group in groups for chunk in group)
+        last = max((place for group in _list(footer, _GROUPS, STRUCT) for place in _ends(group)), default=len(_MAGIC))
         cleaned = thrift.written(_cleaned(footer))
     except (IndexError, KeyError, TypeError, AttributeError) as error:
         raise ValueError("its footer lacks a field or ends too early") from error
-    whole = _MAGIC + cleaned + len(cleaned).to_bytes(4, "little") + _MAGIC
-    return Footer(leaves, rows, groups, pq.read_metadata(pa.BufferReader(whole)))
+    _metadata(content)  # Arrow knows which fields a struct must have, also of those that it is not handed
+    return Footer(leaves, rows, groups, last, _metadata(cleaned))
+
+
+def _metadata(footer: bytes) -> pq.FileMetaData:
+    return pq.read_metadata(pa.BufferReader(_MAGIC + footer + len(footer).to_bytes(4, "little") + _MAGIC))
 
 
 def _leaves(footer: Struct) -> Iterator[Leaf]:
     """The columns that have values, in the order of the schema, which is a tree in preorder."""
     root, *elements = _list(footer, _SCHEMA, STRUCT)
-    open_: list[tuple[int, str, bool]] = [(_number(root, _CHILDREN), "", False)]
+    open_: list[tuple[int, str, int, int]] = [(_number(root, _CHILDREN), "", 0, 0)]
     for element in elements:
         while open_ and open_[-1][0] == 0:
             open_.pop()
         if not open_ or len(open_) > _DEEPEST:
             raise ValueError("its schema is not a tree, or nested too deeply")
-        left, above, repeated = open_.pop()
-        open_.append((left - 1, above, repeated))
+        left, above, definitions, repetitions = open_.pop()
+        open_.append((left - 1, above, definitions, repetitions))
         name: str = element[_NAME].value.decode()
         path = f"{above}{name}"
-        repeated = repeated or _number(element, _REPETITION, 0) == _REPEATED
+        repetition = _number(element, _REPETITION, _REQUIRED)
+        if repetition > _REPEATED:
+            raise ValueError(f"column {path} is neither required nor optional nor repeated")
+        definitions += repetition != _REQUIRED
+        repetitions += repetition == _REPEATED
         children = _number(element, _CHILDREN, 0)
         if children:
-            open_.append((children, f"{path}.", repeated))
+            open_.append((children, f"{path}.", definitions, repetitions))
         elif _TYPE in element:
-            yield Leaf(path, _number(element, _TYPE), _number(element, _WIDTH, 0), repeated)
-    if any(left for left, _, _ in open_):
+            yield Leaf(path, _number(element, _TYPE), _number(element, _WIDTH, 0), definitions, repetitions)
+    if any(left for left, *_ in open_):
         raise ValueError("its schema is not a tree")
 
 
@@ -171,7 +200,32 @@ def _chunk(chunk: Struct, leaf: Leaf, rows: int, end: int) -> Chunk:
     start = dictionary if 0 < dictionary < first else first
     if values and (start < len(_MAGIC) or start + size > end or first >= start + size):
         raise ValueError(f"the pages of column {leaf.path} would begin or end outside of the file")
+    _check_histograms(meta, leaf)
     return Chunk(leaf, start, size, values, rows, _null_count(meta, values))
+
+
+def _check_histograms(meta: Struct, leaf: Leaf) -> None:
+    """How often each level occurs, where the writer has counted: another number of levels is another schema."""
+    found = meta.get(_SIZE_STATISTICS)
+    if found is None or found.kind != STRUCT:
+        return
+    for field, highest in ((_REPETITION_HISTOGRAM, leaf.repetitions), (_DEFINITION_HISTOGRAM, leaf.definitions)):
+        counts = _list(found.value, field, I64)
+        if counts and len(counts) != highest + 1:
+            raise ValueError(f"the schema and a row group differ on what is optional in column {leaf.path}")
+
+
+def _ends(group: Struct) -> Iterator[int]:
+    """Where the pages, indexes and Bloom filters of a row group end, as far as the footer says."""
+    for chunk in _list(group, _COLUMNS, STRUCT):
+        meta: Struct = chunk[_META].value
+        dictionary = _number(meta, _DICTIONARY_AT, 0)
+        first = _number(meta, _DATA_AT)
+        yield min(first, dictionary or first) + _number(meta, _PACKED)
+        for struct, at, size in _ELSEWHERE:
+            found = meta if struct == _META else chunk
+            if at in found and size in found:
+                yield _number(found, at) + _number(found, size)
 
 
 def _null_count(meta: Struct, values: int) -> int | None:
@@ -236,8 +290,9 @@ def read_pages(path: str, chunk: Chunk) -> Pages:
 
 def _walked(file: int, chunk: Chunk) -> Pages:
     at, end = chunk.start, chunk.start + chunk.size
-    values = unpacked = longest = 0
-    has_dictionary = has_deltas = False
+    values = unpacked = largest = longest = 0
+    has_dictionary = False
+    encodings: set[int] = set()
     name = chunk.leaf.path
     while values < chunk.values:
         header, length = _page_header(file, at, end)
@@ -258,17 +313,16 @@ def _walked(file: int, chunk: Chunk) -> Pages:
             data: Struct = header[_DATA if kind == _DATA_PAGE else _DATA_V2].value
             count = _number(data, 1)
             values += count
-            has_deltas |= _number(data, 2 if kind == _DATA_PAGE else 4) in _DELTAS
+            encodings.add(_number(data, 2 if kind == _DATA_PAGE else 4))
             if kind == _DATA_PAGE_V2:
                 _check_v2(data, count, min(packed, whole), chunk.leaf)
         unpacked += whole
+        largest = max(largest, whole)
         longest = max(longest, whole // max(count, 1))
     if values != chunk.values:
         raise ValueError(f"the pages of column {name} have {values:,} values where the footer says {chunk.values:,}")
-    return Pages(unpacked, longest, has_dictionary, has_deltas)
-
-
-_DELTAS = (5, 6, 7)  # DELTA_BINARY_PACKED, DELTA_LENGTH_BYTE_ARRAY, DELTA_BYTE_ARRAY
+    has_deltas, has_prefixes = not _DELTAS.isdisjoint(encodings), _DELTA_BYTE_ARRAY in encodings
+    return Pages(unpacked, largest, longest, has_dictionary, has_deltas, has_prefixes)
 
 
 def _check_v2(data: Struct, count: int, size: int, leaf: Leaf) -> None:

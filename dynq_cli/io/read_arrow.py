@@ -1,8 +1,8 @@
 """Arrow IPC, the file format and the stream format, batch by batch, in memory that is bounded.
 
-The file is mapped, so batches that are not compressed cost nothing; how much the compressed ones unpack to is
-read off them first. A file is a stream with an index at its end: it is read as a stream, and must have as many batches
-as the index says. A stream must have its end mark, or it was cut off.
+How much batches unpack to is read off them first (`ipc_messages`). A file is a stream with an index at its end: it is
+read as a stream, and must have the batches that the index says. A stream must have its end mark, or it was cut off.
+The file is not mapped: a mapped one that becomes shorter meanwhile ends the process.
 """
 
 from __future__ import annotations
@@ -18,10 +18,7 @@ from dynq_cli.io import ipc_messages
 from dynq_cli.io.arrow_types import NoTypeError, from_arrow
 from dynq_cli.io.raw import Raw
 
-_FILE_MAGIC = b"ARROW1"
-_FILE_START = 8  # the magic, padded
 _NOT_LISTS = (pt.is_struct, pt.is_dictionary, pt.is_run_end_encoded)
-_MOST_UNPACKED = 1 << 30  # bytes
 
 
 def read(path: str) -> Iterator[Raw]:
@@ -37,8 +34,7 @@ def read(path: str) -> Iterator[Raw]:
 
 def schema(path: str) -> pa.Schema:
     """The columns, and what the file says about itself."""
-    with pa.memory_map(path) as source:
-        source.seek(_start(source))
+    with _opened(path) as source:
         return ipc.open_stream(source).schema
 
 
@@ -62,26 +58,21 @@ def stream(path: str, wanted: Collection[str] | None) -> Iterator[pa.RecordBatch
 
 
 def _batches(path: str) -> Iterator[pa.RecordBatch]:
-    with pa.memory_map(path) as source:
-        start = _start(source)
-        declared = ipc.open_file(source).num_record_batches if start else None
-        source.seek(start)
-        for size in ipc_messages.unpacked_sizes(source):
-            if size > _MOST_UNPACKED:
-                raise ValueError(f"a batch unpacks to {size:,} bytes: write batches of at most {_MOST_UNPACKED:,}")
-        source.seek(start)
-        read = 0
-        for batch in ipc.open_stream(source):
-            read += 1
-            yield batch
-        if declared not in (None, read):
-            raise ValueError(f"it has {read} batches where its index says {declared}")
+    with _opened(path) as source:
+        yield from ipc.open_stream(source)
 
 
-def _start(source: pa.MemoryMappedFile) -> int:
-    """Where the stream begins: in the file format, after the magic."""
-    source.seek(0)
-    return _FILE_START if source.read(len(_FILE_MAGIC)) == _FILE_MAGIC else 0
+def _opened(path: str) -> pa.OSFile:
+    """The file at the begin of its stream of messages, which are checked."""
+    start = ipc_messages.check(path)
+    source = pa.OSFile(path)
+    if start:
+        indexed = ipc.open_file(source).schema
+        source.seek(start)
+        if not ipc.open_stream(source).schema.equals(indexed, check_metadata=True):
+            raise ValueError("its index has other columns than its batches")
+    source.seek(start)
+    return source
 
 
 def _unusable(schema: pa.Schema) -> Iterator[tuple[str, str]]:

@@ -29,6 +29,8 @@ _LENGTH_PREFIX = 4  # bytes that a text takes in Parquet at least, unless it is 
 _WIDEST = 16  # bytes of a decimal, the widest value of a fixed width
 _LONGEST = 64 << 20  # bytes of a text, as the metadata has it: more would have to be in memory several times
 _WHOLE = 64 << 20  # bytes of a file whose row groups are fetched in one go
+_FEW = 2_048  # rows: batches of less are put together
+_MOST_SPELLED_OUT = 256 << 20  # bytes of a batch in which each text is as long as its page
 _TEXTS = (pt.is_string, pt.is_large_string, pt.is_binary, pt.is_large_binary)
 
 
@@ -36,10 +38,11 @@ def read(path: str, skim_after: int) -> Iterator[Raw]:
     footer = read_footer(path)
     with _opened(path, footer) as plain:
         schema: pa.Schema = plain.schema_arrow
-    texts = [field.name for field in schema if _is_text(field.type)]
     unusable = dict(_unusable(schema))
     names = [name for name in schema.names if name not in unusable]
-    _pages_by_leaf(path, footer, set(names))
+    pages = _pages_by_leaf(path, footer, set(names))
+    texts = [name for name in names if _is_text(schema.field(name).type) and not _has_deltas(pages.get(name, ()))]
+    rows_at_once = _most_rows(_BATCH, pages)
     with _opened(path, footer, read_dictionary=texts, coerce_int96_timestamp_unit="us") as file:
         yield Raw(names, [pa.array([], schema.field(name).type) for name in names], 0, unusable)
         # Where rows are of several relations, or of deletes, NULLs of a whole group say too little.
@@ -50,7 +53,7 @@ def read(path: str, skim_after: int) -> Iterator[Raw]:
             if nulls is not None:
                 yield Raw(names, [pa.array([], schema.field(name).type) for name in names], rows, nulls=nulls)
             else:
-                for batch in _batches(file, footer, group, names, _BATCH):
+                for batch in _batches(file, footer, group, names, rows_at_once):
                     yield Raw(batch.schema.names, batch.columns, batch.num_rows)
             seen += rows
 
@@ -63,11 +66,24 @@ def _opened(path: str, footer: Footer, **options: Any) -> pq.ParquetFile:
 def _batches(file: pq.ParquetFile, footer: Footer, group: int, names: list[str], rows: int) -> Iterator[pa.RecordBatch]:
     """The rows of a row group. ValueError where there are more or less than the footer says."""
     read = 0
-    for batch in file.iter_batches(batch_size=rows, row_groups=[group], columns=names):
+    few = file.iter_batches(batch_size=rows, row_groups=[group], columns=names)
+    for batch in few if rows >= _FEW else _gathered(few):
         read += batch.num_rows
         yield batch
     if read != footer.rows[group]:
         raise ValueError(f"row group {group + 1} has {read:,} rows where the footer says {footer.rows[group]:,}")
+
+
+def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Batches of a few rows put together, as far as they are small: each costs what a thousand rows cost."""
+    held: list[pa.RecordBatch] = []
+    for batch in batches:
+        held.append(batch)
+        if sum(b.num_rows for b in held) >= _BATCH or sum(b.nbytes for b in held) >= MOST_BYTES:
+            yield pa.concat_batches(held)
+            held = []
+    if held:
+        yield pa.concat_batches(held)
 
 
 def _pages_by_leaf(path: str, footer: Footer, columns: Collection[str]) -> dict[str, list[tuple[Chunk, Pages]]]:
@@ -114,8 +130,7 @@ def schema(path: str) -> pa.Schema:
 
 def rows_in(path: str) -> int:
     """The rows of a file, by its metadata."""
-    with pq.ParquetFile(path) as file:
-        return int(file.metadata.num_rows)
+    return sum(read_footer(path).rows)
 
 
 def stream(path: str, wanted: Collection[str] | None) -> Iterator[pa.RecordBatch]:
@@ -134,7 +149,7 @@ def stream(path: str, wanted: Collection[str] | None) -> Iterator[pa.RecordBatch
     pages = {leaf: found for leaf, found in _pages_by_leaf(path, footer, leaves).items() if leaf in leaves}
     _refuse_long_texts(path, pages)
     coded = [leaf for leaf in pages if _is_text(leaves[leaf]) and _stays_coded(path, footer, leaf, pages[leaf])]
-    rows = max(1, min(MOST_ROWS, MOST_BYTES // _row_bytes(footer, pages, coded)))
+    rows = _most_rows(max(1, min(MOST_ROWS, MOST_BYTES // _row_bytes(footer, pages, coded))), pages)
     with _opened(
         path,
         footer,
@@ -143,7 +158,9 @@ def stream(path: str, wanted: Collection[str] | None) -> Iterator[pa.RecordBatch
         pre_buffer=os.path.getsize(path) <= _WHOLE,
     ) as file:
         has_old_days, first = counts_by_it(footer.metadata.metadata), 1
+        inside = [leaf for field in fields if pt.is_struct(field.type) for leaf, _ in _leaves(field)]
         for group in range(len(footer.groups)):
+            _check_structs(file, group, inside, rows)
             for batch in _batches(file, footer, group, list(leaves), rows):
                 if has_old_days:
                     refuse_old_days(path, batch, first)
@@ -152,6 +169,29 @@ def stream(path: str, wanted: Collection[str] | None) -> Iterator[pa.RecordBatch
                     if not pt.is_primitive(column.type):
                         column.validate(full=True)  # indices past a dictionary's end, texts that are not UTF-8
                 yield batch
+
+
+def _check_structs(file: pq.ParquetFile, group: int, leaves: Sequence[str], rows: int) -> None:
+    """ValueError where the leaves of a struct differ on where it is NULL: each says so by itself, and Arrow asks one.
+
+    Reads the leaves of structs that have several once more.
+    """
+    above = {leaf: [leaf[:i] for i, mark in enumerate(leaf) if mark == "."] for leaf in leaves}
+    times = Counter(struct for structs in above.values() for struct in structs)
+    seen: dict[str, pa.BooleanArray] = {}
+    for leaf, structs in above.items():
+        if all(times[struct] == 1 for struct in structs):
+            continue
+        found: dict[str, list[pa.BooleanArray]] = {struct: [] for struct in structs}
+        for batch in file.iter_batches(batch_size=rows, row_groups=[group], columns=[leaf]):
+            column = batch.column(0)
+            for struct in structs:
+                found[struct].append(column.is_null())
+                column = column.field(0)
+        for struct, parts in found.items():
+            nulls = pa.concat_arrays(parts) if parts else pa.array([], pa.bool_())
+            if not seen.setdefault(struct, nulls).equals(nulls):
+                raise ValueError(f"the columns of the struct {struct} differ on where it is NULL")
 
 
 def _leaves(field: pa.Field, above: str = "") -> Iterator[tuple[str, pa.DataType]]:
@@ -190,12 +230,29 @@ def _is_text(kind: pa.DataType) -> bool:
 
 def _stays_coded(path: str, footer: Footer, leaf: str, pages: Sequence[tuple[Chunk, Pages]]) -> bool:
     """Whether a text is read as a dictionary: if it repeats a lot, or if it is long and could."""
+    if _has_deltas(pages):
+        return False  # Arrow makes no dictionaries of them
     for group, (chunk, of_chunk) in enumerate(pages):
-        if of_chunk.unpacked < _LENGTH_PREFIX * chunk.values or of_chunk.has_deltas:
+        if of_chunk.unpacked < _LENGTH_PREFIX * chunk.values:
             return True
         if of_chunk.has_dictionary and _longest(path, footer, leaf, group) > _SHORT:
             return True
     return False
+
+
+def _has_deltas(pages: Sequence[tuple[Chunk, Pages]]) -> bool:
+    return any(chunk.leaf.type == BYTE_ARRAY and of_chunk.has_deltas for chunk, of_chunk in pages)
+
+
+def _most_rows(rows: int, pages: Mapping[str, Sequence[tuple[Chunk, Pages]]]) -> int:
+    """At most `rows`, less where texts that are read plain may each be as long as a page.
+
+    So may those that share prefixes, and those of a dictionary next to pages of deltas.
+    """
+    for found in pages.values():
+        if _has_deltas(found) and any(p.has_prefixes or p.has_dictionary for _, p in found):
+            rows = min(rows, max(1, _MOST_SPELLED_OUT // max(of_chunk.largest for _, of_chunk in found)))
+    return rows
 
 
 def _longest(path: str, footer: Footer, leaf: str, group: int) -> int:

@@ -47,7 +47,7 @@ def written(struct: Struct) -> bytes:
 
 class _Reader:
     def __init__(self, data: bytes | memoryview) -> None:
-        self._data = memoryview(data).cast("B")  # Arrow's buffers have signed bytes
+        self._data = bytes(data)  # an index into it costs half of one into a view
         self.at = 0
         self._depth = 0
         self._readers: dict[int, Callable[[], Any]] = {
@@ -70,17 +70,19 @@ class _Reader:
         self._depth += 1
         if self._depth > _DEEPEST:
             raise ValueError("structs are nested too deeply")
-        while (head := self._bytes(1)[0]) != _STOP:
+        data, readers = self._data, self._readers
+        while (head := data[self.at]) != _STOP:
+            self.at += 1
             step, kind = head >> 4, head & 15
             number = number + step if step else self._signed()
-            found[number] = Field(kind, self._value(kind))
+            if number <= 0 or number in found:
+                raise ValueError("a field has no number, or that of another")
+            if kind not in readers:
+                raise ValueError(f"no kind {kind} is known")
+            found[number] = Field(kind, readers[kind]())
+        self.at += 1
         self._depth -= 1
         return found
-
-    def _value(self, kind: int) -> Any:
-        if kind not in self._readers:
-            raise ValueError(f"no kind {kind} is known")
-        return self._readers[kind]()
 
     def _list(self) -> Field:
         head = self._bytes(1)[0]
@@ -88,22 +90,29 @@ class _Reader:
         size = self._unsigned() if size == _SHORT else size
         if kind in (TRUE, FALSE):  # among items a truth value is a byte of its own
             return Field(kind, [self._bytes(1) for _ in range(size)])
-        return Field(kind, [self._value(kind) for _ in range(size)])
+        if kind not in self._readers and size:
+            raise ValueError(f"no kind {kind} is known")
+        read = self._readers.get(kind)
+        return Field(kind, [read() for _ in range(size)] if read else [])
 
     def _bytes(self, size: int) -> bytes:
-        found = bytes(self._data[self.at : self.at + size])
+        found = self._data[self.at : self.at + size]
         if len(found) < size:
             raise IndexError("the data ends too early")
         self.at += size
         return found
 
     def _unsigned(self) -> int:
-        value = shift = 0
-        while shift < _WIDEST:
-            byte = self._data[self.at]
+        data = self._data
+        value = data[self.at]
+        self.at += 1
+        if value < 0x80:
+            return value
+        value &= 0x7F
+        for shift in range(7, _WIDEST, 7):
+            byte = data[self.at]
             self.at += 1
             value |= (byte & 0x7F) << shift
-            shift += 7
             if byte < 0x80:
                 return value
         raise ValueError("a number is longer than 64 bits")

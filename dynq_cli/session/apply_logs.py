@@ -18,7 +18,7 @@ from dynq_cli.engine.views import Views
 from dynq_cli.errors import BlockedError, DynqError, RejectedError, SpecError, UsageError
 from dynq_cli.io.logs.chunks import rows_in
 from dynq_cli.io.logs.discover import find_groups
-from dynq_cli.io.logs.identity import Identity, identity_of
+from dynq_cli.io.logs.identity import Identity, identity_of, refuse_changed
 from dynq_cli.io.logs.model import Group, LogFile
 from dynq_cli.io.logs.read import Log, form_named, read_log
 from dynq_cli.phases import phase
@@ -212,6 +212,7 @@ class _Reading:
                 self.rows += len(rows)
                 applying.add(len(rows))
                 progress(len(rows))
+        refuse_changed(self.file, self.identity)
 
     def applied(self, commits: Commits) -> AppliedLog:
         """What the ledger notes about the file, once the commits are finished."""

@@ -22,7 +22,7 @@ from dynq_cli.engine.replacement import Replacement, is_empty
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.io.logs.chunks import rows_in
 from dynq_cli.io.logs.discover import find_groups
-from dynq_cli.io.logs.identity import identity_of
+from dynq_cli.io.logs.identity import Identity, identity_of, refuse_changed
 from dynq_cli.io.logs.model import LogFile
 from dynq_cli.io.logs.read import form_named, read_log
 from dynq_cli.phases import phase
@@ -131,6 +131,7 @@ class _Replacing:
     form: str | None
     progress: Callable[[int], None]
     rows: dict[str, int] = field(default_factory=dict)  # by file
+    identities: dict[str, Identity] = field(default_factory=dict)  # by file
     counted: dict[str, RowCounts] = field(default_factory=dict)  # by relation
 
     def run(self) -> Outcome:
@@ -190,6 +191,7 @@ class _Replacing:
         live = self.writer.opened.live
         held = []
         for file in whole.files:
+            identity = self.identities[file.path] = identity_of(file, whole.extractions)
             log = read_log(file, live.spec, form=self.form, relation=whole.named, whole=True)
             self.rows[file.path] = 0
             with phase(f"comparing {os.path.basename(file.path)}", total=rows_in(file)) as comparing:
@@ -203,6 +205,7 @@ class _Replacing:
                     else:
                         _refuse_images(piece, relation)
                         held.append(piece)
+            refuse_changed(file, identity)
         if held:
             yield _current(SourcedChanges.joined(held).in_order(), len(live.base(relation).relation.key))
 
@@ -211,7 +214,7 @@ class _Replacing:
         for relation, whole in self.wholes.items():
             counted = self.counted.get(relation, RowCounts())
             for file in whole.files:
-                i = identity_of(file, whole.extractions)
+                i = self.identities[file.path]
                 rows = self.rows[file.path]
                 numbers = counted.inserted, counted.deleted, counted.replaced
                 yield AppliedLog(relation, i.name, i.content, i.length, REPLACE, rows, *numbers)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import xxhash
 
@@ -36,6 +36,7 @@ class Identity:
 
     `other_names` are those that it had if the extraction began a directory above or below: a directory that holds
     nothing but finished relations is one extraction, and several as soon as something else is put beside them.
+    `stamp` is the file as the system knew it when it was hashed; it changes with every write.
     """
 
     relation: str
@@ -43,6 +44,7 @@ class Identity:
     content: str
     length: int
     other_names: tuple[str, ...] = ()
+    stamp: tuple[int, ...] = field(default=(), compare=False)
 
 
 def identity_of(file: LogFile, extractions: Sequence[str] = ()) -> Identity:
@@ -51,13 +53,30 @@ def identity_of(file: LogFile, extractions: Sequence[str] = ()) -> Identity:
     length = 0
     reading = phase(f"reading {os.path.basename(file.path)}", "bytes")
     with refusing(file.path, file.format), open(file.path, "rb", buffering=0) as source, reading:
-        reading.total = os.fstat(source.fileno()).st_size
+        status = os.fstat(source.fileno())
+        reading.total = status.st_size
         while block := source.read(_BLOCK):
             digest.update(block)
             length += len(block)
             reading.add(len(block))
     name, *others = _names(file.path, extractions)
-    return Identity(file.relation or "", name, digest.hexdigest(), length, tuple(others))
+    relation, content = file.relation or "", digest.hexdigest()
+    return Identity(relation, name, content, length, tuple(others), _stamp(status))
+
+
+def refuse_changed(file: LogFile, identity: Identity) -> None:
+    """RejectedError if a file was written to since it was hashed: the rows that were read may not be those."""
+    with refusing(file.path, file.format):
+        now = _stamp(os.stat(file.path))
+    if now != identity.stamp:
+        raise RejectedError(
+            f"{file.path} was changed while it was read\n"
+            "  hint: apply it once its writer is done; let writers rename a finished file into place"
+        )
+
+
+def _stamp(status: os.stat_result) -> tuple[int, ...]:
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _names(path: str, extractions: Sequence[str]) -> list[str]:

@@ -82,7 +82,7 @@ def looks_like_a_mark(name: str) -> bool:
         return True
     if re.search(r"(^|_)(change_type|row_kind)($|_)", low):
         return True
-    if low.startswith("metadata$"):
+    if low.startswith("metadata$") or re.fullmatch(".change_type", low, re.DOTALL):  # its first character is damaged
         return True
     is_numbered = re.fullmatch(r"_c?[0-9]+", low) is not None  # Spark's names for columns without one
     return low.startswith("_") and low not in _HARMLESS and not low.startswith(_HARMLESS_PREFIXES) and not is_numbered
