@@ -87,8 +87,8 @@ tpc: $(STAMP) $(LIBRARY) ## the papers' TPC-H and TPC-DS queries at scale 0.1 ag
 fuzz: $(STAMP) $(LIBRARY) ## 20,000 random histories with 59,000 queries, 11,000 of them with aggregates, 38,000 with comparisons, 5,500 unions, against DuckDB: hours
 	@DYNQ_FUZZ=80 $(BIN)/pytest -q --numprocesses=auto $(HISTORIES) $(PYTEST_ARGS)
 
-crash: $(STAMP) $(LIBRARY) ## 2,000 kills at random moments, and every way in which every call can fail: a quarter of an hour
-	@DYNQ_CRASH=2000 $(BIN)/pytest -q tests/crash $(PYTEST_ARGS)
+crash: $(STAMP) $(LIBRARY) ## 2,000 kills at random moments, every way in which every call can fail, and 20,000 damaged data files: half an hour
+	@DYNQ_CRASH=2000 DYNQ_MUTATIONS=$${DYNQ_MUTATIONS:-20000} $(BIN)/pytest -q tests/crash $(PYTEST_ARGS)
 	@DYNQ_STREAM_KILLS=140 $(BIN)/pytest -q tests/spark/test_stream_kills.py $(PYTEST_ARGS)
 
 docs: $(STAMP) ## regenerate docs/cli.md from the commands' own help

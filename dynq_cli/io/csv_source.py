@@ -13,7 +13,7 @@ from __future__ import annotations
 import os
 import re
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -91,8 +91,12 @@ class CsvSource:
 
     def __init__(self, path: str, columns: int, *, backslashes: bool) -> None:
         self._stream = pa.input_stream(path, compression="detect")
-        blocks = self._blocks()
-        self._pieces = _with_mark(_respelled(blocks) if backslashes else _strict(blocks, path), columns)
+
+        def spelled(blocks: Iterator[bytes]) -> Iterator[bytes]:
+            return _respelled(blocks) if backslashes else blocks
+
+        strict = _strict(spelled(self._blocks()), lambda: spelled(_blocks(path)))
+        self._pieces = _with_mark(strict, columns)
         self._rest = bytearray()
         self._reading = threading.Lock()
         self._is_over = threading.Event()
@@ -130,6 +134,12 @@ class CsvSource:
             yield block
 
 
+def _blocks(path: str) -> Iterator[bytes]:
+    with pa.input_stream(path, compression="detect") as stream:
+        while block := stream.read(BLOCK):
+            yield block
+
+
 def _with_mark(blocks: Iterator[bytes], columns: int) -> Iterator[bytes]:
     last = b""
     for block in blocks:
@@ -140,10 +150,10 @@ def _with_mark(blocks: Iterator[bytes], columns: int) -> Iterator[bytes]:
         yield newline + ",".join([MARK] * columns).encode() + b"\n"
 
 
-def _strict(blocks: Iterator[bytes], path: str) -> Iterator[bytes]:
+def _strict(blocks: Iterator[bytes], again: Callable[[], Iterator[bytes]]) -> Iterator[bytes]:
     """The blocks as they are. ValueError where a field goes on after its closing quote, which Arrow reads somehow.
 
-    A quote that is lost swallows rows up to the next one, which is then followed by text.
+    A quote that is lost swallows rows up to the next one, which is then followed by text. `again` has all blocks anew.
     """
     last, is_open, is_checked = b"\n\n", False, False
     for block in blocks:
@@ -151,7 +161,7 @@ def _strict(blocks: Iterator[bytes], path: str) -> Iterator[bytes]:
             data = last + block
             are_paired, is_open = _are_paired(data, is_open)
             if not are_paired:
-                _refuse_text_after_quotes(path)
+                _refuse_text_after_quotes(again())
                 is_checked = True
             last = data[-2:]
         else:
@@ -172,30 +182,29 @@ def _are_paired(data: bytes, is_open: bool) -> tuple[bool, bool]:
     return bool(fits), is_open ^ bool(len(quotes) % 2)
 
 
-def _refuse_text_after_quotes(path: str) -> None:
+def _refuse_text_after_quotes(blocks: Iterator[bytes]) -> None:
     """ValueError at a quoted field that goes on after its closing quote. O(bytes), streamed."""
     rest, lines = b"\n", 0  # what is not decided yet, after the byte before it
-    with pa.input_stream(path, compression="detect") as stream:
-        while block := stream.read(BLOCK):
-            data = rest + block
-            at = 1
-            while (start := data.find(b'"', at)) > 0:
-                if data[start - 1] in _AROUND_FIELDS:
-                    end = _end_of_quoted(data, start)
-                    if end < len(data) and data[end] not in _AROUND_FIELDS:
-                        line = lines + data.count(b"\n", 1, end) + 1
-                        raise ValueError(f"line {line}: a field goes on after its closing quote: double quotes inside")
-                else:
-                    separator = _SEPARATOR.search(data, start)
-                    end = separator.start() if separator else len(data)
-                if end == len(data):
-                    break
-                at = end
-            cut = start - 1 if start > 0 else len(data) - 1
-            lines += data.count(b"\n", 1, cut + 1)
-            rest = data[cut:]
-            if len(rest) > _LONGEST_FIELD:
-                return  # too long for a row, as will be said
+    for block in blocks:
+        data = rest + block
+        at = 1
+        while (start := data.find(b'"', at)) > 0:
+            if data[start - 1] in _AROUND_FIELDS:
+                end = _end_of_quoted(data, start)
+                if end < len(data) and data[end] not in _AROUND_FIELDS:
+                    line = lines + data.count(b"\n", 1, end) + 1
+                    raise ValueError(f"line {line}: a field goes on after its closing quote: double quotes inside")
+            else:
+                separator = _SEPARATOR.search(data, start)
+                end = separator.start() if separator else len(data)
+            if end == len(data):
+                break
+            at = end
+        cut = start - 1 if start > 0 else len(data) - 1
+        lines += data.count(b"\n", 1, cut + 1)
+        rest = data[cut:]
+        if len(rest) > _LONGEST_FIELD:
+            return  # too long for a row, as will be said
 
 
 def _respelled(blocks: Iterator[bytes]) -> Iterator[bytes]:

@@ -25,6 +25,7 @@ _HEADER_TYPE, _HEADER, _BODY = 1, 2, 3  # fields of Message
 _DATA = 1  # field of DictionaryBatch
 _BUFFERS, _COMPRESSION = 2, 3  # fields of RecordBatch
 _INDEXED = {_DICTIONARY_BATCH: 2, _RECORD_BATCH: 3}  # fields of Footer
+_FOOTER_SCHEMA, _ENDIANNESS = 1, 0  # fields of Footer and of Schema
 _BUFFER = struct.Struct("<qq")
 _BLOCK = struct.Struct("<qi4xq")  # a message, as the index has it: offset, bytes of metadata, bytes of the body
 _NOT_COMPRESSED = -1
@@ -71,6 +72,9 @@ def _index(file: int, size: int) -> tuple[dict[int, list[tuple[int, ...]]], int]
         raise ValueError("it does not end as an Arrow file: it was cut off, or its writer was not closed")
     data = memoryview(os.pread(file, size - len(tail) - start, start))
     footer = _Table(data, _number("<I", data, 0))
+    schema = footer.table(_FOOTER_SCHEMA)
+    if schema is None or schema.number(_ENDIANNESS, "<h"):
+        raise ValueError("its index is damaged, or its numbers are big-endian")
     return {kind: list(footer.structs(field, _BLOCK)) for kind, field in _INDEXED.items()}, start
 
 
