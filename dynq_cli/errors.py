@@ -71,7 +71,7 @@ class BlockedError(RejectedError):
 
 
 class UnfinishedError(RejectedError):
-    """A directory whose job has not finished: it may be complete later."""
+    """A directory whose job, or a file whose writer, has not finished: it may be complete later."""
 
 
 class NoStateError(DynqError):

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 
 import xxhash
 
-from dynq_cli.errors import RejectedError
+from dynq_cli.errors import RejectedError, UnfinishedError
 from dynq_cli.io import read_arrow, read_parquet
 from dynq_cli.io.damage import refusing
 from dynq_cli.io.data_files import unreadable
@@ -65,11 +65,11 @@ def identity_of(file: LogFile, extractions: Sequence[str] = ()) -> Identity:
 
 
 def refuse_changed(file: LogFile, identity: Identity) -> None:
-    """RejectedError if a file was written to since it was hashed: the rows that were read may not be those."""
+    """UnfinishedError if a file was written to since it was hashed: the rows that were read may not be those."""
     with refusing(file.path, file.format):
         now = _stamp(os.stat(file.path))
     if now != identity.stamp:
-        raise RejectedError(
+        raise UnfinishedError(
             f"{file.path} was changed while it was read\n"
             "  hint: apply it once its writer is done; let writers rename a finished file into place"
         )
