@@ -24,6 +24,8 @@ from dynq_cli.engine.kernels.order_statistic_blocks import C_ORDER, O_FIELDS, UN
 from dynq_cli.engine.kernels.superaccumulator import S_KEY, SPILL_WORDS, WINDOW_WORDS
 from dynq_cli.engine.order_statistic_tree import OrderKey, Sizes, description, pools
 from dynq_cli.plan.program import Groups, Measure, high, low
+from dynq_cli.query.aggregates import basic
+from dynq_cli.query.aggregates.definition import Reading
 from dynq_cli.query.normal_form import Aggregate
 from dynq_cli.records import record
 from dynq_cli.spec.types import INT64, Type
@@ -31,6 +33,8 @@ from dynq_cli.spec.types import INT64, Type
 NONE = -1
 _NARROW_DIGITS = 18
 _WIDEST_VALUE = 2
+# What is read of the values of a group.
+_OF_VALUES: dict[Reading, int] = {"least": r.LEAST, "greatest": r.GREATEST, "count": r.COUNT}
 
 
 @record(frozen=True)
@@ -193,20 +197,22 @@ class _Builder:
     def _measure(self, measure: Measure) -> list[int]:
         """The fields of a measure up to its digits."""
         a = measure.aggregate
-        if a.function in ("min", "max", "count_distinct"):
+        definition = basic(a.function)
+        if definition.state != "sums":
             return self._of_values(measure)
         terms = self._terms(measure)
-        if a.function == "count":
+        if definition.reading == "count":
             if measure.counted:
                 return [r.SUM_OR_ZERO, self._exact(a, self._counted(measure, terms), 0), NONE, NONE, 0]
             return [r.COUNT, self._counts(terms), NONE, NONE, 0]
-        if a.type.is_float if a.function == "sum" else _any_float(terms):
-            kind = r.SUM_OF_DOUBLES if a.function == "sum" else r.AVG_OF_DOUBLES
+        is_sum = definition.reading == "sum"
+        if a.type.is_float if is_sum else _any_float(terms):
+            kind = r.SUM_OF_DOUBLES if is_sum else r.AVG_OF_DOUBLES
             place = self._doubles(terms)
             return [kind, place, self.layout.spills, NONE, 0]
         scale = max([_scale(t) for t in terms] + [a.type.scale])
         place = self._exact(a, terms, scale)
-        if a.function == "sum":
+        if is_sum:
             return [r.SUM, place, NONE, NONE, scale - a.type.scale]
         counted = self._exact(a, self._counted(measure, terms), 0) if measure.counted else NONE
         return [r.AVG, place, counted, NONE, scale]
@@ -254,13 +260,12 @@ class _Builder:
         return self.shared[terms]
 
     def _of_values(self, measure: Measure) -> list[int]:
-        columns, function = self._at(measure.value), measure.aggregate.function
+        columns, reading = self._at(measure.value), basic(measure.aggregate.function).reading
         if ("values", columns) not in self.shared:
             self.shared["values", columns] = len(self.layout.values)
             self.layout.values.append(self._values(measure.value, columns))
         values = self.layout.values[self.shared["values", columns]]
-        kind = {"min": r.LEAST, "max": r.GREATEST, "count_distinct": r.COUNT}[function]
-        return [kind, values.place, values.table, values.tree, 0]
+        return [_OF_VALUES[reading], values.place, values.table, values.tree, 0]
 
     def _values(self, name: str, columns: tuple[int, ...]) -> Values:
         row = _table(1 + len(columns), 1 + len(columns) + 2)
@@ -269,7 +274,7 @@ class _Builder:
         kind = self.types.get(name)
         labels = kind if kind is not None and needs_labels(kind) else None
         tree = NONE
-        if any(m.value == name and m.aggregate.function in ("min", "max") for m in self.groups.measures):
+        if any(m.value == name and basic(m.aggregate.function).state == "ordered" for m in self.groups.measures):
             if self.layout.first_pool == NONE:
                 self.layout.first_pool = self.first + len(self.tables)
                 self.tables += pools(self.sizes, 0)

@@ -24,6 +24,7 @@ from dynq_cli.plan.cost import Weights, is_keyed
 from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.program import Derived, Program, Tree, passages
 from dynq_cli.plan.view_tree import Node
+from dynq_cli.query.aggregates import basic
 from dynq_cli.query.normal_form import Atom, ConjunctiveQuery
 from dynq_cli.spec.model import Spec
 
@@ -303,7 +304,7 @@ def _is_ordered(plan: Plan, atom: int) -> bool:
 
 
 def _has_extremum(step: Derived) -> bool:
-    return step.groups is not None and any(m.aggregate.function in ("min", "max") for m in step.groups.measures)
+    return step.groups is not None and any(basic(m.aggregate.function).state == "ordered" for m in step.groups.measures)
 
 
 def _longest(rows: Iterable[Rows]) -> tuple[Rows, ...]:

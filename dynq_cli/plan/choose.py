@@ -20,6 +20,7 @@ from dynq_cli.plan.search import Search, leaf
 from dynq_cli.plan.tree_updates import Kept, updates_of
 from dynq_cli.plan.union import plan_union
 from dynq_cli.plan.view_tree import Node
+from dynq_cli.query.aggregates import basic
 from dynq_cli.query.classify import classify
 from dynq_cli.query.core import core
 from dynq_cli.query.hypergraph import Hypergraph, hypergraph_of
@@ -87,7 +88,7 @@ class _Chooser:
         )
 
     def _only_sums(self) -> bool:
-        return all(a.function in ("count", "sum", "avg") for a in self.query.aggregates) and not self.query.head
+        return all(basic(a.function).state == "sums" for a in self.query.aggregates) and not self.query.head
 
     def _atoms(self) -> _Shape:
         leaves = tuple(leaf(i, sorted(a.variables), self.rank) for i, a in enumerate(self.query.atoms))
@@ -159,7 +160,7 @@ class _Chooser:
     def _distinct_trees(self, shape: _Shape) -> list[DistinctTree]:
         found = []
         for a in self.query.aggregates:
-            if a.function == "count_distinct" and a.variable is not None:
+            if basic(a.function).state == "values" and a.variable is not None:
                 graph = shape.graph.with_free(frozenset(self.query.head) | {a.variable})
                 head, wider = self._free_connex_head(_Shape(graph, shape.leaves))
                 tree = self._by_group(wider, a.variable) if head == graph.free else None

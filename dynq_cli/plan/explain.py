@@ -19,6 +19,7 @@ from dynq_cli.plan.program import Program, Together
 from dynq_cli.plan.program_cost import Guarantees, ProgramCost, program_cost
 from dynq_cli.plan.stored import stored
 from dynq_cli.plan.view_tree import Node
+from dynq_cli.query.aggregates import basic
 from dynq_cli.query.classify import Classification
 from dynq_cli.query.normal_form import Aggregate, ConjunctiveQuery
 from dynq_cli.query.scalar import quote
@@ -163,7 +164,7 @@ def _body(query: ConjunctiveQuery) -> Iterator[str]:
 
 def _aggregate(query: ConjunctiveQuery, a: Aggregate) -> str:
     if a.variable is not None:
-        inside = f"distinct {a.variable}" if a.function == "count_distinct" else a.variable
+        inside = f"distinct {a.variable}" if basic(a.function).state == "values" else a.variable
         return f"{a.function.removesuffix('_distinct')}({inside})"
     parts = []
     for m in a.monomials:

@@ -15,6 +15,7 @@ from dynq_cli.plan.bounds import larger, power
 from dynq_cli.plan.cost import Weights, is_keyed
 from dynq_cli.plan.plan import DistinctTree, UpdateCost
 from dynq_cli.plan.view_tree import Node
+from dynq_cli.query.aggregates import basic
 from dynq_cli.query.normal_form import Atom, ConjunctiveQuery
 
 
@@ -103,7 +104,7 @@ def _names(kept: Kept, node: Node) -> str:
 
 
 def _has_extremum(kept: Kept) -> bool:
-    return any(a.function in ("min", "max") for a in kept.query.aggregates)
+    return any(basic(a.function).state == "ordered" for a in kept.query.aggregates)
 
 
 def _second(parent: Node, child: Node) -> str:

@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from decimal import Decimal
 
+from dynq_cli.query.aggregates import basic
 from dynq_cli.query.normal_form import (
     Aggregate,
     Atom,
     Comparison,
     ConjunctiveQuery,
     Factor,
+    Monomial,
     OutputColumn,
     Query,
     UnionQuery,
@@ -165,20 +167,30 @@ def _comparison(c: Comparison, left: str, right: str) -> str:
 
 
 def _aggregate(query: ConjunctiveQuery, a: Aggregate) -> str:
-    if a.function in ("min", "max", "count_distinct"):
+    definition = basic(a.function)
+    if definition.state != "sums":
         assert a.variable is not None
-        where = _variable(query, a.variable)
-        return f"COUNT(DISTINCT {where})" if a.function == "count_distinct" else f"{a.function.upper()}({where})"
+        return definition.sql(_variable(query, a.variable))
     index = query.aggregates.index(a)
     names = [
         [_factor(query, f, _factor_name(index, j, k)) for k, f in enumerate(m.factors)]
         for j, m in enumerate(a.monomials)
     ]
-    if a.function == "count":
+    if definition.reading == "count":
         present = " AND ".join(f"{n} IS NOT NULL" for group in names for n in group)
         return f"COUNT(CASE WHEN {present} THEN 1 END)" if present else "COUNT(*)"
-    products = [" * ".join([_number(m.coefficient), *group]) for m, group in zip(a.monomials, names, strict=True)]
-    return f"CAST({a.function.upper()}({' + '.join(products)}) AS {a.type.sql})"
+    products = [_product(m, group) for m, group in zip(a.monomials, names, strict=True)]
+    return f"CAST({definition.sql(' + '.join(products))} AS {a.type.sql})"
+
+
+def _product(monomial: Monomial, names: list[str]) -> str:
+    """Products of integers are taken in 128 bits, as sums are."""
+    several = len(names) > 1
+    factors = [
+        f"CAST({name} AS HUGEINT)" if several and factor.scalar.type.is_integer else name
+        for factor, name in zip(monomial.factors, names, strict=True)
+    ]
+    return " * ".join([_number(monomial.coefficient), *factors])
 
 
 def _number(value: Decimal) -> str:

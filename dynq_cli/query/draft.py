@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 
-from dynq_cli.query.normal_form import AggregateFunction, AtomMode, CompareOp, Monomial, Scalar, View
+from dynq_cli.query.normal_form import AtomMode, CompareOp, Monomial, Scalar, View
 from dynq_cli.spec.model import Semantics
 from dynq_cli.spec.types import Type
 
@@ -27,10 +27,10 @@ class Term:
 
 @dataclass(frozen=True)
 class DraftAggregate:
-    """`sum`, `avg`, `count` take monomials, `min`, `max`, `count_distinct` a term."""
+    """A basic aggregate. Those that read sums take monomials, those that read values a term."""
 
     name: str
-    function: AggregateFunction
+    function: str
     type: Type
     nullable: bool
     monomials: tuple[Monomial, ...] = ()

@@ -31,7 +31,6 @@ MOST_SHOWN = 5
 AtomMode = Literal["join", "semi", "anti"]
 Temporal = Literal["", "date", "timestamp"]
 CompareOp = Literal["<", "<=", "!="]
-AggregateFunction = Literal["count", "sum", "avg", "min", "max", "count_distinct"]
 ColumnKind = Literal["variable", "aggregate", "expression", "pair"]
 Part = Literal["", "high", "low"]
 
@@ -154,11 +153,11 @@ class Monomial:
 
 @record(frozen=True)
 class Aggregate:
-    """`sum`, `avg`: of Σ monomials. `count`: rows where every factor is not NULL (all rows without
-    monomials). `min`, `max`, `count_distinct`: of `variable`."""
+    """`function` names a basic aggregate (`query.aggregates`). Those that read sums are of Σ monomials, `count` of
+    rows where every factor is not NULL (all rows without monomials). Those that read values are of `variable`."""
 
     name: str
-    function: AggregateFunction
+    function: str
     type: Type
     nullable: bool
     monomials: tuple[Monomial, ...] = ()

@@ -25,7 +25,7 @@ from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.order_statistic_tree import Sizes
 from dynq_cli.engine.pairs import joined, split
 from dynq_cli.plan.program import Groups, Measure, high, low
-from dynq_cli.query.normal_form import Aggregate, AggregateFunction, Factor, Monomial, Scalar
+from dynq_cli.query.normal_form import Aggregate, Factor, Monomial, Scalar
 from dynq_cli.spec.model import Column
 from dynq_cli.spec.types import FLOAT64, INT64, Type, decimal, parse_type
 from tests.engine.random_history import value_of
@@ -55,7 +55,7 @@ class Case:
 
     columns: tuple[Column, ...]
     keys: int
-    aggregates: tuple[tuple[AggregateFunction, Any], ...]
+    aggregates: tuple[tuple[str, Any], ...]
     one_row: bool = False
 
     def type_of(self, name: str) -> Type:
@@ -73,7 +73,7 @@ class Case:
         keys = tuple(c.name for c in self.columns[: self.keys])
         return Groups(tuple(inputs), keys, measures, self.one_row)
 
-    def _measure(self, i: int, function: AggregateFunction, of: Any) -> Measure:
+    def _measure(self, i: int, function: str, of: Any) -> Measure:
         if function in ("min", "max", "count_distinct"):
             kind = INT64 if function == "count_distinct" else self.type_of(of)
             return Measure(Aggregate(f"m{i}", function, kind, True, variable=of), value=of)

@@ -28,6 +28,7 @@ from dynq_cli.plan.lower.query_builders import (
     with_one,
 )
 from dynq_cli.plan.program import Feed, Groups, Measure, high, low, variables_of
+from dynq_cli.query.aggregates import basic
 from dynq_cli.query.normal_form import (
     Aggregate,
     Binding,
@@ -112,7 +113,7 @@ class _Inputs:
     def measure(self, a: Aggregate) -> Measure:
         if a.variable is not None:
             return Measure(a, value=self._value(a, a.variable))
-        if a.function == "count":
+        if basic(a.function).reading == "count":
             return self._counted(a)
         monomials = tuple(each for m in a.monomials for each in multiplied_out(m, self.query, self.spec))
         names = tuple(tuple(self._bound(f.atom, f.scalar) for f in m.factors) for m in monomials)
@@ -120,7 +121,7 @@ class _Inputs:
 
     def _value(self, a: Aggregate, variable: str) -> str:
         known = self.query.variable(variable)
-        kind = known.type if a.function == "count_distinct" else a.type
+        kind = known.type if basic(a.function).reading == "count" else a.type
         if not is_wide(kind) and same_codes(known.type, kind):
             self.taken[variable] = None
             return variable

@@ -33,6 +33,7 @@ from dynq_cli.plan.lower.query_builders import (
     unique,
 )
 from dynq_cli.plan.program import Groups, Measure, high, low
+from dynq_cli.query.aggregates import basic
 from dynq_cli.query.normal_form import Aggregate, ConjunctiveQuery, Factor, Monomial, Scalar, Variable
 from dynq_cli.query.scalar import quote
 from dynq_cli.spec.model import Column, Relation
@@ -71,7 +72,7 @@ def _adds_up(measure: Measure) -> bool:
 
 def _is_exact(measure: Measure) -> bool:
     """Whether sums of parts are sums of numbers that 38 digits hold."""
-    if measure.value or measure.aggregate.function == "count":
+    if measure.value or basic(measure.aggregate.function).reading == "count":
         return True
     several = [[f.scalar.type for f in m.factors] for m in measure.aggregate.monomials]
     return all(
@@ -193,10 +194,10 @@ class _Sums:
         if measure.value:
             return measure
         present = tuple(dict.fromkeys(n for n in self._inside(_factors(measure)) if self.scalars[n].nullable))
-        counted = measure.counted
-        if a.function in ("count", "avg"):
+        counted, reading = measure.counted, basic(a.function).reading
+        if reading in ("count", "average"):
             counted = (*self._outside(counted), self._count(self._inside(counted), present))
-        if a.function == "count":
+        if reading == "count":
             factors = tuple(map(self._outside, measure.factors))
         else:
             factors = tuple((*self._outside(names), self._part(names, present)) for names in measure.factors)

@@ -6,26 +6,23 @@ are the groups. Aggregates without groups give one row.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
 from decimal import Decimal
 
-from dynq_cli.query.draft import Draft, DraftAggregate, Term
-from dynq_cli.query.normal_form import AggregateFunction, Factor, Monomial
+from dynq_cli.query.aggregates import basic, find, written_names
+from dynq_cli.query.aggregates.additive import TooLargeError, Value, basic_aggregates
+from dynq_cli.query.aggregates.definition import Additive, Basic, objection
+from dynq_cli.query.draft import Draft, DraftAggregate, Expression, Term
+from dynq_cli.query.normal_form import Factor, Monomial, Scalar
 from dynq_cli.query.problems import QueryProblems, TextProblem, refuse
 from dynq_cli.query.rule.atoms import Bindings
 from dynq_cli.query.rule.names import nearest
 from dynq_cli.query.rule.syntax import ANY, Call, Constant, Item, Sum, Variable
+from dynq_cli.query.scalar import quote, type_of_expression
+from dynq_cli.spec.model import Column
 from dynq_cli.spec.shown import shown
-from dynq_cli.spec.types import FLOAT64, INT64, MAX_PRECISION, Type, decimal
-
-_FUNCTIONS: dict[str, AggregateFunction] = {
-    "sum": "sum",
-    "count": "count",
-    "avg": "avg",
-    "min": "min",
-    "max": "max",
-}
-_KNOWN = "sum, count, avg, min, max, count(distinct x)"
+from dynq_cli.spec.types import INT64
 
 
 def unbound(name: str, bindings: Bindings) -> tuple[str, str]:
@@ -95,63 +92,120 @@ class _Head:
         return name
 
     def _aggregate(self, item: Item, call: Call) -> None:
-        function = _FUNCTIONS.get(call.function)
-        if function is None:
-            near = nearest(call.function, _FUNCTIONS)
-            hint = f"did you mean {near}?" if near else f"the aggregates are {_KNOWN}"
+        definition = find(call.function)
+        if definition is None:
+            near = nearest(call.function, written_names())
+            hint = (
+                f"did you mean {near}?"
+                if near
+                else f"the aggregates are {', '.join(written_names())}, count(distinct x)"
+            )
             raise refuse(call.at, f"there is no aggregate {call.function}", hint)
-        if not call.arguments and function == "count" and not call.distinct:
-            self._add(self._column(item, "count"), "count", INT64, False)
+        if isinstance(definition, Additive):
+            self._additive(item, call, definition)
             return
-        variable = _argument(call)
-        if call.distinct and function != "count":
-            raise refuse(call.at, f"{function}(distinct ...) is not supported", "distinct goes with count only")
+        if not call.arguments and definition.reading == "count" and not call.distinct:
+            self._add(self._column(item, definition.name), DraftAggregate("", definition.name, INT64, False))
+            return
+        (variable,) = _arguments(call, ("x",))
+        if call.distinct and not (definition.of_distinct and definition.reading == "count"):
+            raise refuse(call.at, f"{definition.name}(distinct ...) is not supported", "distinct goes with count only")
         term = self._term(variable)
-        name = self._column(item, f"{function}_{'distinct_' if call.distinct else ''}{variable.name}")
+        name = self._column(item, f"{definition.name}_{'distinct_' if call.distinct else ''}{variable.name}")
         if term is None:
             return
-        nullable = self._may_be_null(variable.name, term) or not self.grouped
-        factor = (Monomial(Decimal(1), (Factor(term.atom, term.scalar),)),)
         if call.distinct:
-            self._add(name, "count_distinct", INT64, False, term=term)
-        elif function == "count":
-            self._add(name, "count", INT64, False, monomials=factor)
-        elif function in ("min", "max"):
-            self._add(name, function, self.bindings.types[variable.name], nullable, term=term)
-        elif term.scalar.type.is_numeric:
-            type_ = FLOAT64 if function == "avg" else _sum_type(term.scalar.type)
-            self._add(name, function, type_, nullable, monomials=factor)
-        else:
-            message = f"{variable.name} is {term.scalar.type}, and {function} takes numbers"
-            raise refuse(variable.at, message, "use min, max or count, or another variable")
+            definition = basic(definition.of_distinct)
+        self._add(name, self._basic(definition, variable, term))
 
-    def _add(
-        self,
-        name: str,
-        function: AggregateFunction,
-        type_: Type,
-        nullable: bool,
-        monomials: tuple[Monomial, ...] = (),
-        term: Term | None = None,
-    ) -> None:
-        self.draft.output(name, DraftAggregate(name, function, type_, nullable, monomials, term))
+    def _basic(self, definition: Basic, variable: Variable, term: Term) -> DraftAggregate:
+        _check_type(definition, variable, term)
+        is_count = definition.reading == "count"
+        nullable = not is_count and (self._may_be_null(variable.name, term) or not self.grouped)
+        if definition.state == "sums":
+            kind, monomials = definition.type_of(term.scalar.type), _monomials(term, term.scalar)
+            return DraftAggregate("", definition.name, kind, nullable, monomials)
+        kind = definition.type_of(self.bindings.types[variable.name])
+        return DraftAggregate("", definition.name, kind, nullable, term=term)
+
+    def _add(self, name: str, aggregate: DraftAggregate) -> None:
+        self.draft.output(name, replace(aggregate, name=name))
+
+    def _additive(self, item: Item, call: Call, definition: Additive) -> None:
+        if call.distinct:
+            raise refuse(call.at, f"{definition.name}(distinct ...) is not supported", "distinct goes with count only")
+        variables = _arguments(call, definition.arguments)
+        found = [self._term(v) for v in variables]
+        name = self._column(item, "_".join([definition.name, *(v.name for v in variables)]))
+        terms = {a: term for a, term in zip(definition.arguments, found, strict=True) if term is not None}
+        if len(terms) < len(found):
+            return
+        for variable, term in zip(variables, terms.values(), strict=True):
+            _check_type(definition, variable, term)
+        try:
+            sums = basic_aggregates(
+                definition,
+                lambda factor: _factor(factor, terms),
+                # No other column has a point in its name.
+                lambda part: f"{name}.{part}",
+                nullable=not self.grouped,
+            )
+        except TooLargeError as error:
+            raise refuse(call.at, str(error), error.hint) from None
+        types = {a: term.scalar.type for a, term in terms.items()}
+        sql = definition.result_over(types, {part: quote(a.name) for part, a in sums.items()})
+        kind = type_of_expression(sql, [Column(a.name, a.type, a.nullable) for a in sums.values()])
+        template = definition.result_over(types, {part: f"{{{i}}}" for i, part in enumerate(sums)})
+        self.draft.output(name, Expression(template, tuple(sums.values()), kind, True))
 
     def _may_be_null(self, name: str, term: Term) -> bool:
         return term.scalar.nullable and len(self.bindings.terms[name]) == 1 and name not in self.compared
 
 
-def _argument(call: Call) -> Variable:
-    value = call.arguments[0].only if len(call.arguments) == 1 else None
-    if isinstance(value, Variable) and value.name != ANY:
-        return value
-    if call.arguments and call.arguments[0].unreadable:
+def _monomials(term: Term, scalar: Scalar) -> tuple[Monomial, ...]:
+    return (Monomial(Decimal(1), (Factor(term.atom, scalar),)),)
+
+
+def _factor(factor: str, terms: Mapping[str, Term]) -> Value:
+    """A factor of an additive aggregate over the variables given for its arguments."""
+    used = [a for a in terms if f"{{{a}}}" in factor]
+    term = terms[used[0]]
+    scalar = term.scalar
+    if factor != f"{{{used[0]}}}":
+        sql = f"({factor.format_map({a: t.scalar.sql for a, t in terms.items()})})"
+        kind = type_of_expression(
+            factor.format_map({a: quote(a) for a in used}), [Column(used[0], scalar.type, scalar.nullable)]
+        )
+        scalar = Scalar(sql, kind, True, scalar.columns)
+    return Value(scalar.type, _monomials(term, scalar))
+
+
+def _check_type(definition: Basic | Additive, variable: Variable, term: Term) -> None:
+    said = objection(definition, term.scalar.type)
+    if said is None:
+        return
+    if term.scalar.type.is_float:
+        raise refuse(variable.at, said[0], f"use sql: and {said[1].partition('; ')[2]}")
+    message = f"{variable.name} is {term.scalar.type}, and {definition.name} takes numbers"
+    raise refuse(variable.at, message, "use min, max or count, or another variable")
+
+
+def _arguments(call: Call, names: Sequence[str]) -> list[Variable]:
+    """The variables that an aggregate is given, one for each of `names`."""
+    found = [a.only for a in call.arguments]
+    if len(found) == len(names) and all(isinstance(v, Variable) and v.name != ANY for v in found):
+        return [v for v in found if isinstance(v, Variable)]
+    if any(a.unreadable for a in call.arguments):
         raise QueryProblems([])
+    example = f"{call.function}({', '.join('yz'[: len(names)] if len(names) < 3 else names)})"
+    many = "one variable" if len(names) == 1 else f"{len(names)} variables"
     if not call.arguments:
-        raise refuse(call.at, f"{call.function} takes a variable", f"write it as in {call.function}(y)")
+        takes = "a variable" if len(names) == 1 else many
+        raise refuse(call.at, f"{call.function} takes {takes}", f"write it as in {example}")
     raise refuse(
         call.arguments[0].at,
-        f"{call.function} takes one variable, not {shown(', '.join(map(str, call.arguments)))}",
-        f"write it as in {call.function}(y), or use sql: for {call.function} of an expression",
+        f"{call.function} takes {many}, not {shown(', '.join(map(str, call.arguments)))}",
+        f"write it as in {example}, or use sql: for {call.function} of an expression",
     )
 
 
@@ -168,7 +222,3 @@ def _not_for_heads(item: Item, value: Sum) -> QueryProblems:
         f"a head takes variables and aggregates, and {shown(str(value))} is a sum",
         f"select it in sql:, as in {shown(f'SELECT {value} AS {name}')}",
     )
-
-
-def _sum_type(type_: Type) -> Type:
-    return FLOAT64 if type_.is_float else decimal(MAX_PRECISION, type_.scale)

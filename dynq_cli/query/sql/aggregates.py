@@ -7,20 +7,34 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 
-from sqlglot import exp
+from sqlglot import exp, parse_one
 
+from dynq_cli.query.aggregates import basic, names_shown
+from dynq_cli.query.aggregates.additive import TooLargeError, Value, basic_aggregates
+from dynq_cli.query.aggregates.definition import Additive, Basic, objection
 from dynq_cli.query.draft import DraftAggregate, Expression, Term
-from dynq_cli.query.normal_form import AggregateFunction, Monomial
+from dynq_cli.query.normal_form import Monomial
 from dynq_cli.query.sql.allow import may_be_null
 from dynq_cli.query.sql.build import Body
+from dynq_cli.query.sql.calls import arguments_of, definition_of, is_aggregate
 from dynq_cli.query.sql.context import bare, key_of, plain_name, tables_of
 from dynq_cli.query.sql.polynomial import filtered, polynomial
-from dynq_cli.query.sql.scalars import scalar, text_of, typed
-from dynq_cli.query.sql.unsupported import AGGREGATES
+from dynq_cli.query.sql.scalars import closed, scalar, text_of, typed
 from dynq_cli.spec.model import Column
-from dynq_cli.spec.types import FLOAT64, INT64, Type, decimal
+from dynq_cli.spec.types import INT64, Type
 
-_FUNCTIONS: dict[str, AggregateFunction] = {"count": "count", "sum": "sum", "avg": "avg", "min": "min", "max": "max"}
+
+def is_basic(node: exp.Expr) -> bool:
+    """Whether a node is a basic aggregate, perhaps with FILTER."""
+    return isinstance(node, exp.Filter | exp.AggFunc | exp.Anonymous) and isinstance(definition_of(_call(node)), Basic)
+
+
+def _call(node: exp.Expr) -> exp.Expr:
+    return node.this if isinstance(node, exp.Filter) else node
+
+
+def _condition(node: exp.Expr) -> exp.Expr | None:
+    return node.args["expression"].this if isinstance(node, exp.Filter) else None
 
 
 @dataclass
@@ -47,7 +61,9 @@ class Groups:
         term = (self.terms or {}).get(key_of(node))
         if term is not None:
             return term
-        if isinstance(node, exp.Filter | exp.AggFunc):
+        if isinstance(definition_of(_call(node)), Additive):
+            return None
+        if isinstance(node, exp.Filter) or is_aggregate(node):
             return self.aggregate(node, name)
         if isinstance(node, exp.Column):
             column = self.body.context.column(node)
@@ -57,30 +73,91 @@ class Groups:
 
     def _replace(self, node: exp.Expr, parts: list[Term | DraftAggregate]) -> None:
         for child in list(node.iter_expressions()):
+            if isinstance(definition_of(_call(child)), Additive):
+                child.replace(self._result(child, parts))
+                continue
             found = self._part(child)
             if found is None:
                 self._replace(child, parts)
                 continue
-            if found not in parts:
-                parts.append(found)
-            child.replace(placeholder(parts.index(found)))
+            child.replace(_placed(found, parts))
+
+    def _result(self, node: exp.Expr, parts: list[Term | DraftAggregate]) -> exp.Expr:
+        """What an additive aggregate is computed as, over placeholders for its sums."""
+        definition = definition_of(_call(node))
+        assert isinstance(definition, Additive)
+        types, sums = self._sums(definition, node)
+        names = {}
+        for name, made in sums.items():
+            key = f"{key_of(node)} {name}"
+            if key not in self.known:
+                self.known[key] = self._shared(made)
+            names[name] = text_of(_placed(self.known[key], parts))
+        return exp.Paren(this=parse_one(definition.result_over(types, names), dialect="duckdb"))
+
+    def _sums(self, definition: Additive, node: exp.Expr) -> tuple[dict[str, Type], dict[str, DraftAggregate]]:
+        """The types of the arguments of an additive aggregate, and the basic aggregates behind it."""
+        context, call = self.body.context, _call(node)
+        given = arguments_of(call)
+        if any(isinstance(a, exp.Distinct) for a in given):
+            message = f"{definition.name.upper()}(DISTINCT …) is not supported"
+            raise context.refuse(call, message, "aggregate a derived table with SELECT DISTINCT")
+        if len(given) != len(definition.arguments) or any(isinstance(a, exp.Star) for a in given):
+            several = len(definition.arguments)
+            message = f"{definition.name.upper()} takes {several} argument{'s' if several != 1 else ''}"
+            raise context.refuse(call, message, f"write {definition.shown}")
+        for argument in given:
+            self._refuse_nested(argument)
+            if not tables_of(argument):
+                raise context.refuse(argument, f"{definition.name.upper()} of a constant", "name a column")
+        types = {name: self._type(a) for name, a in zip(definition.arguments, given, strict=True)}
+        for kind in types.values():
+            self._refuse_type(definition, kind, call)
+        by_name = dict(zip(definition.arguments, given, strict=True))
+        text = plain_name(text_of(call))
+        try:
+            return types, basic_aggregates(
+                definition,
+                lambda factor: self._factor(factor, by_name, _condition(node)),
+                lambda name: f"{text}_{name}",
+                nullable=self.terms is None or _condition(node) is not None,
+            )
+        except TooLargeError as error:
+            raise context.refuse(call, str(error), error.hint) from None
+
+    def _factor(self, factor: str, arguments: dict[str, exp.Expr], condition: exp.Expr | None) -> Value:
+        """A factor of an additive aggregate over the arguments that stand in the text."""
+        tree = parse_one(factor.format_map({name: f'"{name}"' for name in arguments}), dialect="duckdb")
+        holder = exp.Paren(this=tree)
+        for column in list(holder.find_all(exp.Column)):
+            column.replace(closed(arguments[column.name].copy()))
+        node = bare(holder.this)
+        monomials = polynomial(self.body, node) if condition is None else filtered(self.body, node, condition)
+        return Value(self._type(node), monomials)
 
     def prepare(self, node: exp.Expr) -> None:
         """Make the terms that the aggregates in `node` need, before any aggregate gets its name."""
         for part in node.walk():
-            if isinstance(part, exp.AggFunc):
-                around = part.parent
-                self._made(around if isinstance(around, exp.Filter) else part, "")
+            definition = definition_of(part)
+            if definition is not None:
+                around = part.parent if isinstance(part.parent, exp.Filter) else part
+                if isinstance(definition, Additive):
+                    self._sums(definition, around)
+                else:
+                    self._made(around, "")
 
     def aggregate(self, node: exp.Expr, name: str = "") -> DraftAggregate:
         key = key_of(node)
         if key not in self.known:
-            made = self._made(node, name or plain_name(text_of(node)))
-            made = replace(made, name=self._unique(made.name))
-            same = next((k for k in self.known.values() if _meaning(k) == _meaning(made)), None)
-            self.known[key] = same or made
-            self.names.add(self.known[key].name.lower())
+            self.known[key] = self._shared(self._made(node, name or plain_name(text_of(node))))
         return self.known[key]
+
+    def _shared(self, made: DraftAggregate) -> DraftAggregate:
+        """The aggregate of the same meaning that there is already, or this one under a name of its own."""
+        made = replace(made, name=self._unique(made.name))
+        same = next((k for k in self.known.values() if _meaning(k) == _meaning(made)), None)
+        self.names.add((same or made).name.lower())
+        return same or made
 
     def _unique(self, name: str) -> str:
         """A name that is no other aggregate's and no variable's: HAVING is said in both."""
@@ -94,24 +171,34 @@ class Groups:
         return made
 
     def _made(self, node: exp.Expr, name: str) -> DraftAggregate:
-        context = self.body.context
-        condition = node.args["expression"].this if isinstance(node, exp.Filter) else None
-        call = node.this if isinstance(node, exp.Filter) else node
-        if type(call) not in AGGREGATES:
-            raise context.refuse(call, "this aggregate is not in the language", "use COUNT, SUM, AVG, MIN or MAX")
-        function = _FUNCTIONS[AGGREGATES[type(call)]]
+        context, condition, call = self.body.context, _condition(node), _call(node)
+        definition = definition_of(call)
+        if not isinstance(definition, Basic):
+            raise context.refuse(call, "this aggregate is not in the language", f"use one of {names_shown()}")
         argument = call.this
         if isinstance(argument, exp.Distinct):
-            return self._distinct(call, function, argument, condition, name)
-        if function != "count" and (argument is None or any(call.args[key] for key in call.args if key != "this")):
-            raise context.refuse(call, f"{function.upper()} takes one argument here", f"write {function.upper()}(x)")
-        if any(isinstance(n, exp.AggFunc) for n in argument.walk()) if argument is not None else False:
-            raise context.refuse(argument, "an aggregate of an aggregate", "aggregate a derived table with GROUP BY")
-        if function == "count":
-            return DraftAggregate(name, "count", INT64, False, self._counted(argument, condition))
-        if function in ("min", "max"):
-            return self._of_term(function, argument, condition, name)
-        return self._sum(function, argument, condition, name, call)
+            return self._distinct(call, definition, argument, condition, name)
+        shown = definition.name.upper()
+        is_count = definition.reading == "count"
+        if not is_count and (argument is None or any(call.args[key] for key in call.args if key != "this")):
+            raise context.refuse(call, f"{shown} takes one argument here", f"write {shown}(x)")
+        if argument is not None:
+            self._refuse_nested(argument)
+        if definition.state != "sums":
+            return self._of_term(definition, argument, condition, name)
+        if is_count:
+            return DraftAggregate(name, definition.name, INT64, False, self._counted(argument, condition))
+        return self._sum(definition, argument, condition, name, call)
+
+    def _refuse_nested(self, argument: exp.Expr) -> None:
+        if any(is_aggregate(n) for n in argument.walk()):
+            hint = "aggregate a derived table with GROUP BY"
+            raise self.body.context.refuse(argument, "an aggregate of an aggregate", hint)
+
+    def _refuse_type(self, definition: Basic | Additive, kind: Type, at: exp.Expr) -> None:
+        said = objection(definition, kind)
+        if said is not None:
+            raise self.body.context.refuse(at, *said)
 
     def _counted(self, argument: exp.Expr | None, condition: exp.Expr | None) -> tuple[Monomial, ...]:
         """Monomials whose factors are all not NULL where a row counts; none where every row does."""
@@ -126,25 +213,20 @@ class Groups:
         return found if any(f.scalar.nullable for m in found for f in m.factors) else ()
 
     def _distinct(
-        self, call: exp.Expr, function: AggregateFunction, argument: exp.Distinct, condition: exp.Expr | None, name: str
+        self, call: exp.Expr, definition: Basic, argument: exp.Distinct, condition: exp.Expr | None, name: str
     ) -> DraftAggregate:
         context = self.body.context
         if len(argument.expressions) != 1 or isinstance(bare(argument.expressions[0]), exp.Tuple):
-            message = "COUNT(DISTINCT …) takes one expression"
+            message = f"{definition.name.upper()}(DISTINCT …) takes one expression"
             raise context.refuse(call, message, "count rows of a derived table: SELECT DISTINCT a, b")
-        inner = argument.expressions[0]
-        if function in ("min", "max"):
-            return self._of_term(function, inner, condition, name)
-        if function != "count":
-            message = f"{function.upper()}(DISTINCT …) is not supported"
+        if not definition.of_distinct:
+            message = f"{definition.name.upper()}(DISTINCT …) is not supported"
             raise context.refuse(call, message, "aggregate a derived table with SELECT DISTINCT")
-        return self._of_term("count_distinct", inner, condition, name)
+        return self._of_term(basic(definition.of_distinct), argument.expressions[0], condition, name)
 
-    def _of_term(
-        self, function: AggregateFunction, argument: exp.Expr, condition: exp.Expr | None, name: str
-    ) -> DraftAggregate:
+    def _of_term(self, definition: Basic, argument: exp.Expr, condition: exp.Expr | None, name: str) -> DraftAggregate:
         context = self.body.context
-        shown = {"count_distinct": "COUNT(DISTINCT …)"}.get(function, function.upper())
+        shown = definition.shown.removesuffix("(…)")
         if condition is not None:
             argument = exp.Case(ifs=[exp.If(this=bare(condition).copy(), true=argument.copy())])
         tables = tables_of(argument)
@@ -155,23 +237,19 @@ class Groups:
         if not tables:
             raise context.refuse(argument, f"{shown} of a constant", "name a column")
         term = self.body.term(argument)
-        if function == "count_distinct":
-            return DraftAggregate(name, function, INT64, False, term=term)
-        nullable = term.scalar.nullable or self.terms is None
-        return DraftAggregate(name, function, term.scalar.type, nullable, term=term)
+        nullable = definition.reading != "count" and (term.scalar.nullable or self.terms is None)
+        return DraftAggregate(name, definition.name, definition.type_of(term.scalar.type), nullable, term=term)
 
     def _sum(
-        self, function: AggregateFunction, argument: exp.Expr, condition: exp.Expr | None, name: str, call: exp.Expr
+        self, definition: Basic, argument: exp.Expr, condition: exp.Expr | None, name: str, call: exp.Expr
     ) -> DraftAggregate:
         context = self.body.context
         kind = self._type(argument)
-        if not kind.is_numeric:
-            hint = "SUM and AVG take numbers; cast the argument"
-            raise context.refuse(call, f"{function.upper()} of {kind}", hint)
+        self._refuse_type(definition, kind, call)
         monomials = polynomial(self.body, argument) if condition is None else filtered(self.body, argument, condition)
         missing = condition is not None or may_be_null(argument, lambda c: context.column(c).nullable)
-        result = _sum_type(kind) if function == "sum" else FLOAT64
-        return DraftAggregate(name, function, result, missing or self.terms is None, monomials)
+        nullable = missing or self.terms is None
+        return DraftAggregate(name, definition.name, definition.type_of(kind), nullable, monomials)
 
     def _type(self, node: exp.Expr) -> Type:
         """The type of an expression over any number of tables."""
@@ -189,10 +267,11 @@ def _meaning(a: DraftAggregate) -> object:
     return a.function, a.type, a.nullable, a.monomials, a.term
 
 
-def _sum_type(kind: Type) -> Type:
-    if kind.is_float:
-        return FLOAT64
-    return decimal(38, kind.scale if kind.name == "decimal" else 0)
+def _placed(part: Term | DraftAggregate, parts: list[Term | DraftAggregate]) -> exp.Column:
+    """The placeholder of a part, which is added to the parts if it is not among them."""
+    if part not in parts:
+        parts.append(part)
+    return placeholder(parts.index(part))
 
 
 _MARK = "§"

@@ -12,6 +12,7 @@ from difflib import get_close_matches
 
 from sqlglot import exp
 
+from dynq_cli.query.sql.calls import is_aggregate
 from dynq_cli.query.sql.context import Context, key_of
 from dynq_cli.query.sql.scalars import closed
 from dynq_cli.query.sql.shape import outside_queries
@@ -145,12 +146,19 @@ class Scope:
         for found in list(outside_queries(holder)):
             if isinstance(found, exp.Column):
                 alias = self.aliases.get(found.name.lower()) if groups is not None and not found.table else None
-                if alias is not None and found.find_ancestor(exp.AggFunc) is None and not self._is_one(found, groups):
+                if alias is not None and not _in_aggregate(found) and not self._is_one(found, groups):
                     found.replace(self._placed(alias, found))
                 else:
                     found.replace(self.lookup(found))
         inner: exp.Expr = holder.this
         return inner.pop()
+
+
+def _in_aggregate(node: exp.Expr) -> bool:
+    around = node.parent
+    while around is not None and not is_aggregate(around):
+        around = around.parent
+    return around is not None
 
 
 def _near(name: str, names: list[str]) -> str:

@@ -9,7 +9,7 @@ from sqlglot import exp
 from dynq_cli.query.draft import Draft, DraftAggregate, Expression, Term
 from dynq_cli.query.normal_form import ConjunctiveQuery
 from dynq_cli.query.normalise import normalise
-from dynq_cli.query.sql.aggregates import Groups, expression
+from dynq_cli.query.sql.aggregates import Groups, expression, is_basic
 from dynq_cli.query.sql.build import Body
 from dynq_cli.query.sql.context import Context, Ctes, bare, column_node, key_of, many, tables_of
 from dynq_cli.query.sql.items import Item, as_member, check_names, select_items
@@ -109,7 +109,7 @@ class _Select:
                 groups.prepare(node)
         # Aggregates that are output columns themselves are called as these are.
         for item in items:
-            if isinstance(bare(item.node), exp.AggFunc | exp.Filter):
+            if is_basic(bare(item.node)):
                 with self.context.gather():
                     groups.aggregate(bare(item.node), item.name)
         values: list[Term | DraftAggregate | Expression | None] = []

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 from sqlglot import exp
 
+from dynq_cli.query.sql.calls import is_aggregate
+
 
 def unwrapped(node: exp.Expr) -> exp.Expr:
     """The query inside brackets that add nothing."""
@@ -20,7 +22,7 @@ def outside_queries(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def has_aggregate(node: exp.Expr) -> bool:
-    return any(isinstance(n, exp.AggFunc) for n in outside_queries(node))
+    return any(is_aggregate(n) for n in outside_queries(node))
 
 
 def has_query(node: exp.Expr) -> bool:

@@ -8,22 +8,16 @@ from __future__ import annotations
 
 from sqlglot import exp
 
+from dynq_cli.query.aggregates import names_shown
 from dynq_cli.query.problems import QueryProblems, TextProblem
 from dynq_cli.query.sql.allow import SCALAR_CLASSES, SCALAR_NAMES, SCALAR_TYPES, VOLATILE_NAMES
+from dynq_cli.query.sql.calls import definition_of
 from dynq_cli.query.sql.parse import Places
-
-AGGREGATES: dict[type[exp.Expr], str] = {
-    exp.Count: "count",
-    exp.Sum: "sum",
-    exp.Avg: "avg",
-    exp.Min: "min",
-    exp.Max: "max",
-}
 
 _STRUCTURE: tuple[type[exp.Expr], ...] = (
     exp.Select, exp.Union, exp.From, exp.Join, exp.Where, exp.Group, exp.Having, exp.Order, exp.Ordered, exp.With,
     exp.CTE, exp.Subquery, exp.Table, exp.TableAlias, exp.Distinct, exp.Alias, exp.Star, exp.Exists, exp.Any, exp.All,
-    exp.Filter, *AGGREGATES,
+    exp.Filter,
 )  # fmt: skip
 
 _SELECT_PARTS = {"with_", "expressions", "distinct", "from_", "joins", "where", "group", "having", "order"}
@@ -96,7 +90,6 @@ _WORDS: dict[type[exp.Expr], tuple[str, ...]] = {
 
 _OUTER_HINT = "use JOIN; for rows without a match write a second query with NOT EXISTS"
 _TYPES_HINT = "cast to one of bool, the integers, float, double, decimal(p,s), varchar, blob, date, time, timestamp"
-_AGGREGATES_HINT = "the aggregates are COUNT, COUNT(DISTINCT …), SUM, AVG, MIN, MAX"
 
 
 class _Walk:
@@ -143,6 +136,8 @@ class _Walk:
                 self.say(at, "DISTINCT ON is not supported", "use GROUP BY with MIN or MAX")
         elif isinstance(node, exp.Group):
             self._group(node)
+        elif definition_of(node) is not None:
+            return False
         elif isinstance(node, exp.Anonymous):
             self._named_function(node, str(node.this).lower())
         elif isinstance(node, exp.DataType):
@@ -258,7 +253,7 @@ class _Walk:
     def _unknown(self, node: exp.Expr) -> None:
         if isinstance(node, exp.AggFunc):
             name, at = self.places.written(node)
-            self.say(at, f"the aggregate {name} is not in the language", _AGGREGATES_HINT)
+            self.say(at, f"the aggregate {name} is not in the language", f"the aggregates are {names_shown()}")
         elif isinstance(node, exp.Func):
             self._named_function(node, node.sql_name().lower())
         else:

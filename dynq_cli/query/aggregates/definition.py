@@ -1,0 +1,99 @@
+"""What a definition of an aggregate says.
+
+A `Basic` aggregate is a reading of one accumulator of a group:
+
+    sums       Σ over the group's rows; COUNT, SUM and AVG read it
+    ordered    an order-statistic tree of the distinct values; MIN and MAX read its ends
+    values     the distinct values with their copies; COUNT(DISTINCT) reads how many there are
+
+An `Additive` aggregate is an expression over sums and needs nothing below the front ends: they replace it by the basic
+aggregates that it names. So it is pushed below joins, stored, and read as those are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from dynq_cli.records import record
+from dynq_cli.spec.types import Type
+
+State = Literal["sums", "ordered", "values"]
+Reading = Literal["count", "sum", "average", "least", "greatest"]
+# The arguments that an aggregate takes: any type, numbers, or numbers that are no floats.
+Takes = Literal["anything", "numbers", "exact numbers"]
+
+
+@record(frozen=True)
+class Basic:
+    """An aggregate of one argument.
+
+    `name` is its name in rules, in normal forms and in stored plans; `shown` is how messages and DuckDB write it.
+    `of_distinct` names the aggregate that `NAME(DISTINCT x)` is, if it is one. Of no rows a count is 0 and any other
+    reading NULL. COUNT takes no argument at all, too.
+    """
+
+    name: str
+    state: State
+    reading: Reading
+    takes: Takes
+    type_of: Callable[[Type], Type]
+    shown: str
+    of_distinct: str = ""
+
+    @property
+    def is_written(self) -> bool:
+        """Whether the name itself may be written in a query."""
+        return "DISTINCT" not in self.shown
+
+    def sql(self, argument: str) -> str:
+        """The call in DuckDB's SQL.
+
+        >>> from dynq_cli.query.aggregates import basic
+        >>> basic("count_distinct").sql("x")
+        'COUNT(DISTINCT x)'
+        """
+        return self.shown.replace("…", argument)
+
+
+@record(frozen=True)
+class Additive:
+    """`result` over `sums`, each a product of factors over the rows where no argument is NULL.
+
+    Factors are SQL over one of the `arguments`, which stands in braces: `{x}`, `abs({x})`. The empty product counts
+    the rows; the other sums are NULL where there are no rows. `result` is SQL over the sums, in braces too, or a
+    function from the types of the arguments to it. DuckDB evaluates it once per changed group. Sums of integers and
+    decimals are exact and have 38 digits; those of floats are exact and rounded once.
+
+    `is_duckdbs` says that DuckDB has an aggregate of that name which gives the same values.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    sums: Mapping[str, tuple[str, ...]]
+    result: str | Callable[[Mapping[str, Type]], str]
+    takes: Takes = "numbers"
+    synonyms: tuple[str, ...] = ()
+    is_duckdbs: bool = False
+
+    @property
+    def shown(self) -> str:
+        return f"{self.name.upper()}({', '.join(self.arguments)})"
+
+    def result_over(self, types: Mapping[str, Type], names: Mapping[str, str]) -> str:
+        """The result as SQL over the names that sums have; `types` are those of the arguments."""
+        template = self.result if isinstance(self.result, str) else self.result(types)
+        return template.format_map(names)
+
+
+Definition = Basic | Additive
+
+
+def objection(definition: Definition, kind: Type) -> tuple[str, str] | None:
+    """Why an aggregate does not take an argument of a type, and the hint; None if it does."""
+    if definition.takes == "anything" or (kind.is_numeric and (definition.takes == "numbers" or not kind.is_float)):
+        return None
+    message = f"{definition.name.upper()} of {kind}"
+    if kind.is_float:
+        return message, "sums of products of floats would cancel; cast the argument, as in CAST(x AS DECIMAL(18, 6))"
+    return message, f"{definition.name.upper()} takes numbers; cast the argument"
