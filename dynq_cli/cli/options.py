@@ -15,6 +15,7 @@ from typer.core import TyperGroup
 
 from dynq_cli import __version__
 from dynq_cli.cli import output
+from dynq_cli.spec.output_formats import extensions
 
 
 class LogFormat(StrEnum):
@@ -70,6 +71,15 @@ Query = Annotated[
 OutFile = Annotated[
     str | None,
     typer.Option("--output", "-o", metavar="FILE", help="Write to FILE, whole or not at all; - is stdout."),
+]
+RowsFile = Annotated[
+    str | None,
+    typer.Option(
+        "--output",
+        "-o",
+        metavar="FILE",
+        help=f"Write to FILE, whole or not at all; - is stdout. The extension says the form: {' '.join(extensions())}.",
+    ),
 ]
 OneQuery = Annotated[
     str | None,

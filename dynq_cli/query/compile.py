@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import replace
+from importlib import import_module
 
 from dynq_cli.errors import Place, Problem, SpecError
 from dynq_cli.query.normal_form import (
@@ -12,12 +13,11 @@ from dynq_cli.query.normal_form import (
     Query,
     UnionQuery,
     VariableOrder,
-    walk,
     without_repetition,
 )
-from dynq_cli.query.normalise import normalise
 from dynq_cli.query.problems import QueryProblems
 from dynq_cli.query.scalar import quote
+from dynq_cli.spec.languages import language_of
 from dynq_cli.spec.load import read_spec
 from dynq_cli.spec.model import QuerySpec, Spec, Text
 from dynq_cli.spec.types import Type, widen
@@ -68,49 +68,31 @@ def compile_file(path: str | os.PathLike[str]) -> tuple[Spec, dict[str, Query]]:
 
 def compile_query(spec: Spec, query: QuerySpec) -> Query:
     """The normal form of one query. Raises SpecError with all its problems."""
-    compiled = _compile_sql(spec, query) if query.language == "sql" else _compile_rules(spec, query)
-    if query.language == "sql" and query.semantics == "set":
-        _refuse_set_of_aggregates(query, compiled)
+    compiled = _compile_texts(spec, query)
     ordered = _with_order(query, compiled) if query.order_by else compiled
     return replace(ordered, max_view_rows=query.max_view_rows)
 
 
-def _refuse_set_of_aggregates(query: QuerySpec, compiled: Query) -> None:
-    """Aggregates over sets range over the bindings of a rule's variables, and SQL names no variables."""
-    if any(q.grouped and q.aggregates for q in walk(compiled)):
-        raise SpecError(
-            [
-                Problem(
-                    query.texts[0].place(),
-                    "semantics: set with aggregates is defined for rules, whose variables say what is distinct",
-                    "write the query as a rule, aggregate over a subquery with SELECT DISTINCT, or leave semantics out",
-                )
-            ]
-        )
+def duckdb_text(query: QuerySpec) -> str | None:
+    """What DuckDB is asked for the result that the one text of a query means; None if it knows no such text."""
+    if len(query.texts) > 1:
+        return None
+    asked: str | None = import_module(language_of(query.language).module).duckdb_text(query.texts[0].value)
+    return asked
 
 
 def _located(text: Text, found: QueryProblems) -> list[Problem]:
     return [Problem(text.place(p.offset), p.message, p.hint) for p in found.problems]
 
 
-def _compile_sql(spec: Spec, query: QuerySpec) -> Query:
-    from dynq_cli.query.sql import compile_sql
-
-    text = query.texts[0]
-    try:
-        return compile_sql(text.value, spec, query)
-    except QueryProblems as found:
-        raise SpecError(_located(text, found)) from None
-
-
-def _compile_rules(spec: Spec, query: QuerySpec) -> Query:
-    from dynq_cli.query.rule import compile_rule
-
-    members: list[ConjunctiveQuery] = []
+def _compile_texts(spec: Spec, query: QuerySpec) -> Query:
+    """The query of its one text, or the union of several."""
+    language = import_module(language_of(query.language).module)
+    members: list[Query] = []
     problems: list[Problem] = []
     for text in query.texts:
         try:
-            members.append(normalise(compile_rule(text.value, spec, query)))
+            members.append(language.compile_text(text.value, spec, query))
         except QueryProblems as found:
             problems += _located(text, found)
     if problems:
@@ -127,7 +109,7 @@ def _compile_rules(spec: Spec, query: QuerySpec) -> Query:
     return UnionQuery(query.name, named, columns, query.semantics or "set")
 
 
-def _check_head(place: Place, first: ConjunctiveQuery, types: list[Type], other: ConjunctiveQuery) -> list[Problem]:
+def _check_head(place: Place, first: Query, types: list[Type], other: Query) -> list[Problem]:
     """Whether a rule fits the ones before; `types` are theirs, and widened to its own."""
     if len(first.columns) != len(other.columns):
         return [

@@ -22,7 +22,7 @@ from dynq_cli.errors import DynqError
 from dynq_cli.io.results.multiplicity import expand
 from dynq_cli.phases import phase
 from dynq_cli.query.as_sql import as_sql
-from dynq_cli.query.compile import compile_query
+from dynq_cli.query.compile import compile_query, duckdb_text
 from dynq_cli.query.duck import Duck, DuckError
 from dynq_cli.query.normal_form import OutputColumn, Query, walk
 from dynq_cli.query.scalar import from_duckdb, quote
@@ -154,9 +154,9 @@ def _forgive(duck: Duck, floats: Mapping[str, bool]) -> None:
 
 def _text(spec: Spec, written: QuerySpec, meant: Query) -> str:
     """The query as DuckDB is asked: as it was written, where that is SQL that means what the spec says of it."""
-    if written.language == "rule":
+    text = duckdb_text(written)
+    if text is None:
         return as_sql(meant)
-    text = written.texts[0].value.rstrip().rstrip(";")
     if meant.semantics == "set":
         return f"SELECT DISTINCT * FROM (\n{text}\n) AS written"
     # `semantics: bag` keeps the copies that a DISTINCT in the text would drop.

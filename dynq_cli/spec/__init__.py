@@ -11,5 +11,6 @@ Top to bottom; each imports only from those below it:
     scalars     where each character of a value stands
     nodes       yaml_events   source     tree, parser, characters
     shown       text from the file made fit for a message
+    languages   output_formats           registries: what queries are written in, and results
     model       types                    what a spec says
 """

@@ -11,6 +11,7 @@ import os
 from dataclasses import dataclass
 
 from dynq_cli.errors import Problem, SpecError
+from dynq_cli.spec.languages import keys_shown
 from dynq_cli.spec.model import Output, QuerySpec, Relation, Spec
 from dynq_cli.spec.names import Names
 from dynq_cli.spec.nodes import Node
@@ -29,7 +30,7 @@ _SHAPE = Shape(
     required={
         "version": "write `version: 1` as the first line",
         "relations": "write `relations:` and below it each relation with its `columns:`",
-        "queries": "write `queries:` and below it each query with `sql:` or `rule:`",
+        "queries": f"write `queries:` and below it each query with {keys_shown()}",
     },
     optional=("outputs",),
     synonyms={"tables": "relations", "sources": "relations", "views": "queries", "results": "outputs"},

@@ -16,7 +16,6 @@ from dynq_cli.spec.types import Type
 
 Changes = Literal["rare", "normal", "often"]
 Semantics = Literal["bag", "set"]
-Language = Literal["sql", "rule"]
 
 
 @record(frozen=True)
@@ -100,10 +99,10 @@ class OrderKey:
 
 @record(frozen=True)
 class QuerySpec:
-    """A query as written: one SQL text, or one or more rules."""
+    """A query as written: its texts, and the key of their language."""
 
     name: str
-    language: Language
+    language: str
     texts: tuple[Text, ...]
     semantics: Semantics | None = None
     order_by: tuple[OrderKey, ...] = ()

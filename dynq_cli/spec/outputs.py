@@ -10,6 +10,7 @@ from typing import cast
 from dynq_cli.errors import Place
 from dynq_cli.spec.model import Output, OutputKind, Text
 from dynq_cli.spec.nodes import ListNode, MapNode, Node, RefusedNode, Scalar
+from dynq_cli.spec.output_formats import extensions
 from dynq_cli.spec.report import Report, Shape
 from dynq_cli.spec.shown import shown
 
@@ -26,8 +27,7 @@ _SHAPE = Shape(
     synonyms={"file": "path", "type": "kind", "name": "query", "to": "path"},
 )
 _KINDS = ("count", "enum", "diff")
-_TABLE_EXTENSIONS = (".parquet", ".csv", ".jsonl", ".arrow")
-_EXTENSIONS = {"count": (".json", ".csv", ".txt"), "enum": _TABLE_EXTENSIONS, "diff": _TABLE_EXTENSIONS}
+_COUNT_EXTENSIONS = (".json", ".csv", ".txt")
 _PLACEHOLDERS = ("query", "version")
 _MARK_HINT = "write a name, as in `mark: hourly`, or leave `mark` out"
 _BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
@@ -146,12 +146,13 @@ class _Reader:
 
     def _check_extension(self, text: Text, owner: str, kind: str) -> None:
         extension = posixpath.splitext(text.value)[1]
-        if extension in _EXTENSIONS[kind]:
+        known = _COUNT_EXTENSIONS if kind == "count" else extensions()
+        if extension in known:
             return
         message = f"{owner} ends in {shown(extension)}, a format that `kind: {kind}` is not written in"
         if not extension:
             message = f"{owner} has no extension, so the format is not known"
-        *first, last = (f"`{e}`" for e in _EXTENSIONS[kind])
+        *first, last = (f"`{e}`" for e in known)
         self._report.add(text.place(), message, f"for `kind: {kind}` end it in {', '.join(first)} or {last}")
 
     def _check_unique(self, text: Text, owner: str, query: str | None) -> None:

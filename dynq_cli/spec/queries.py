@@ -6,7 +6,8 @@ import re
 from typing import cast
 
 from dynq_cli.errors import Place
-from dynq_cli.spec.model import Language, OrderKey, QuerySpec, Semantics, Text
+from dynq_cli.spec.languages import keys_shown, languages
+from dynq_cli.spec.model import OrderKey, QuerySpec, Semantics, Text
 from dynq_cli.spec.names import Names
 from dynq_cli.spec.nodes import MapNode, Node, Scalar
 from dynq_cli.spec.report import Field, Report, Shape
@@ -14,25 +15,8 @@ from dynq_cli.spec.shown import shown
 
 MAX_VIEW_ROWS = (1 << 63) - 1
 
-_QUERY_HINT = "write `sql:` or `rule:` with the text of the query, indented below its name"
-_SHAPE = Shape(
-    hint=_QUERY_HINT,
-    required={},
-    optional=("sql", "rule", "semantics", "order_by", "max_view_rows"),
-    synonyms={
-        "query": "sql",
-        "select": "sql",
-        "rules": "rule",
-        "datalog": "rule",
-        "order": "order_by",
-        "sort": "order_by",
-        "sort_by": "order_by",
-        "max_rows": "max_view_rows",
-    },
-)
-_QUERIES_HINT = "write each query as `name:` with `sql:` or `rule:` indented below"
-_SQL_HINT = "write one SELECT, as in `sql: SELECT a FROM t`, or indented below `sql: >`"
-_RULE_HINT = 'write a rule, as in `rule: "Q(x) :- R(x, y)"`, or a list of rules with one head'
+_OPTIONS = ("semantics", "order_by", "max_view_rows")
+_SYNONYMS = {"order": "order_by", "sort": "order_by", "sort_by": "order_by", "max_rows": "max_view_rows"}
 _ORDER_HINT = "write `order_by: [a, b desc]` with columns of the result"
 _ROWS_HINT = "write a whole number above 0, as in `max_view_rows: 5000000`"
 _ORDER_KEY = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)(?:\s+(asc|desc))?\s*", re.IGNORECASE)
@@ -41,7 +25,8 @@ _WHOLE_NUMBER = re.compile("[0-9]+(?:_[0-9]+)*")
 
 
 def read_queries(report: Report, node: Node, place: Place, names: Names) -> tuple[QuerySpec, ...]:
-    queries = report.map(node, "`queries`", place, _QUERIES_HINT)
+    hint = f"write each query as `name:` with {keys_shown()} indented below"
+    queries = report.map(node, "`queries`", place, hint)
     if queries is None:
         return ()
     found = []
@@ -53,9 +38,9 @@ def read_queries(report: Report, node: Node, place: Place, names: Names) -> tupl
 
 def _read_query(report: Report, key: Scalar, node: Node) -> QuerySpec:
     owner = f"query {shown(key.value)}"
-    fields = report.fields(node, owner, key.place, _SHAPE)
+    fields = report.fields(node, owner, key.place, _shape())
     if fields is None:
-        return QuerySpec(key.value, "sql", (), place=key.place)
+        return QuerySpec(key.value, languages()[0].key, (), place=key.place)
     language, texts = _read_texts(report, fields, owner, key.place)
     semantics: str | None = None
     if "semantics" in fields:
@@ -69,22 +54,34 @@ def _read_query(report: Report, key: Scalar, node: Node) -> QuerySpec:
     return QuerySpec(key.value, language, texts, cast("Semantics | None", semantics), order, rows, key.place)
 
 
-def _read_texts(
-    report: Report, fields: dict[str, Field], owner: str, place: Place
-) -> tuple[Language, tuple[Text, ...]]:
-    if "sql" in fields and "rule" in fields:
-        later = max(fields["sql"].place, fields["rule"].place)
-        report.add(later, f"{owner} has both `sql` and `rule`", "keep one of them, or make two queries")
-    if "sql" in fields:
-        text = _read_text(report, fields["sql"].value, f"`sql` of {owner}", _SQL_HINT)
-        return "sql", (text,) if text else ()
-    if "rule" in fields:
-        node = fields["rule"].value
-        items = (node,) if isinstance(node, MapNode) else report.items(node, f"`rule` of {owner}", _RULE_HINT)
-        rules = [_read_text(report, item, f"a rule of {owner}", _RULE_HINT) for item in items]
-        return "rule", tuple(rule for rule in rules if rule)
-    report.add(place, f"{owner} has neither `sql` nor `rule`", _QUERY_HINT)
-    return "sql", ()
+def _query_hint() -> str:
+    return f"write {keys_shown()} with the text of the query, indented below its name"
+
+
+def _shape() -> Shape:
+    known = languages()
+    words = {word: each.key for each in known for word in each.synonyms}
+    return Shape(_query_hint(), {}, (*(each.key for each in known), *_OPTIONS), {**words, **_SYNONYMS})
+
+
+def _read_texts(report: Report, fields: dict[str, Field], owner: str, place: Place) -> tuple[str, tuple[Text, ...]]:
+    given = [each for each in languages() if each.key in fields]
+    if not given:
+        *first, last = (f"`{each.key}`" for each in languages())
+        report.add(place, f"{owner} has neither {', '.join(first)} nor {last}", _query_hint())
+        return languages()[0].key, ()
+    if len(given) > 1:
+        later = sorted(given, key=lambda each: fields[each.key].place)[1]
+        named = f"`{given[0].key}` and `{given[1].key}`"
+        report.add(fields[later.key].place, f"{owner} has both {named}", "keep one of them, or make two queries")
+    language = given[0]
+    node, whole = fields[language.key].value, f"`{language.key}` of {owner}"
+    if not language.may_be_list:
+        text = _read_text(report, node, whole, language.hint)
+        return language.key, (text,) if text else ()
+    items = (node,) if isinstance(node, MapNode) else report.items(node, whole, language.hint)
+    texts = [_read_text(report, item, f"{language.noun} of {owner}", language.hint) for item in items]
+    return language.key, tuple(text for text in texts if text)
 
 
 def _read_text(report: Report, node: Node, owner: str, hint: str) -> Text | None:

@@ -14,7 +14,7 @@ from dynq_cli.plan.lower import program_of
 from dynq_cli.plan.program import Derived, Program
 from dynq_cli.query.as_sql import as_sql
 from dynq_cli.query.compile import compile_query
-from dynq_cli.spec.model import Column, Language, OrderKey, QuerySpec, Relation, Semantics, Spec, Text
+from dynq_cli.spec.model import Column, OrderKey, QuerySpec, Relation, Semantics, Spec, Text
 from dynq_cli.spec.types import parse_type
 from tests.engine.random_history import kind_of, random_history
 from tests.engine.random_queries import FILTERS, Case, Drawn, Shape, plain_sql, plan_of, random_relations, tested
@@ -122,7 +122,7 @@ def _drawn(
     name: str,
     text: str,
     order: tuple[OrderKey, ...] = (),
-    language: Language = "sql",
+    language: str = "sql",
     semantics: Semantics | None = None,
 ) -> Drawn | None:
     """The query as it is kept; None if it is refused."""

@@ -18,7 +18,7 @@ from dynq_cli.plan.lower import program_of
 from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.program import Program, Tree
 from dynq_cli.query.compile import compile_query
-from dynq_cli.spec.model import Column, Language, OrderKey, QuerySpec, Relation, Semantics, Spec, Text
+from dynq_cli.spec.model import Column, OrderKey, QuerySpec, Relation, Semantics, Spec, Text
 from dynq_cli.spec.types import Type, parse_type
 from tests.engine.random_history import DOMAINS, Batch, kind_of, random_history
 
@@ -58,7 +58,7 @@ class Drawn:
     """A query that the engine keeps, by its plan or in several steps, and the SELECT that says the same to DuckDB."""
 
     name: str
-    language: Language
+    language: str
     text: str
     semantics: Semantics | None
     oracle: str
@@ -316,7 +316,7 @@ def draw_query(chance: Random, spec: Spec, name: str, refused: Counter[str]) -> 
     """A query that the engine keeps; `refused` counts why others were not taken."""
     while True:
         shape = Shape(chance, spec.relations)
-        language: Language = "rule" if chance.random() < 0.35 else "sql"
+        language: str = "rule" if chance.random() < 0.35 else "sql"
         draw = _draw_rule if language == "rule" else _draw_sql
         text, oracle, semantics, tags = draw(chance, shape)
         written = QuerySpec(name, language, (Text(text, "spec.yaml", ((0, 1, 1),)),), semantics)

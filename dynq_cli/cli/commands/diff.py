@@ -30,16 +30,15 @@ def diff(
         bool, typer.Option("--advance", help="Move the mark of --since to the version that was read, when all is out.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
-    out: options.OutFile = None,
+    out: options.RowsFile = None,
 ) -> None:
     """Print what came and went in a result, as a change log that another state can apply.
 
     The columns of the result, then _change_type: insert or delete. Of a bag a last column _count has the copies that
     came or went: from 2 to 5 copies is an insert of 3. Of a set there are rows.
 
-    The extension of -o FILE chooses the form: .parquet .csv .jsonl .arrow. Parquet and Arrow files say which versions
-    they are about, so that another state applies each change once. On a terminal the first rows are shown as a table,
-    with --advance all as CSV; a pipe and -o - get CSV.
+    Parquet and Arrow files say which versions they are about, so that another state applies each change once. On a
+    terminal the first rows are shown as a table, with --advance all as CSV; a pipe and -o - get CSV.
     """
     form = asked_form(as_json, out)
     if advance:

@@ -21,15 +21,14 @@ def dump(
         bool, typer.Option("--expand", help="Repeat rows as often as they are there, instead of a column _count.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
-    out: options.OutFile = None,
+    out: options.RowsFile = None,
 ) -> None:
     """Print the rows of a base relation, with all columns that the spec declares.
 
     A relation without a key has a last column _count with the copies of each row. The order of rows is not promised.
     dynq init --load takes what it writes.
 
-    The extension of -o FILE chooses the form: .parquet .csv .jsonl .arrow. On a terminal the first rows are shown as
-    a table; a pipe and -o - get CSV.
+    On a terminal the first rows are shown as a table; a pipe and -o - get CSV.
     """
     form = asked_form(as_json, out)
     from dynq_cli.io.results import multiplicity

@@ -21,12 +21,11 @@ def enum(
         bool, typer.Option("--expand", help="Repeat rows as often as they are there, instead of a column _count.")
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
-    out: options.OutFile = None,
+    out: options.RowsFile = None,
 ) -> None:
     """Print every distinct row of a result once, that of a bag with its copies in a last column _count.
 
-    The extension of -o FILE chooses the form: .parquet .csv .jsonl .arrow. On a terminal the first rows are shown as
-    a table; a pipe and -o - get CSV.
+    On a terminal the first rows are shown as a table; a pipe and -o - get CSV.
     """
     form = asked_form(as_json, out)
     from dynq_cli.io.results import multiplicity

@@ -17,7 +17,7 @@ def jth(
     query: options.OneQuery = None,
     state: options.State = ".dynq",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
-    out: options.OutFile = None,
+    out: options.RowsFile = None,
 ) -> None:
     """Print the rows at these positions of a result, in the order asked.
 

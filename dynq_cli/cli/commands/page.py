@@ -28,7 +28,7 @@ def page(
     state: options.State = ".dynq",
     at: options.At = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
-    out: options.OutFile = None,
+    out: options.RowsFile = None,
 ) -> None:
     """Print the rows N + 1 … N + M of `dynq enum --expand`, or those after or up to a row; fewer at the end.
 

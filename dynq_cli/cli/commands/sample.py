@@ -18,7 +18,7 @@ def sample(
     query: options.OneQuery = None,
     state: options.State = ".dynq",
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
-    out: options.OutFile = None,
+    out: options.RowsFile = None,
 ) -> None:
     """Print N rows of a result, drawn at random without replacement, in the order in which they were drawn.
 

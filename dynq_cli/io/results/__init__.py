@@ -5,6 +5,7 @@
 - `lines`: record batches as lines of CSV or JSON
 - `multiplicity`: rows repeated `_count` times, and at most so many of them
 - `write`: a stream of record batches into a file of one form, while the next ones are made
+- `csv`, `jsonl`, `arrow`, `parquet_groups`: a format each; `spec.output_formats` lists them
 - `parquet_groups`: row groups of a Parquet file, encoded side by side; `parquet_columns`: which columns have a
   dictionary, `io.thrift`: its footer
 - `background_writer`: one thread makes blocks while another writes them

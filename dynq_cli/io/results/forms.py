@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import Literal
 
 from dynq_cli.errors import UsageError
+from dynq_cli.spec.output_formats import extensions, find
 
-Form = Literal["parquet", "csv", "jsonl", "arrow"]
-
-_FORMS: dict[str, Form] = {".parquet": "parquet", ".csv": "csv", ".jsonl": "jsonl", ".arrow": "arrow"}
+# The name of a format of `spec.output_formats`.
+Form = str
 
 
 def form_of(path: str) -> Form:
@@ -18,7 +17,7 @@ def form_of(path: str) -> Form:
     >>> form_of("out/big.PARQUET")
     'parquet'
     """
-    form = _FORMS.get(os.path.splitext(path)[1].lower())
-    if form is None:
-        raise UsageError(f"the extension of {path} says no form of results: use one of {' '.join(_FORMS)}")
-    return form
+    found = find(os.path.splitext(path)[1].lower().removeprefix("."))
+    if found is None:
+        raise UsageError(f"the extension of {path} says no form of results: use one of {' '.join(extensions())}")
+    return found.name

@@ -8,12 +8,13 @@ integers are numbers, decimals strings, and so are NaN and the infinities, which
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
+from dynq_cli.io.results.sink import Sink
 from dynq_cli.io.results.texts import texts, used_bytes
 
 # What is written at once: enough for whole columns to be worth it, far below the 2 GiB that an array of texts holds.
@@ -29,6 +30,15 @@ def pieces(batch: pa.RecordBatch) -> Iterator[pa.RecordBatch]:
         yield from pieces(batch.slice(half))
     elif batch.num_rows:
         yield batch
+
+
+def write_lines(groups: Iterator[pa.Table], sink: Sink, lines: Callable[[pa.RecordBatch], pa.Buffer]) -> None:
+    """Write the lines of all groups, and flush."""
+    for group in groups:
+        for batch in group.to_batches():
+            for piece in pieces(batch):
+                sink.write(lines(piece))
+    sink.flush()
 
 
 def csv_header(schema: pa.Schema) -> bytes:

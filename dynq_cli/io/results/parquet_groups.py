@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from dynq_cli.io.results.parquet_columns import options_for
+from dynq_cli.io.results.sink import Sink
 from dynq_cli.io.thrift import Field, Struct, read, written
 
 ENCODERS = 2
@@ -28,10 +29,6 @@ _ROWS, _GROUPS = 3, 4
 _COLUMNS, _GROUP_OFFSET, _ORDINAL = 1, 5, 7
 _CHUNK_OFFSET, _CHUNK = 2, 3
 _PAGES = (9, 10, 11)  # where data, index and dictionary pages begin
-
-
-class Sink(Protocol):
-    def write(self, data: Any, /) -> int: ...
 
 
 def write_groups(groups: Iterator[pa.Table], schema: pa.Schema, sink: Sink) -> None:

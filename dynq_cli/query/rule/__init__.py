@@ -10,6 +10,21 @@
 Every error is a `QueryProblems` with all that is wrong with the text.
 """
 
-from dynq_cli.query.rule.compile import compile_rule
+from __future__ import annotations
 
-__all__ = ["compile_rule"]
+from dynq_cli.query.normal_form import Query
+from dynq_cli.query.normalise import normalise
+from dynq_cli.query.rule.compile import compile_rule
+from dynq_cli.spec.model import QuerySpec, Spec
+
+__all__ = ["compile_rule", "compile_text", "duckdb_text"]
+
+
+def compile_text(text: str, spec: Spec, query: QuerySpec) -> Query:
+    """The normal form of one rule. Raises QueryProblems with everything found wrong in it."""
+    return normalise(compile_rule(text, spec, query))
+
+
+def duckdb_text(_: str) -> str | None:
+    """None: DuckDB knows no rules."""
+    return None

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from sqlglot import exp
 
-from dynq_cli.query.normal_form import Query
+from dynq_cli.query.normal_form import Query, walk
+from dynq_cli.query.problems import refuse
 from dynq_cli.query.sql import subqueries
 from dynq_cli.query.sql.build import Body
 from dynq_cli.query.sql.calls import has_own_aggregate
@@ -50,3 +51,21 @@ def compile_sql(text: str, spec: Spec, query: QuerySpec) -> Query:
     if said:
         raise refused(said, places, spec)
     return compiled
+
+
+def compile_text(text: str, spec: Spec, query: QuerySpec) -> Query:
+    """As `compile_sql`, for a query whose semantics the spec may override."""
+    compiled = compile_sql(text, spec, query)
+    if query.semantics == "set" and any(q.grouped and q.aggregates for q in walk(compiled)):
+        # Aggregates over sets range over the bindings of a rule's variables, and SQL names no variables.
+        raise refuse(
+            0,
+            "semantics: set with aggregates is defined for rules, whose variables say what is distinct",
+            "write the query as a rule, aggregate over a subquery with SELECT DISTINCT, or leave semantics out",
+        )
+    return compiled
+
+
+def duckdb_text(text: str) -> str | None:
+    """The text itself, unless it has aggregates that DuckDB does not have."""
+    return None if has_own_aggregate(parse(text)[0]) else text.rstrip().rstrip(";")
