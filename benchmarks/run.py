@@ -10,6 +10,7 @@
     dependants   one change that touches every row
     skeleton     commits to a state on disk, by commands and in one process, against the dicts
     commands     whole commands: apply of a stream, count, enum to a file; against the dicts, --help, pyarrow
+    write        rows to a Parquet file, beside pyarrow's writer and DuckDB's COPY
     cron         many small applies in a row, on a small and on a large state
     tpch         the papers' TPC-H queries, beside DuckDB computing them again
     tpcds        the papers' TPC-DS queries, likewise
@@ -50,6 +51,7 @@ import startup
 import tpcds_queries
 import tpch_queries
 import updates
+import write
 from processes import HERE, BenchmarkError, say
 from report import BUSY, Section, machine, write_sections
 from settings import Settings
@@ -67,6 +69,7 @@ GROUPS: dict[str, tuple[str, Callable[[Settings], Section]]] = {
     "dependants": (dependants.TITLE, dependants.measure),
     "skeleton": (skeleton.TITLE, skeleton.measure),
     "commands": (commands.TITLE, commands.measure),
+    "write": (write.TITLE, write.measure),
     "cron": (cron.TITLE, cron.measure),
     "tpch": (tpch_queries.TITLE, tpch_queries.measure),
     "tpcds": (tpcds_queries.TITLE, tpcds_queries.measure),

@@ -7,45 +7,50 @@ nothing stays nothing. Every other value, and with it every message about a wron
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from typer._coercion import RuntimeParam, TypeDescriptor, build_runtime_param
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
 _DIGITS = 18  # as many as surely fit into 64 bits
 
 
-@dataclass(frozen=True)
-class _Plain(RuntimeParam):
-    """Returns what typer's own would return, which is asked only where the value is not plain."""
+class _Plain:
+    """Takes plain values as typer's own would take them, which is made only where a value is not plain."""
 
-    described: TypeDescriptor
+    def __init__(self, param: TyperArgument | TyperOption) -> None:
+        self._info = param.type_descriptor.parameter_info
+        self._annotation = param.type_descriptor.annotation
+        self._typers = param.get_runtime_param
 
-    def _coerce_value(self, value: Any, param: Any, ctx: Any) -> Any:
-        if self.parameter_info.parser is None:
-            if self.annotation is str and type(value) is str:
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        is_multiple = param.multiple or param.nargs == -1
+        if value is None:
+            return () if is_multiple else None
+        if self._info.parser is None:
+            if self._annotation is str and type(value) is str and not is_multiple:
                 return value
-            if self.annotation == list[str] and all(type(item) is str for item in value):
+            if self._annotation == list[str] and type(value) in (list, tuple) and all(type(v) is str for v in value):
                 return list(value)
-            if self.annotation is int and self._is_number(value):
+            if self._annotation is int and not is_multiple and self._is_number(value):
                 return int(value)
-        return build_runtime_param(self.described).coerce(value, param=param, ctx=ctx)
+        return self._typers().coerce(value, param=param, ctx=ctx)
 
     def _is_number(self, value: Any) -> bool:
         """Whether it is a number as people write it, or one that is given in code, within its bounds."""
         if type(value) is str and (len(value) > _DIGITS or not (value.isascii() and value.isdigit())):
             return False
-        low, high = self.parameter_info.min, self.parameter_info.max
+        if type(value) not in (str, int):
+            return False
+        low, high = self._info.min, self._info.max
         return (low is None or low <= int(value)) and (high is None or int(value) <= high)
 
 
 def _lighten(params: list[Any]) -> list[Any]:
-    """The same parameters; those that have not looked at a value yet will do so by themselves."""
+    """The same parameters, which look at plain values by themselves."""
     for param in params:
-        if isinstance(param, TyperArgument | TyperOption) and param._runtime_param is None:
-            described = param.type_descriptor
-            param._runtime_param = _Plain(described.parameter_info, described.annotation, described)
+        if isinstance(param, TyperArgument | TyperOption) and "get_runtime_param" not in vars(param):
+            plain = _Plain(param)
+            vars(param)["get_runtime_param"] = lambda plain=plain: plain
     return params
 
 
