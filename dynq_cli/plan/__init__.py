@@ -8,6 +8,7 @@ free_connex_extension        heads that make an acyclic query free-connex
 materialise   atoms to join into unguarded nodes where no tree exists
 tree_updates  what a changed row of an atom touches in the tree of a query
 materialisation_reasons    what is joined or filtered between trees, and why
+strategies    the kinds of programs, and when each is chosen
 choose        the strategy for a query: all of the above, in order
 plan          the immutable result
 program       the steps in which a query is kept: trees, and relations that their results fill

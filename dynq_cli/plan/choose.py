@@ -2,21 +2,23 @@
 
 free-connex acyclic   view-tree              the tree of least cost
 acyclic               … +projection          the tree of a larger head, and the projected table
-cyclic, count of a Loomis–Whitney query      ivm-epsilon
 cyclic                … +join                atoms joined without a guard until a tree exists
+
+`strategies` lists these, and those that need no tree.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from dynq_cli.plan.cost import WEIGHTS, Weights, cost_of
 from dynq_cli.plan.free_connex_extension import extensions
 from dynq_cli.plan.materialise import loomis_whitney_degree, merge
 from dynq_cli.plan.order import completions, layered, obstacle
-from dynq_cli.plan.plan import AnyPlan, DistinctTree, Plan, Strategy, UpdateCost
+from dynq_cli.plan.plan import AnyPlan, DistinctTree, Plan, UpdateCost
 from dynq_cli.plan.search import Search, leaf
+from dynq_cli.plan.strategies import Facts, choose_strategy
 from dynq_cli.plan.tree_updates import Kept, updates_of
 from dynq_cli.plan.union import plan_union
 from dynq_cli.plan.view_tree import Node
@@ -57,9 +59,10 @@ class _Chooser:
     def plan(self) -> Plan:
         classes = classify(self.graph)
         degree = loomis_whitney_degree(self.graph)
+        facts = Facts(classes.acyclic, degree, self._only_sums(), projects=False)
         views = tuple((v.name, plan_query(v.query, self.spec)) for v in self.query.views)
-        if not classes.acyclic and degree is not None and self._only_sums():
-            return self._ivm_epsilon(views)
+        if not choose_strategy(facts).has_tree:
+            return self._ivm_epsilon(choose_strategy(facts).name, views)
         joined = not classes.acyclic
         shape = self._joined() if joined else self._atoms()
         head, shape = self._free_connex_head(shape)
@@ -76,7 +79,7 @@ class _Chooser:
         return Plan(
             query=self.query,
             classification=classes,
-            strategy=_strategy(joined, projected),
+            strategy=choose_strategy(replace(facts, projects=projected)).name,
             tree=tree,
             head=tuple(v.name for v in self.query.variables if v.name in head),
             order=order,
@@ -175,26 +178,20 @@ class _Chooser:
         trees = [self._search(shape, (*order, variable)) for order in completions((), groups)]
         return min((t for t in trees if t), key=lambda t: cost_of(t, self.weights), default=None)
 
-    def _ivm_epsilon(self, views: tuple[tuple[str, AnyPlan], ...]) -> Plan:
+    def _ivm_epsilon(self, strategy: str, views: tuple[tuple[str, AnyPlan], ...]) -> Plan:
         leaves = self._atoms().leaves
         tree = Node((), leaves, kind="join", output=True)
         cost = [UpdateCost(a.brief, "O(n^0.5)", "touches at most √n light or heavy partners") for a in self.query.atoms]
         return Plan(
             query=self.query,
             classification=classify(self.graph),
-            strategy="ivm-epsilon",
+            strategy=strategy,
             tree=tree,
             head=(),
             order=(),
             updates=tuple(cost),
             views=views,
         )
-
-
-def _strategy(joined: bool, projected: bool) -> Strategy:
-    if joined:
-        return "view-tree+join+projection" if projected else "view-tree+join"
-    return "view-tree+projection" if projected else "view-tree"
 
 
 def _why_joined(query: ConjunctiveQuery, group: Sequence[int], node: Node, exponent: float) -> str:

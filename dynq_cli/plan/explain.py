@@ -18,6 +18,7 @@ from dynq_cli.plan.plan import AnyPlan, Plan, UnionPlan
 from dynq_cli.plan.program import Program, Together
 from dynq_cli.plan.program_cost import Guarantees, ProgramCost, program_cost
 from dynq_cli.plan.stored import stored
+from dynq_cli.plan.strategies import strategy_of
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.aggregates import basic
 from dynq_cli.query.classify import Classification
@@ -39,9 +40,6 @@ _UNION_TREES = (
 _UNEQUAL_TREES = (
     "without a table: rows are filtered by != while they are read, and counted without it, less those that are equal"
 )
-_NO_EPSILON = (
-    "by joining atoms: the count of this cycle could be kept in O(n^0.5) per change (IVM-epsilon), which is not built"
-)
 
 
 def _notes(plan: AnyPlan, program: Program, spec: Spec) -> tuple[str, ...]:
@@ -51,7 +49,8 @@ def _notes(plan: AnyPlan, program: Program, spec: Spec) -> tuple[str, ...]:
         return (*plan.notes, _UNION_TREES if is_read_together else table)
     if is_read_together:
         return (_UNEQUAL_TREES,)
-    return (_NO_EPSILON,) if plan.strategy == "ivm-epsilon" else notes_of(plan, program, spec)
+    known = strategy_of(plan.strategy)
+    return (known.note,) if known is not None and known.note else notes_of(plan, program, spec)
 
 
 def advice_of(plan: AnyPlan, spec: Spec) -> tuple[str, ...]:

@@ -13,6 +13,7 @@ from dynq_cli.plan.choose import weights_of
 from dynq_cli.plan.materialise import group_exponent, joining
 from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.program import Derived, Program, Tree
+from dynq_cli.plan.strategies import strategy_of
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.comparisons import Closure, Edge
 from dynq_cli.query.hypergraph import hypergraph_of
@@ -27,7 +28,8 @@ def notes_of(plan: Plan, program: Program, spec: Spec) -> tuple[str, ...]:
     notes = plan.notes
     if any(group not in [frozenset(a.alias for a in query.atoms) for query in made.values()] for group in groups):
         notes = tuple(_joined(name, query, spec) for name, query in made.items())
-        if plan.strategy.endswith("+projection"):
+        strategy = strategy_of(plan.strategy)
+        if strategy is not None and strategy.stores_projection:
             notes = (*notes, "the result asked for is kept as a table")
     return (*notes, *_filtered(program))
 

@@ -1,21 +1,17 @@
 """The immutable plan of a query: everything known before the data.
 
-A plan says in which tree a query stands (`strategy` says what that takes beside a tree), and what a changed row of an
-atom costs there. What the whole program costs is in `program_cost`. Plans compare by value and print as trees; nothing
-in them depends on data.
+A plan says in which tree a query stands, what that takes beside a tree (`strategy`, one of `strategies`), and what a
+changed row of an atom costs there. What the whole program costs is in `program_cost`. Plans compare by value and print
+as trees; nothing in them depends on data.
 """
 
 from __future__ import annotations
-
-from typing import Literal
 
 from dynq_cli.plan.bounds import larger
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.classify import Classification
 from dynq_cli.query.normal_form import ConjunctiveQuery, UnionQuery, VariableOrder
 from dynq_cli.records import record
-
-Strategy = Literal["view-tree", "view-tree+projection", "view-tree+join", "view-tree+join+projection", "ivm-epsilon"]
 
 
 @record(frozen=True)
@@ -49,7 +45,7 @@ class Plan:
 
     query: ConjunctiveQuery
     classification: Classification
-    strategy: Strategy
+    strategy: str
     tree: Node
     head: tuple[str, ...]
     order: tuple[VariableOrder, ...]
