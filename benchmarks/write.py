@@ -23,11 +23,18 @@ def measure(settings: Settings) -> Section:
             one, mine = measured[name], measured["dynq"]
             size, peak = f"{one['bytes'] / wanted:.1f}", f"{one['peak'] / (1 << 20):.0f}"
             rows.append(
-                (f"{what}: {shown}", seconds(one["seconds"]), times(one["seconds"], mine["seconds"]), size, peak)
+                (
+                    f"{what}: {shown}",
+                    seconds(one["seconds"]),
+                    times(one["seconds"], mine["seconds"]),
+                    seconds(one["cpu"]),
+                    size,
+                    peak,
+                )
             )
     says = (
         f"{many(wanted)} rows as a stream of Arrow batches in memory, to a file with fsync. Row groups of 262,144\n"
         f"rows, LZ4. dynq encodes two row groups side by side, and gives columns a dictionary where it pays.\n"
         f"pyarrow is one `ParquetWriter`, DuckDB is `COPY … TO` with all cores. Median of {settings.runs}."
     )
-    return Section(TITLE, says, ("", "time", "÷ dynq", "bytes a row", "peak, MiB"), rows)
+    return Section(TITLE, says, ("", "time", "÷ dynq", "processor time", "bytes a row", "peak, MiB"), rows)

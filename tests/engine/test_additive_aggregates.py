@@ -15,6 +15,7 @@ import pyarrow as pa
 import pytest
 
 import dynq_cli
+from dynq_cli.cli.app import main
 from dynq_cli.errors import SpecError
 from dynq_cli.query import aggregates
 from dynq_cli.query.aggregates.definition import Additive
@@ -121,6 +122,7 @@ def _random_history(seed: int, path: Path, texts: str, oracle: dict[str, str]) -
                 wanted = duck.execute(sql).fetchall()
                 is_ordered = "ORDER BY" in sql
                 assert _are_close(found, wanted, is_ordered), f"seed {seed}, step {step}, {query}: {found} {wanted}"
+    assert main(["verify", "--quiet", "--state", str(path / "state")]) == 0
 
 
 def _some_changes(chance: Random, name: str, there: list[tuple[Any, ...]]) -> tuple[list[str], list[tuple[Any, ...]]]:
