@@ -17,8 +17,11 @@ import pytest
 import dynq_cli
 from dynq_cli.cli.app import main
 from dynq_cli.errors import SpecError
+from dynq_cli.plan.lower import program_of
 from dynq_cli.query import aggregates
 from dynq_cli.query.aggregates.definition import Additive
+from dynq_cli.query.compile import compile_file
+from tests.engine.random_aggregates import is_pushed
 from tests.seeds import seeds
 
 # DuckDB updates a mean and a sum of squares row by row; both sides round. The values here are small numbers.
@@ -219,6 +222,15 @@ def test_what_has_no_exact_variance_is_refused_at_its_place(sql: str, message: s
         dynq_cli.create(path, tmp_path / "state")
     assert message in str(caught.value)
     assert "spec.yaml:4:" in str(caught.value)
+
+
+def test_a_change_below_a_join_costs_a_few_rows(tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text(
+        SPEC + '  q: {sql: "SELECT var_samp(r.v), stddev(r.v * s.w) FROM r, s WHERE r.k = s.k"}\n'
+    )
+    (query,) = compile_file(tmp_path / "spec.yaml")[1].values()
+    assert is_pushed(program_of(query, dynq_cli.load_spec(tmp_path / "spec.yaml")))
+    assert [c.name for c in query.columns] == ["var_samp_r_v", "stddev_samp_r_v_s_w"]
 
 
 def test_a_name_is_registered_once(registry: None) -> None:

@@ -114,7 +114,7 @@ class Groups:
         for kind in types.values():
             self._refuse_type(definition, kind, call)
         by_name = dict(zip(definition.arguments, given, strict=True))
-        text = plain_name(text_of(call))
+        text = plain_name(f"{definition.name}({', '.join(map(text_of, given))})")
         try:
             return types, basic_aggregates(
                 definition,

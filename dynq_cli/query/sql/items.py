@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
+from dynq_cli.query.aggregates.definition import Additive
 from dynq_cli.query.problems import refuse
+from dynq_cli.query.sql.calls import arguments_of, definition_of
 from dynq_cli.query.sql.context import bare, plain_name
 from dynq_cli.query.sql.scope import Scope
 from dynq_cli.query.sql.shape import has_query
@@ -131,4 +133,9 @@ def _default_name(scope: Scope, node: exp.Expr) -> str:
         return inner.name
     if isinstance(inner, exp.Count) and (inner.this is None or isinstance(inner.this, exp.Star)):
         return "count_star"
+    definition = definition_of(inner)
+    if isinstance(definition, Additive):
+        # sqlglot has one word for synonyms, and not always the one that is written.
+        given = ", ".join(a.sql(dialect="duckdb", comments=False) for a in arguments_of(inner))
+        return plain_name(f"{definition.name}({given})")
     return plain_name(inner.sql(dialect="duckdb", comments=False))
