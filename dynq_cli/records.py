@@ -4,6 +4,9 @@ Python compiles six functions for a frozen dataclass, a millisecond on a slow ma
 dozens of them before anything is done. `record` compiles `__init__` and shares the rest: equality, hash and repr are
 those of the standard decorator. That nothing is assigned to a frozen record is left to the type checker, for which
 this is `dataclasses.dataclass`; `replace`, `fields` and `field` work as they do there.
+
+Opening a state defines 55 records and decodes their values once. msgspec defines and decodes faster, but importing it
+takes about as long as both.
 """
 
 from __future__ import annotations
