@@ -5,8 +5,8 @@ dozens of them before anything is done. `record` compiles `__init__` and shares 
 those of the standard decorator. That nothing is assigned to a frozen record is left to the type checker, for which
 this is `dataclasses.dataclass`; `replace`, `fields` and `field` work as they do there.
 
-Opening a state defines 55 records and decodes their values once. msgspec defines and decodes faster, but importing it
-takes about as long as both.
+Opening a state defines 55 records and decodes the values of one spec: 13 ms of processor time for `specs/shop.yaml`.
+msgspec would do both in 1.5 ms, after an import of 8 ms.
 """
 
 from __future__ import annotations
