@@ -1,4 +1,4 @@
-"""Unions: each member has its own plan; the program says whether a table holds their rows (`lower.together`)."""
+"""Unions: each member has its own plan; the program says whether a table holds their rows (`lower.inclusion_exclusion`)."""
 
 from __future__ import annotations
 

@@ -1,13 +1,27 @@
-"""Comparisons on codes: both sides of one type, so that a code says the same on either."""
+"""Align the types of comparisons: both sides as one type, so that a code is the same value on either.
+
+query    SELECT a, price, COUNT(*) AS n FROM R, P WHERE a <> price GROUP BY a, price
+before   q(a, price) :- R(a), P(price), a != price
+after    q(a, price) :- R(a, a_as_decimal), P(price, price_as_decimal), a_as_decimal != price_as_decimal
+
+    query    SELECT a, price, COUNT(*) AS n FROM R, P WHERE a <> price GROUP BY a, price
+    before   q(a, price) :- R(a), P(price), a != price
+    after    q(a, price) :- R(a, a_as_decimal), P(price, price_as_decimal), a_as_decimal != price_as_decimal
+"""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
+from dynq_cli.plan.lower.partial_program import PartialProgram
 from dynq_cli.plan.lower.query_builders import as_type, bind, names_of, same_codes, unique, where_bound
 from dynq_cli.query.normal_form import Comparison, ConjunctiveQuery, Variable
 from dynq_cli.query.scalar import decimal_of
 from dynq_cli.spec.types import MAX_PRECISION, Type, decimal, widen
+
+
+def align_types(query: ConjunctiveQuery, program: PartialProgram) -> tuple[ConjunctiveQuery, PartialProgram]:
+    return (query, program) if program.fits(query) else (aligned(query), program)
 
 
 def aligned(query: ConjunctiveQuery) -> ConjunctiveQuery:

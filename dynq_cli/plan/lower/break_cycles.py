@@ -1,9 +1,15 @@
-"""Which atoms to join first, and how: comparisons between atoms, and cycles.
+"""Break cycles, and comparisons between atoms: join some atoms into a relation until one tree has the rest.
 
 Atoms that a comparison links are joined along the shortest way between them, or others that break up a ring of
 comparisons, those first whose join is expected to be smallest (`materialise`), so that later joins start from few rows.
 A comparison is applied as soon as both its sides are there. What needs all atoms at once is left: the rows of the last
 tree are filtered on their way out.
+
+    query    q(a, b, c) :- R(a, b), S(b, c), T(c, a)
+    before   q(a, b, c) :- R(a, b), S(b, c), T(c, a)
+    after    q(a, b, c) :- R(a, b), q/2(a, b, c)
+    steps    tree q/1(a, b, c) :- S(b, c), T(c, a)
+             relation q/2(a, b, c): rows of +q/1
 """
 
 from __future__ import annotations
@@ -11,9 +17,9 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from dynq_cli.plan.choose import weights_of
+from dynq_cli.plan.lower.partial_program import PartialProgram
 from dynq_cli.plan.lower.query_builders import atom_over, columns_of, part_of, with_one
 from dynq_cli.plan.materialise import group_exponent, joining, merge, within
 from dynq_cli.query.comparisons import Closure, Edge
@@ -22,10 +28,17 @@ from dynq_cli.query.normal_form import Comparison, ConjunctiveQuery
 from dynq_cli.query.reduction import is_acyclic
 from dynq_cli.spec.model import Spec
 
-if TYPE_CHECKING:
-    from dynq_cli.plan.lower.lowering import Lowering
-
 Group = tuple[int, ...]
+
+
+def break_cycles(query: ConjunctiveQuery, program: PartialProgram) -> tuple[ConjunctiveQuery, PartialProgram]:
+    if program.fits(query):
+        return query, program
+    while groups := next_groups(query, program.spec):
+        for aliases in [{query.atoms[i].alias for i in group} for group in groups]:
+            group = tuple(i for i, atom in enumerate(query.atoms) if atom.alias in aliases)
+            query, program = joined(query, program, group)
+    return query, program
 
 
 def next_groups(query: ConjunctiveQuery, spec: Spec) -> tuple[Group, ...]:
@@ -65,7 +78,7 @@ def _breaking(query: ConjunctiveQuery, spec: Spec) -> list[Group]:
     return [g for g in merged.groups if len(g) > 1]
 
 
-def joined(lowering: Lowering, query: ConjunctiveQuery, group: Group) -> ConjunctiveQuery:
+def joined(query: ConjunctiveQuery, program: PartialProgram, group: Group) -> tuple[ConjunctiveQuery, PartialProgram]:
     """The query with a relation in place of some atoms: their join, as far as the rest looks at it."""
     inside = [query.atoms[i] for i in group]
     rest = [a for i, a in enumerate(query.atoms) if i not in group]
@@ -77,10 +90,11 @@ def joined(lowering: Lowering, query: ConjunctiveQuery, group: Group) -> Conjunc
         held, one = with_one(part)
         query = replace(query, variables=(*query.variables, held.variable(one)))
         part = replace(held, head=(one,))
-    table = lowering.relation(columns_of(part), [lowering.stream(part).feed(part.head)])
+    feed, program = program.stream(part)
+    table, program = program.add_relation(columns_of(part), [feed])
     bound = frozenset(part.head).union(*(a.variables for a in rest))
     variables = tuple(v for v in query.variables if v.name in bound)
-    return replace(query, atoms=(*rest, atom_over(table)), comparisons=left, variables=variables)
+    return replace(query, atoms=(*rest, atom_over(table)), comparisons=left, variables=variables), program
 
 
 def _bounds(graph: Hypergraph) -> Closure:

@@ -2,7 +2,6 @@
 
     conjunction([q, …], heads)    the rows that all of the queries have
     equated(q, x, y)              the rows of q that have x = y
-    filtered_within(q)            q, no comparison of which lies within an atom
 
 Where an atom binds two variables that are equal now, it keeps one and is filtered; so is an atom that has both sides of
 a comparison now, or one side twice.
@@ -13,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 
+from dynq_cli.plan.lower.push_down_filters import filtered_within
 from dynq_cli.plan.lower.query_builders import unique
-from dynq_cli.query import scalar as sql
 from dynq_cli.query.normal_form import Atom, Binding, Comparison, ConjunctiveQuery, OutputColumn, Scalar, Variable
 from dynq_cli.spec.types import BOOL
 
@@ -88,18 +87,6 @@ def _one_body(
     return filtered_within(made)
 
 
-def filtered_within(query: ConjunctiveQuery) -> ConjunctiveQuery:
-    """The query with a filter in place of each comparison that has both sides in one atom that joins."""
-    atoms, left = list(query.atoms), []
-    for c in query.comparisons:
-        within = [i for i, a in enumerate(atoms) if a.mode == "join" and c.variables <= a.variables]
-        for i in within:
-            atoms[i] = _compared(atoms[i], c)
-        if not within:
-            left.append(c)
-    return replace(query, atoms=tuple(atoms), comparisons=tuple(left))
-
-
 def _renamed(atom: Atom, names: Mapping[str, str]) -> Atom:
     assert atom.mode == "join", atom
     bindings: dict[str, Binding] = {}
@@ -114,9 +101,3 @@ def _renamed(atom: Atom, names: Mapping[str, str]) -> Atom:
 def _same(left: Scalar, right: Scalar) -> Scalar:
     columns = tuple(sorted({*left.columns, *right.columns}))
     return Scalar(f"({left.sql}) IS NOT DISTINCT FROM ({right.sql})", BOOL, False, columns)
-
-
-def _compared(atom: Atom, c: Comparison) -> Atom:
-    left, right = (b.scalar for v in (c.left, c.right) if (b := atom.binding(v)) is not None)
-    made = sql.compare_shifted(left, c.op, right, c.offset)
-    return replace(atom, filters=tuple(dict.fromkeys((*atom.filters, made))))

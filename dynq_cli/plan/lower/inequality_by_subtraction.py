@@ -10,18 +10,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import combinations
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from dynq_cli.plan.lower.conjunction import equated
-from dynq_cli.plan.lower.query_builders import as_type, bind, names_of, part_of, same_codes, unique, where_bound
-from dynq_cli.plan.lower.ranges import in_one_tree
-from dynq_cli.plan.program import Feed
+from dynq_cli.plan.lower.query_builders import as_type, bind, names_of, same_codes, unique, where_bound
 from dynq_cli.query import scalar as sql
 from dynq_cli.query.normal_form import Comparison, ConjunctiveQuery, OutputColumn, Scalar, Variable
 from dynq_cli.spec.types import widen
-
-if TYPE_CHECKING:
-    from dynq_cli.plan.lower.lowering import Lowering
 
 # Trees double with each.
 MOST_UNEQUAL = 3
@@ -38,35 +33,6 @@ class Equated:
 
     def name(self, variable: str) -> str:
         return self.said.get(variable, variable)
-
-
-def subtracted(lowering: Lowering, plain: ConjunctiveQuery, columns: Sequence[str]) -> list[Feed] | None:
-    """Trees that together feed what a bag with != has, with signs; None if that is no better than filtering.
-
-    It is better where a side of a comparison is not asked for: no row of a tree stands for a pair of values then. What
-    has both sides at hand is filtered.
-    """
-    hidden = tuple(c for c in differing(plain) if not c.variables <= frozenset(plain.head))
-    shown = tuple(c for c in differing(plain) if c not in hidden)
-    if plain.semantics != "bag" or not 1 <= len(hidden) <= MOST_UNEQUAL:
-        return None
-    open_ = without(part_of(plain, plain.atoms, plain.head, plain.comparisons), (*hidden, *shown))
-    made: list[tuple[Equated, ConjunctiveQuery, int]] = []
-    for some in ((), *sets(hidden)):
-        equal = with_equalities(open_, some)
-        fitting = None if equal is None else in_one_tree(equal.query, lowering.spec, may_grow=True)
-        if equal is None or fitting is None:
-            return None
-        made.append((equal, fitting, -1 if len(some) % 2 else 1))
-    return [
-        Feed(
-            lowering.tree(fitting),
-            tuple(map(equal.name, columns)),
-            1 if sign > 0 else -1,
-            tuple(replace(c, left=equal.name(c.left), right=equal.name(c.right)) for c in shown),
-        )
-        for equal, fitting, sign in made
-    ]
 
 
 def differing(query: ConjunctiveQuery) -> tuple[Comparison, ...]:

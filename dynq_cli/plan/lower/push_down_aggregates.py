@@ -1,4 +1,4 @@
-"""Sums below joins: what atoms add to an aggregate is summed up before they are joined.
+"""Push sums below joins: what atoms add to an aggregate is summed up before they are joined.
 
     SUM(r.a * s.b), r.y = s.y       Σ over y of V.sum_a · W.sum_b, where V(y; sum_a) and W(y; sum_b)
     COUNT(*), AVG(r.a)              the same with n, the number of bindings that a row stands for, in place of 1
@@ -10,6 +10,12 @@ that share y costs one row of V or W, and one of their join.
 NULL: a sum leaves out bindings where any of its factors is NULL, so all columns that a part has for one aggregate leave
 out the same bindings. If none is left, sums are NULL and the row is left out above; counts are 0. Sums have 38 digits,
 since only the last one has to fit a type. Those of doubles stay in one accumulator, where they are exact.
+
+    query    SELECT SUM(a) AS total FROM R, S WHERE R.b = S.b
+    before   q(a) :- R(b, a), S(b)
+    after    q(sum_a.high, sum_a.low) :- S(b), q/2(b, sum_a.high, sum_a.low)
+    steps    tree q/1(b, a) :- R(b, a)
+             relation q/2: sum_a = sum per b, from rows of +q/1
 """
 
 from __future__ import annotations
@@ -17,10 +23,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from typing import TYPE_CHECKING
 
 from dynq_cli.plan.choose import weights_of
 from dynq_cli.plan.lower.aggregate_partition import Key, Part, is_bounded, next_part
+from dynq_cli.plan.lower.partial_program import PartialProgram
 from dynq_cli.plan.lower.query_builders import (
     ONE,
     atom_over,
@@ -39,9 +45,6 @@ from dynq_cli.query.scalar import quote
 from dynq_cli.spec.model import Column, Relation
 from dynq_cli.spec.types import INT64, MAX_PRECISION, Type, decimal
 
-if TYPE_CHECKING:
-    from dynq_cli.plan.lower.lowering import Lowering
-
 Names = tuple[str, ...]
 
 
@@ -53,17 +56,21 @@ class Aggregated:
     measures: tuple[Measure, ...]
 
 
-def pushed(lowering: Lowering, given: Aggregated, groups: Names) -> Aggregated:
-    """The same measures per group over as few bindings as parts can be summed up to; as it is given if none can.
+def push_down_aggregates(query: ConjunctiveQuery, program: PartialProgram) -> tuple[ConjunctiveQuery, PartialProgram]:
+    made, program = _pushed(Aggregated(query, program.run.measures), program)
+    run = replace(program.run, measures=made.measures, inputs=columns_of(made.body))
+    return made.body, replace(program, run=run)
 
-    The body has joins and comparisons only.
-    """
-    keys = weights_of(given.body, lowering.spec).keys
+
+def _pushed(given: Aggregated, program: PartialProgram) -> tuple[Aggregated, PartialProgram]:
+    """The same measures per group over as few bindings as parts can be summed up to; as it is given if none can."""
+    keys = weights_of(given.body, program.spec).keys
     if not any(map(_adds_up, given.measures)) or not all(map(_is_exact, given.measures)):
-        return given
+        return given, program
     if is_bounded(given.body, keys):
-        return given
-    return _Pushing(lowering, given, groups).done()
+        return given, program
+    pushing = _Pushing(given, program)
+    return pushing.done(), pushing.program
 
 
 def _adds_up(measure: Measure) -> bool:
@@ -86,11 +93,11 @@ def _physical(name: str, kind: Type) -> Names:
 
 
 class _Pushing:
-    def __init__(self, lowering: Lowering, given: Aggregated, groups: Names) -> None:
-        self.lowering = lowering
+    def __init__(self, given: Aggregated, program: PartialProgram) -> None:
+        self.program = program
         self.body = given.body
         self.measures = given.measures
-        self.groups = groups
+        self.groups = program.run.keys
         # What factors and counts are, by the names that measures have for them.
         self.scalars = {
             name: factor.scalar
@@ -115,7 +122,7 @@ class _Pushing:
         return Aggregated(shown(self.body, (*self.groups, *everything, *taken)), self.measures)
 
     def _next(self) -> Part | None:
-        known = weights_of(self.body, self.lowering.spec).keys
+        known = weights_of(self.body, self.program.spec).keys
         keys = [self.keys.get(a.source, key) for a, key in zip(self.body.atoms, known, strict=True)]
         compared = frozenset().union(*(c.variables for c in self.body.comparisons))
         values = frozenset(v for m in self.measures if m.value for v in self._variables(m))
@@ -161,8 +168,11 @@ class _Pushing:
         kept = [c for c in columns if c.name in keys]
         kept += [Column(a.name, a.type, a.nullable) for a in (m.aggregate for m in sums.measures)]
         pairs = [c.name for c in kept if c.name not in keys and is_wide(c.type)]
-        feed = self.lowering.streamed(inner).feed([c.name for c in columns])
-        return self.lowering.relation(kept, [feed], pairs=pairs, groups=groups, key=keys, is_linear=True)
+        feed, program = self.program.stream(inner)
+        relation, self.program = program.add_relation(
+            kept, [feed], pairs=pairs, groups=groups, key=keys, is_linear=True
+        )
+        return relation
 
 
 class _Sums:

@@ -1,34 +1,62 @@
-"""Unions: every member feeds one relation; UNION reads it as a set, UNION ALL with its copies."""
+"""Store the rows of a union: every member feeds one relation; UNION reads it as a set, UNION ALL with its copies.
+
+query    SELECT a FROM R UNION SELECT c FROM T ORDER BY a
+before   q = q.1 ∪ q.2
+         q.1(a) :- R(a)
+         q.2(c) :- T(c)
+after    q(a) :- q/3(a) order by a
+steps    tree q/1(a) :- R(a)
+         tree q/2(c) :- T(c)
+         relation q/3(a): rows of +q/1, +q/2
+
+    query    SELECT a FROM R UNION SELECT c FROM T ORDER BY a
+    before   q = q.1 ∪ q.2
+             q.1(a) :- R(a)
+             q.2(c) :- T(c)
+    after    q(a) :- q/3(a) order by a
+    steps    tree q/1(a) :- R(a)
+             tree q/2(c) :- T(c)
+             relation q/3(a): rows of +q/1, +q/2
+"""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from dynq_cli.plan.lower.partial_program import PartialProgram
 from dynq_cli.plan.lower.query_builders import ONE, atom_over, is_wide
-from dynq_cli.plan.program import high, low
+from dynq_cli.plan.program import Feed, high, low
 from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn, Query, UnionQuery, Variable, VariableOrder
 from dynq_cli.spec.model import Column
 from dynq_cli.spec.types import INT64, Type
 
-if TYPE_CHECKING:
-    from dynq_cli.plan.lower.lowering import Lowering
+
+def store_union(query: Query, program: PartialProgram) -> tuple[ConjunctiveQuery, PartialProgram]:
+    if not isinstance(query, UnionQuery):
+        return query, program
+    own = tuple(c.type for c in query.columns)
+    return _stored(query, program, program.run.types if program.run.goal == "typed" else own)
 
 
-def union_of(lowering: Lowering, query: UnionQuery, types: Sequence[Type] | None = None) -> ConjunctiveQuery:
-    """The union as one atom over the relation that its members feed; columns as the types given, else as its own."""
-    kinds = [c.type for c in query.columns] if types is None else list(types)
+def _stored(
+    query: UnionQuery, program: PartialProgram, kinds: Sequence[Type]
+) -> tuple[ConjunctiveQuery, PartialProgram]:
+    """The union as one atom over the relation that its members feed, with columns of some types."""
     columns = [Column(c.name, kind, c.nullable) for c, kind in zip(query.columns, kinds, strict=True)]
     members: Sequence[Query] = query.members
     if not columns:
         columns, kinds, members = [Column("one", INT64)], [INT64], [_with_one(m) for m in members]
-    feeds = [lowering.rows(lowering.exactly(member, kinds)) for member in members]
+    feeds: list[Feed] = []
+    for member in members:
+        made, program = program.typed(member, kinds)
+        feed, program = program.rows(made)
+        feeds.append(feed)
     pairs = [c.name for c in columns if is_wide(c.type)]
-    atom = atom_over(lowering.relation(columns, feeds, pairs=pairs))
+    relation, program = program.add_relation(columns, feeds, pairs=pairs)
     made = rows_of(replace(query, columns=_as_columns(query, kinds)), pairs)
     variables = made.variables if query.columns else tuple(Variable(c.name, c.type) for c in columns)
-    return replace(made, atoms=(atom,), variables=variables)
+    return replace(made, atoms=(atom_over(relation),), variables=variables), program
 
 
 def rows_of(query: UnionQuery, pairs: Collection[str]) -> ConjunctiveQuery:

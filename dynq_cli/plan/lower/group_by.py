@@ -1,19 +1,24 @@
-"""GROUP BY and aggregates: a tree of the bindings, groups over them, and a tree over the groups.
+"""Keep groups and aggregates in a relation: a tree of the bindings, groups over them, and a tree over the groups.
 
 The first tree's head has the group variables, a variable per factor of the sums, and what MIN, MAX and COUNT(DISTINCT)
 look at; copies of a binding are one row of it. Under set semantics it has all variables of the body besides, each
 binding once. Where joins are many-to-many, sums are pushed below them first (`push_down_aggregates`). HAVING is a
 filter of the last tree, and output expressions are computed there, once per changed group.
+
+    query    SELECT a, COUNT(*) AS n FROM R GROUP BY a HAVING COUNT(*) > 1
+    before   q(a, n = count(…)) :- R(a) having "n" > 1
+    after    q(a, n) :- q/2(a, n) where "n" > 1
+    steps    tree q/1(a) :- R(a)
+             relation q/2: n = count per a, from rows of +q/1
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from dynq_cli.plan.lower.distribute_products import multiplied_out
-from dynq_cli.plan.lower.push_down_aggregates import Aggregated, pushed
+from dynq_cli.plan.lower.partial_program import PartialProgram
 from dynq_cli.plan.lower.query_builders import (
     as_column,
     as_type,
@@ -44,14 +49,14 @@ from dynq_cli.query.scalar import quote
 from dynq_cli.spec.model import Column, Relation, Spec
 from dynq_cli.spec.types import INT64, Type
 
-if TYPE_CHECKING:
-    from dynq_cli.plan.lower.lowering import Lowering
 
-
-def groups_of(lowering: Lowering, query: ConjunctiveQuery, types: Sequence[Type], *, exactly: bool) -> ConjunctiveQuery:
-    """A query with one row per group that HAVING lets pass; with `exactly` each column is a variable of its type."""
-    kept = _aggregated(lowering, query) if query.aggregates else _alone(lowering, query)
-    return _Shown(query, kept, exactly).query(types)
+def group_by(query: ConjunctiveQuery, program: PartialProgram) -> tuple[ConjunctiveQuery, PartialProgram]:
+    if not query.grouped:
+        return query, program
+    kept, program = _aggregated(query, program) if query.aggregates else _alone(query, program)
+    exactly = program.run.goal == "typed"
+    types = program.run.types if exactly else [c.type for c in query.columns]
+    return _Shown(query, kept, exactly).query(types), program
 
 
 @dataclass(frozen=True)
@@ -62,30 +67,29 @@ class _Kept:
     columns: tuple[Column, ...]
 
 
-def _alone(lowering: Lowering, query: ConjunctiveQuery) -> _Kept:
+def _alone(query: ConjunctiveQuery, program: PartialProgram) -> tuple[_Kept, PartialProgram]:
     """Groups without aggregates."""
     body = _body(query, query.head, ())
     if not body.head:
         body, one = with_one(body)
         body = replace(body, head=(one,))
     columns = columns_of(body)
-    return _Kept(lowering.relation(columns, [Feed(lowering.distinct(body), body.head)], key=body.head), columns)
+    tree, program = program.distinct(body)
+    relation, program = program.add_relation(columns, [Feed(tree, body.head)], key=body.head)
+    return _Kept(relation, columns), program
 
 
-def _aggregated(lowering: Lowering, query: ConjunctiveQuery) -> _Kept:
+def _aggregated(query: ConjunctiveQuery, program: PartialProgram) -> tuple[_Kept, PartialProgram]:
     """The relation of groups with their aggregates."""
-    inputs = _Inputs(query, lowering.spec)
+    inputs = _Inputs(query, program.spec)
     measures = tuple(map(inputs.measure, query.aggregates))
-    body = lowering.plain(inputs.body(), same_head=True)
-    made = pushed(lowering, Aggregated(body, measures), query.head)
-    columns = columns_of(made.body)
-    feeds = lowering.feeds_of(made.body)
-    groups = Groups(columns, query.head, made.measures, query.one_row)
-    kept = [c for c in columns if c.name in query.head]
+    made, program = program.grouped(inputs.body(), query.head, measures)
+    groups = Groups(made.inputs, query.head, made.measures, query.one_row)
+    kept = [c for c in made.inputs if c.name in query.head]
     kept += [Column(a.name, a.type, a.nullable) for a in query.aggregates]
     pairs = [a.name for a in query.aggregates if is_wide(a.type)]
-    relation = lowering.relation(kept, feeds, pairs=pairs, groups=groups, key=query.head)
-    return _Kept(relation, tuple(kept))
+    relation, program = program.add_relation(kept, made.feeds, pairs=pairs, groups=groups, key=query.head)
+    return _Kept(relation, tuple(kept)), program
 
 
 def _body(query: ConjunctiveQuery, head: Sequence[str], more: Sequence[str]) -> ConjunctiveQuery:

@@ -1,4 +1,4 @@
-"""EXISTS and NOT EXISTS, IN and NOT IN: a relation of the values that pass, joined in place of the atom.
+"""Decorrelate EXISTS, IN and their negations: join with a relation of the values that pass, in place of the atom.
 
     semi    the distinct values that the subquery has, or, where it compares, those of the query that find a row
     anti    the distinct values of the query, minus those that find a row
@@ -9,6 +9,13 @@ a row with a NULL that NOT EXISTS lets pass finds that NULL in the relation.
 
 NOT IN with a side that may be NULL matches in three cases: the two are equal, the value outside is NULL, the one
 inside is. A value is matched if it is in one of them.
+
+    query    SELECT a, b FROM R WHERE NOT EXISTS (SELECT 1 FROM S WHERE S.b = R.b)
+    before   q(a, b) :- R(b, a), not exists S(b)
+    after    q(a, b) :- R(b, a), q/3(b)
+    steps    tree q/1(b) :- R(b, a), S(b)
+             tree q/2(b) :- R(b, a)
+             relation q/3(b): rows of +q/2, -q/1
 """
 
 from __future__ import annotations
@@ -16,31 +23,26 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 from dynq_cli.plan.choose import weights_of
+from dynq_cli.plan.lower.partial_program import PartialProgram
 from dynq_cli.plan.lower.query_builders import atom_over, columns_of, part_of, where_bound, with_one
 from dynq_cli.plan.program import Feed
 from dynq_cli.query import scalar as sql
 from dynq_cli.query.normal_form import Atom, ConjunctiveQuery, Scalar
-from dynq_cli.spec.model import Column
+from dynq_cli.spec.model import Column, Spec
 from dynq_cli.spec.types import BOOL
 
-if TYPE_CHECKING:
-    from dynq_cli.plan.lower.lowering import Lowering
 
-
-def without_subqueries(lowering: Lowering, query: ConjunctiveQuery) -> ConjunctiveQuery:
-    """The query with every semi and anti atom replaced by a join."""
+def decorrelate_subqueries(query: ConjunctiveQuery, program: PartialProgram) -> tuple[ConjunctiveQuery, PartialProgram]:
     for atom in query.atoms:
         if atom.mode != "join":
-            query = _Subquery(lowering, query, atom).replaced()
-    return query
+            query, program = _Subquery(query, atom).replaced(program)
+    return query, program
 
 
 class _Subquery:
-    def __init__(self, lowering: Lowering, query: ConjunctiveQuery, atom: Atom) -> None:
-        self.lowering = lowering
+    def __init__(self, query: ConjunctiveQuery, atom: Atom) -> None:
         self.query = query
         self.atom = atom
         outside = frozenset().union(*(a.variables for a in query.atoms if a.mode == "join"))
@@ -48,59 +50,66 @@ class _Subquery:
         self.compared = tuple(c for c in query.comparisons if c.variables & own)
         self.values = (atom.variables | frozenset().union(*(c.variables for c in self.compared))) & outside
 
-    def replaced(self) -> ConjunctiveQuery:
-        if self.atom.mode == "semi" and self._is_keyed():
+    def replaced(self, program: PartialProgram) -> tuple[ConjunctiveQuery, PartialProgram]:
+        """The query with a join in place of the atom."""
+        if self.atom.mode == "semi" and self._is_keyed(program.spec):
             atoms = tuple(replace(a, mode="join") if a == self.atom else a for a in self.query.atoms)
-            return replace(self.query, atoms=atoms)
+            return replace(self.query, atoms=atoms), program
         if self.atom.mode == "semi" and not self.compared:
-            return self._joined(*self._of_subquery())
+            return self._of_subquery(program)
         if not self.values:
             self.query, one = with_one(self.query)
             self.values = frozenset({one})
-        matched = self._matched()
+        matched, program = self._matched(program)
         columns = columns_of(self._around())
         feeds = [Feed(matched, tuple(c.name for c in columns))]
         if self.atom.mode == "anti":
-            there = self.lowering.distinct(self._around())
+            there, program = program.distinct(self._around())
             feeds = [replace(feeds[0], tree=there), replace(feeds[0], sign=-1)]
-        return self._joined(columns, feeds)
+        return self._joined(columns, feeds, program)
 
-    def _is_keyed(self) -> bool:
+    def _is_keyed(self, spec: Spec) -> bool:
         """Whether at most one row of the subquery's relation can match, so that joining with it is the same."""
-        key = weights_of(self.query, self.lowering.spec).key(self.query.atoms.index(self.atom))
+        key = weights_of(self.query, spec).key(self.query.atoms.index(self.atom))
         return key is not None and key <= self.values
 
-    def _joined(self, columns: tuple[Column, ...], feeds: list[Feed]) -> ConjunctiveQuery:
-        relation = self.lowering.relation(columns, feeds, key=[c.name for c in columns])
+    def _joined(
+        self, columns: tuple[Column, ...], feeds: list[Feed], program: PartialProgram
+    ) -> tuple[ConjunctiveQuery, PartialProgram]:
+        relation, program = program.add_relation(columns, feeds, key=[c.name for c in columns])
         query = self.query
         atoms = tuple(atom_over(relation) if a == self.atom else a for a in query.atoms)
         comparisons = tuple(c for c in query.comparisons if c not in self.compared)
         bound = frozenset().union(*(a.variables for a in atoms))
         variables = tuple(v for v in query.variables if v.name in bound)
-        return replace(query, atoms=atoms, comparisons=comparisons, variables=variables)
+        return replace(query, atoms=atoms, comparisons=comparisons, variables=variables), program
 
-    def _of_subquery(self) -> tuple[tuple[Column, ...], list[Feed]]:
-        """The values that the subquery has, whatever the query around has."""
+    def _of_subquery(self, program: PartialProgram) -> tuple[ConjunctiveQuery, PartialProgram]:
+        """Joined with the values that the subquery has, whatever the query around has."""
         inner = part_of(self.query, [self.atom], self.values, semantics="set")
         if not inner.head:
             inner, one = with_one(inner, around=self.query)
             inner = replace(inner, head=(one,))
             self.query = replace(self.query, variables=(*self.query.variables, inner.variable(one)))
-        return columns_of(inner), [Feed(self.lowering.distinct(inner), inner.head)]
+        tree, program = program.distinct(inner)
+        return self._joined(columns_of(inner), [Feed(tree, inner.head)], program)
 
     def _around(self) -> ConjunctiveQuery:
         """The values that the query around has."""
         return part_of(self.query, self._holders(), self.values, semantics="set")
 
-    def _matched(self) -> str:
+    def _matched(self, program: PartialProgram) -> tuple[str, PartialProgram]:
         """A tree with the values of the query around that find a row in the subquery."""
         cases = [self._case(outer, inner) for outer, inner in self._cases()]
         if len(cases) == 1:
-            return self.lowering.distinct(cases[0])
-        feeds = [self.lowering.stream(case).feed(case.head) for case in cases]
-        union = self.lowering.relation(columns_of(cases[0]), feeds)
+            return program.distinct(cases[0])
+        feeds: list[Feed] = []
+        for case in cases:
+            feed, program = program.stream(case)
+            feeds.append(feed)
+        union, program = program.add_relation(columns_of(cases[0]), feeds)
         around = part_of(self.query, [atom_over(union)], self.values, semantics="set")
-        return self.lowering.distinct(around)
+        return program.distinct(around)
 
     def _case(self, outer: list[Atom], inner: Atom) -> ConjunctiveQuery:
         """Rows outside that find one inside; a value that is compared finds none where it is NULL."""

@@ -1,14 +1,29 @@
-"""Every output column of a query as a variable of its own type, so that its rows can fill a relation."""
+"""Bind every output column to a variable of the type asked for, so that rows can fill a relation.
+
+Derived tables and members of unions are asked for types. Groups and unions give them to the columns of their relations.
+
+    query    SELECT d.e, S.c FROM (SELECT DISTINCT a, 1 AS e FROM R) AS d, S WHERE d.a = S.b
+    before   q.d(a, e = 1) :- R(a)
+    after    q.d(a, e) :- R(a, e)
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
+from dynq_cli.plan.lower.partial_program import PartialProgram
 from dynq_cli.plan.lower.query_builders import as_column, bind_value, is_wide, same_codes, where_bound
 from dynq_cli.plan.program import high, low
-from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn, Scalar
+from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn, Query, Scalar, UnionQuery
 from dynq_cli.spec.types import Type
+
+
+def type_columns(query: Query, program: PartialProgram) -> tuple[Query, PartialProgram]:
+    if isinstance(query, UnionQuery) or query.grouped:
+        # Their relations get columns of these types.
+        return query, program
+    return exact(query, program.run.types), program
 
 
 def exact(query: ConjunctiveQuery, types: Sequence[Type]) -> ConjunctiveQuery:

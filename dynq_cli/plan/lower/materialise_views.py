@@ -1,15 +1,22 @@
-"""Derived tables: each is a relation with the columns of its query, which atoms name as their source.
+"""Materialise derived tables: each is a relation with the columns of its query, which atoms name as their source.
 
 A wide decimal of a view is a pair. Where the query only carries it into its result, the pair goes along; where it
 is joined, compared or computed with, the atom makes one decimal of the two.
+
+    query    SELECT R.b, d.n FROM R, (SELECT b, COUNT(*) AS n FROM S GROUP BY b) AS d WHERE R.b = d.b
+    before   q.d(b, n = count(…)) :- S(b)
+             q(b, n) :- R(b), q.d d(b, n)
+    after    q(b, n) :- R(b), q/2 d(b, n)
+    steps    tree q/1(b) :- S(b)
+             relation q/2: n = count per b, from rows of +q/1
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
+from dynq_cli.plan.lower.partial_program import PartialProgram
 from dynq_cli.plan.lower.query_builders import ONE, is_wide
 from dynq_cli.plan.program import Derived, high, low
 from dynq_cli.query.normal_form import (
@@ -27,9 +34,6 @@ from dynq_cli.query.scalar import quote, renamed
 from dynq_cli.spec.model import Column
 from dynq_cli.spec.types import INT64
 
-if TYPE_CHECKING:
-    from dynq_cli.plan.lower.lowering import Lowering
-
 
 @dataclass(frozen=True)
 class _Kept:
@@ -40,40 +44,45 @@ class _Kept:
     pairs: frozenset[str] = frozenset()
 
 
-def without_views(lowering: Lowering, query: ConjunctiveQuery, *, same_head: bool) -> ConjunctiveQuery:
-    """The query over relations that hold the rows of its views; its head has no pairs if it must stay the same."""
+def materialise_views(query: ConjunctiveQuery, program: PartialProgram) -> tuple[ConjunctiveQuery, PartialProgram]:
     if not query.views:
-        return query
-    kept = {view.name: _kept(lowering, view) for view in query.views}
+        return query, program
+    kept: dict[str, _Kept] = {}
+    for view in query.views:
+        kept[view.name], program = _kept(view, program)
     atoms = tuple(_over(a, kept[a.source]) if a.source in kept else a for a in query.atoms)
     pairs = {k.relation: k.pairs for k in kept.values()}
-    return _with_pairs(replace(query, atoms=atoms, views=()), pairs, frozenset(query.head if same_head else ()))
+    whole = frozenset(query.head if program.run.keeps_head else ())
+    return _with_pairs(replace(query, atoms=atoms, views=()), pairs, whole), program
 
 
-def _kept(lowering: Lowering, view: View) -> _Kept:
+def _kept(view: View, program: PartialProgram) -> tuple[_Kept, PartialProgram]:
     if not view.columns:
         # Whether it has rows is all there is to know.
         one = OutputColumn("one", INT64, False, "expression", ONE.sql)
-        made = lowering.exactly(replace(view.query, columns=(one,)), [INT64])
-        return _Kept(lowering.relation((Column("one", INT64),), [lowering.rows(made)]).name, {})
-    made = lowering.exactly(view.query, [c.type for c in view.columns])
-    there = _already(lowering, made)
+        made, program = program.typed(replace(view.query, columns=(one,)), [INT64])
+        feed, program = program.rows(made)
+        relation, program = program.add_relation((Column("one", INT64),), [feed])
+        return _Kept(relation.name, {}), program
+    made, program = program.typed(view.query, [c.type for c in view.columns])
+    there = _already(made, program)
     if there is not None:
-        return there
+        return there, program
     pairs = frozenset(c.name for c in view.columns if is_wide(c.type))
-    relation = lowering.relation(view.columns, [lowering.rows(made)], pairs=pairs, key=_key(view.query))
-    return _Kept(relation.name, {c.name: c.name for c in view.columns}, pairs)
+    feed, program = program.rows(made)
+    relation, program = program.add_relation(view.columns, [feed], pairs=pairs, key=_key(view.query))
+    return _Kept(relation.name, {c.name: c.name for c in view.columns}, pairs), program
 
 
-def _already(lowering: Lowering, made: ConjunctiveQuery) -> _Kept | None:
+def _already(made: ConjunctiveQuery, program: PartialProgram) -> _Kept | None:
     """The relation that holds the rows of a query as they are, if there is one."""
     atom = made.atoms[0]
-    step = lowering.derived(atom.source)
+    step = program.derived(atom.source)
     plain = all(not b.part and b.scalar.sql in map(quote, b.scalar.columns) for b in atom.bindings)
     if len(made.atoms) > 1 or step is None or atom.filters or not plain:
         return None
     columns = {b.variable: b.scalar.columns[0] for b in atom.bindings}
-    if made.semantics == "set" and not _is_distinct(lowering, step, frozenset(columns[v] for v in made.head)):
+    if made.semantics == "set" and not _is_distinct(step, program, frozenset(columns[v] for v in made.head)):
         return None
     names = {
         c.name: columns[high(c.source)].removesuffix(".high") if c.kind == "pair" else columns[c.source]
@@ -82,9 +91,9 @@ def _already(lowering: Lowering, made: ConjunctiveQuery) -> _Kept | None:
     return _Kept(atom.source, names, frozenset(names[c.name] for c in made.columns if c.kind == "pair"))
 
 
-def _is_distinct(lowering: Lowering, step: Derived, columns: frozenset[str]) -> bool:
+def _is_distinct(step: Derived, program: PartialProgram, columns: frozenset[str]) -> bool:
     """Whether no two rows of a relation agree on some columns."""
-    known = lowering.spec.relation(step.relation.name)
+    known = program.spec.relation(step.relation.name)
     key = frozenset(known.key) if known is not None else frozenset()
     return (bool(key) or step.groups is not None) and key <= columns
 
