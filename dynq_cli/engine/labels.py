@@ -12,21 +12,27 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from dynq_cli.engine.kernels.intern import Int64s
+from dynq_cli.engine.kernels.intern import Flat, Int64s
 from dynq_cli.engine.kernels.labels import BLOCKS, COUNT, RELABELLED, Order, insert_sorted, is_less, sort_by_value
-
-if TYPE_CHECKING:
-    from dynq_cli.engine.dictionary import Dictionary
 
 STRIDE = 2**20
 BITS = 61
 BLOCK_SIZE = 512
 _SPARSITY = 1.4
+
+
+class Values(Protocol):
+    """The values that are labelled, by id: those of a dictionary."""
+
+    def __len__(self) -> int: ...
+
+    @property
+    def flat(self) -> Flat: ...
 
 
 class Labels:
@@ -65,7 +71,7 @@ class Labels:
         """How many times the label of an id was changed, since the beginning."""
         return int(self._order.numbers[RELABELLED])
 
-    def update(self, dictionary: Dictionary) -> None:
+    def update(self, dictionary: Values) -> None:
         """Label the values that the dictionary got since the last time; amortised O(m log N) for m new among N."""
         count, total = len(self), len(dictionary)
         if count == total:
@@ -84,7 +90,7 @@ class Labels:
         parts = [blocks[block, : lengths[block]] for block in sequence[: numbers[BLOCKS]]]
         return np.concatenate(parts).astype(np.int64)
 
-    def floor(self, dictionary: Dictionary, value: bytes) -> int:
+    def floor(self, dictionary: Values, value: bytes) -> int:
         """The id of the greatest value that is not greater than `value`, -1 if all are; O(log N)."""
         data, offsets = dictionary.flat.data, dictionary.flat.offsets
         _, blocks, lengths, sequence, numbers = self._order
@@ -132,7 +138,7 @@ class Labels:
             blocks, lengths, sequence = (_with_room(array, room) for array in (blocks, lengths, sequence))
         self._order = Order(labels, blocks, lengths, sequence, numbers)
 
-    def _check(self, dictionary: Dictionary) -> None:
+    def _check(self, dictionary: Values) -> None:
         """Assert every invariant; O(N + bytes)."""
         labels, blocks, lengths, sequence, numbers = self._order
         count, used = len(self), int(numbers[BLOCKS])

@@ -8,16 +8,13 @@ A state without an order by ids has none. See `labels` for what a label is.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from dynq_cli.engine.kernels.fields import Words
-from dynq_cli.engine.labels import Labels
-
-if TYPE_CHECKING:
-    from dynq_cli.engine.dictionary import Dictionary
+from dynq_cli.engine.labels import Labels, Values
 
 
 class OrderLabels:
@@ -32,7 +29,7 @@ class OrderLabels:
     def of(self, name: str) -> Labels:
         return self._labels[name]
 
-    def update(self, dictionaries: Mapping[str, Dictionary]) -> None:
+    def update(self, dictionaries: Mapping[str, Values]) -> None:
         """Label what the dictionaries got since the last time; amortised O(m log N) for m new values among N."""
         for name, labels in self._labels.items():
             labels.update(dictionaries[name])

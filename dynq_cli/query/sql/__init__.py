@@ -1,8 +1,8 @@
 """The SQL front end: DuckDB's dialect, parsed by sqlglot, into the normal form.
 
-text → parse → outside (refusals) → union → select → normal form → duckdb_opinion
+text → parse → unsupported (refusals) → union → select → normal form → duckdb_opinion
 select:  sources (FROM) → items (SELECT list) → where (WHERE, ON) → aggregates → order
-where:   predicates (conjuncts) → links (comparisons of two tables) → build (the draft)
+where:   predicates (conjuncts) → join_comparisons (of two tables) → build (the draft)
          subqueries (EXISTS, IN) → join, semi and anti atoms, or views
 """
 
@@ -13,9 +13,9 @@ from sqlglot import exp
 from dynq_cli.query.normal_form import Query, walk
 from dynq_cli.query.problems import refuse
 from dynq_cli.query.sql import subqueries
-from dynq_cli.query.sql.build import Body
+from dynq_cli.query.sql.build import Body, QueryContext
 from dynq_cli.query.sql.calls import has_own_aggregate
-from dynq_cli.query.sql.context import Context, Ctes
+from dynq_cli.query.sql.context import Ctes
 from dynq_cli.query.sql.duckdb_opinion import is_syntax, objection, refused
 from dynq_cli.query.sql.parse import parse, too_deep
 from dynq_cli.query.sql.scope import Scope
@@ -25,7 +25,9 @@ from dynq_cli.spec.model import QuerySpec, Spec
 
 
 class _Passes:
-    def compile_query(self, context: Context, node: exp.Expr, name: str, ctes: Ctes, around: Scope | None) -> Query:
+    def compile_query(
+        self, context: QueryContext, node: exp.Expr, name: str, ctes: Ctes, around: Scope | None
+    ) -> Query:
         return compile_any(context, node, name, ctes, None, around)
 
     def take_subquery(self, body: Body, scope: Scope, node: exp.Expr, ctes: Ctes) -> None:
@@ -43,7 +45,7 @@ def compile_sql(text: str, spec: Spec, query: QuerySpec) -> Query:
         if has_own_aggregate(tree):
             # DuckDB knows no such function, and says nothing else of the text.
             said = ""
-        context = Context(spec, places, passes=_Passes())
+        context = QueryContext(spec, places, passes=_Passes())
         compiled = compile_any(context, tree, query.name, {}, query.semantics)
     except RecursionError:
         raise too_deep() from None

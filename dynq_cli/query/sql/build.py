@@ -8,24 +8,49 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from sqlglot import exp
 from sqlglot.optimizer.simplify import simplify
 
 from dynq_cli.query.draft import Draft, Term
-from dynq_cli.query.normal_form import AtomMode
-from dynq_cli.query.sql.context import Context, Table, bare, tables_of
+from dynq_cli.query.normal_form import AtomMode, Query
+from dynq_cli.query.sql.context import Context, Ctes, Table, bare, tables_of
 from dynq_cli.query.sql.join_comparisons import Link
 from dynq_cli.query.sql.literals import equals_literal
 from dynq_cli.query.sql.predicates import Constant, Filter, Piece, pieces
 from dynq_cli.query.sql.scalars import condition, name_of, scalar
+from dynq_cli.query.sql.scope import Scope
+
+
+class Passes(Protocol):
+    """The passes that lead back into earlier ones: a query inside a query."""
+
+    def compile_query(
+        self, context: QueryContext, node: exp.Expr, name: str, ctes: Ctes, around: Scope | None
+    ) -> Query: ...
+
+    def take_subquery(self, body: Body, scope: Scope, node: exp.Expr, ctes: Ctes) -> None: ...
+
+
+@dataclass
+class QueryContext(Context):
+    """A context in which queries may have queries inside; the entry point sets `passes`."""
+
+    passes: Passes = field(kw_only=True)
+
+    def compile_query(self, node: exp.Expr, name: str, ctes: Ctes, around: Scope | None = None) -> Query:
+        return self.passes.compile_query(self, node, name, ctes, around)
+
+    def take_subquery(self, body: Body, scope: Scope, node: exp.Expr, ctes: Ctes) -> None:
+        self.passes.take_subquery(body, scope, node, ctes)
 
 
 @dataclass
 class Body:
     """`flat`: distinct rows without aggregates, where a positive subquery may become plain joins."""
 
-    context: Context
+    context: QueryContext
     draft: Draft
     flat: bool
     atoms: dict[int, int] = field(default_factory=dict)

@@ -11,18 +11,12 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
 
 from sqlglot import exp
 
 from dynq_cli.query.problems import QueryProblems, TextProblem, refuse
 from dynq_cli.query.sql.parse import Places
 from dynq_cli.spec.model import Column, Spec
-
-if TYPE_CHECKING:
-    from dynq_cli.query.normal_form import Query
-    from dynq_cli.query.sql.build import Body
-    from dynq_cli.query.sql.scope import Scope
 
 
 @dataclass(frozen=True)
@@ -48,24 +42,13 @@ class Cte:
 Ctes = Mapping[str, Cte]
 
 
-class Passes(Protocol):
-    """The passes that lead back into earlier ones: a query inside a query."""
-
-    def compile_query(self, context: Context, node: exp.Expr, name: str, ctes: Ctes, around: Scope | None) -> Query: ...
-
-    def take_subquery(self, body: Body, scope: Scope, node: exp.Expr, ctes: Ctes) -> None: ...
-
-
 @dataclass
 class Context:
-    """`passes` is set once, by the entry point."""
-
     spec: Spec
     places: Places
     tables: dict[int, Table] = field(default_factory=dict)
     problems: list[TextProblem] = field(default_factory=list)
     view_names: set[str] = field(default_factory=set)
-    passes: Passes | None = None
 
     def table(self, alias: str, source: str, columns: tuple[Column, ...]) -> Table:
         made = Table(len(self.tables), alias, source, columns)
@@ -93,14 +76,6 @@ class Context:
 
     def refuse_at(self, offset: int, message: str, hint: str = "") -> QueryProblems:
         return refuse(offset, message, hint)
-
-    def compile_query(self, node: exp.Expr, name: str, ctes: Ctes, around: Scope | None = None) -> Query:
-        assert self.passes is not None
-        return self.passes.compile_query(self, node, name, ctes, around)
-
-    def take_subquery(self, body: Body, scope: Scope, node: exp.Expr, ctes: Ctes) -> None:
-        assert self.passes is not None
-        self.passes.take_subquery(body, scope, node, ctes)
 
     @contextmanager
     def gather(self) -> Iterator[None]:

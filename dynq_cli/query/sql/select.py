@@ -10,8 +10,8 @@ from dynq_cli.query.draft import Draft, DraftAggregate, Expression, Term
 from dynq_cli.query.normal_form import ConjunctiveQuery
 from dynq_cli.query.normalise import normalise
 from dynq_cli.query.sql.aggregates import Groups, expression, is_basic
-from dynq_cli.query.sql.build import Body
-from dynq_cli.query.sql.context import Context, Ctes, bare, column_node, key_of, many, tables_of
+from dynq_cli.query.sql.build import Body, QueryContext
+from dynq_cli.query.sql.context import Ctes, bare, column_node, key_of, many, tables_of
 from dynq_cli.query.sql.items import Item, as_member, check_names, select_items
 from dynq_cli.query.sql.order import order_keys
 from dynq_cli.query.sql.scope import Scope
@@ -24,7 +24,7 @@ Member = Literal["first", "later"]
 
 
 def compile_select(
-    context: Context,
+    context: QueryContext,
     select: exp.Select,
     name: str,
     ctes: Ctes,
@@ -43,7 +43,7 @@ def compile_select(
 class _Select:
     def __init__(
         self,
-        context: Context,
+        context: QueryContext,
         select: exp.Select,
         name: str,
         ctes: Ctes,

@@ -7,6 +7,7 @@ from dataclasses import replace
 from sqlglot import exp
 
 from dynq_cli.query.normal_form import OutputColumn, Query, UnionQuery, VariableOrder
+from dynq_cli.query.sql.build import QueryContext
 from dynq_cli.query.sql.context import Context, Ctes, many
 from dynq_cli.query.sql.items import UNTYPED_NULL
 from dynq_cli.query.sql.order import order_keys
@@ -22,7 +23,7 @@ _ONLY_NULLS = Type("int32")  # the type that DuckDB gives a column of nothing bu
 
 
 def compile_any(
-    context: Context,
+    context: QueryContext,
     node: exp.Expr,
     name: str,
     ctes: Ctes,
@@ -42,7 +43,7 @@ def compile_any(
 
 
 def _union(
-    context: Context,
+    context: QueryContext,
     node: exp.Union,
     name: str,
     ctes: Ctes,
