@@ -1,10 +1,10 @@
-"""Imports point one way only, libraries stay in their place, and one module prints."""
+"""Imports point one way only and form no cycles, libraries stay in their place, and one module prints."""
 
 from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib.util import resolve_name
 from pathlib import Path
 
@@ -103,6 +103,58 @@ def printing(tree: ast.AST) -> Iterator[int]:
 def test_imports_point_downwards_and_libraries_stay_home() -> None:
     found = [violations(module_name(path), path.read_text("utf-8"), path.name == "__init__.py") for path in MODULES]
     assert [each for some in found for each in some] == []
+
+
+def named_modules(module: str, source: str, known: Collection[str], is_package: bool = False) -> frozenset[str]:
+    """The modules that a module imports anywhere: at its top, in functions, and for the type checker alone.
+
+    Only what it does as a program of its own (`__main__`) is left out, since nobody imports that.
+    """
+    tree = ast.parse(source)
+    tree.body = [node for node in tree.body if not (isinstance(node, ast.If) and "__main__" in ast.unparse(node.test))]
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = resolve_name(
+                "." * node.level + (node.module or ""), module if is_package else module[: module.rfind(".")]
+            )
+            found |= {name if (name := f"{base}.{alias.name}") in known else base for alias in node.names}
+    return frozenset(found & set(known)) - {module}
+
+
+def import_cycles(graph: Mapping[str, Iterable[str]]) -> list[list[str]]:
+    """The groups of modules each of which imports all others of its group, directly or through others."""
+    reached = {module: set(names) for module, names in graph.items()}
+    for through in graph:
+        for names in reached.values():
+            if through in names:
+                names |= reached[through]
+    groups = {
+        frozenset(n for n in names if module in reached[n]) for module, names in reached.items() if module in names
+    }
+    return sorted(map(sorted, groups))
+
+
+def test_no_modules_import_each_other() -> None:
+    known = {module_name(path): path for path in MODULES}
+    graph = {m: named_modules(m, p.read_text("utf-8"), known, p.name == "__init__.py") for m, p in known.items()}
+    assert import_cycles(graph) == []
+
+
+def test_a_cycle_is_found_however_its_modules_are_imported() -> None:
+    known = {"p", "p.a", "p.b", "p.c", "p.d"}
+    sources = {
+        "p": "from p.a import x",
+        "p.a": "if TYPE_CHECKING:\n    from p.b import T",
+        "p.b": "def f():\n    from p import c",
+        "p.c": "import p.a, p.d",
+        "p.d": "x = 1\nif __name__ == '__main__':\n    import p.a",
+    }
+    graph = {m: named_modules(m, source, known, m == "p") for m, source in sources.items()}
+    assert import_cycles(graph) == [["p.a", "p.b", "p.c"]]
+    assert import_cycles(graph | {"p.a": {"p.d"}}) == []
 
 
 def test_every_module_begins_with_what_it_guarantees() -> None:

@@ -13,23 +13,22 @@ views in another way builds them anew from those.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from dynq_cli.engine.arena import ALIGN, LEAST_ROWS, Arena
+from dynq_cli.engine.consolidate import NetDelta
 from dynq_cli.engine.dictionary import Dictionaries
+from dynq_cli.engine.engine import Engine
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.kernels.table import rehash
 from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.memory import Memory
-from dynq_cli.engine.net_delta import NetDelta
 from dynq_cli.engine.size_facts import VALUES
-
-if TYPE_CHECKING:
-    from dynq_cli.engine.views import Views
+from dynq_cli.spec.model import Spec
 
 Arrays = Mapping[str, NDArray[Any]]
 
@@ -42,6 +41,22 @@ _FIXED = (f.T_ARITY, f.T_HASHED, f.T_KEYED, f.T_STRIDE, f.T_MULT, f.T_REFS, f.T_
 _SPARE_WORDS = 8192
 # Free blocks of each size that counted trees have at least: enough for a small commit.
 _LEAST_BLOCKS = 32
+
+
+class Snapshotted(Protocol):
+    """What a snapshot is taken of: views."""
+
+    @property
+    def spec(self) -> Spec: ...
+
+    @property
+    def layout(self) -> Layout: ...
+
+    @property
+    def engine(self) -> Engine: ...
+
+    @property
+    def dictionaries(self) -> Dictionaries: ...
 
 
 class Part(NamedTuple):
@@ -62,7 +77,7 @@ class Part(NamedTuple):
             flat[place : place + len(items)] = items
 
 
-def parts_of(live: Views) -> dict[str, Part]:
+def parts_of(live: Snapshotted) -> dict[str, Part]:
     """The state of views between commits. O(tables); all pieces take O(data), and memory for a table's slots."""
     arena = live.engine.arena
     tables = packed(arena.T)
@@ -106,7 +121,7 @@ def base_rows_in(arrays: Arrays, relation: int, block: int) -> Iterator[NetDelta
             yield NetDelta(np.ascontiguousarray(records[here, : facts[_CODES]]), copies[here])
 
 
-def _bases(live: Views, tables: Words) -> Words:
+def _bases(live: Snapshotted, tables: Words) -> Words:
     bases = [live.layout.bases[relation.name] for relation in live.spec.relations]
     made = np.zeros((len(bases), 5), np.int64)
     for row, base in zip(made, bases, strict=True):

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 from numpy.typing import NDArray
 
 Codes = NDArray[np.int64]
+
+
+class NetDelta(NamedTuple):
+    """Rows of one relation in codes, and how many copies of each came (> 0) or went."""
+
+    codes: Codes
+    delta: Codes
 
 
 def consolidated(codes: Codes, delta: Codes) -> tuple[Codes, Codes]:

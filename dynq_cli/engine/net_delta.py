@@ -9,14 +9,14 @@ what was there: `Around` looks at the rows they name before and after.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
 
 from dynq_cli.engine.base_layout import BaseLayout
 from dynq_cli.engine.codes import Codes, decode
-from dynq_cli.engine.consolidate import consolidated, in_order
+from dynq_cli.engine.consolidate import NetDelta, consolidated, in_order
 from dynq_cli.engine.engine import Changes, Engine
 from dynq_cli.engine.ingest import encode_rows, operations
 from dynq_cli.engine.kernels import base as kernels
@@ -25,13 +25,6 @@ from dynq_cli.values import change_kinds as k
 
 if TYPE_CHECKING:
     from dynq_cli.engine.views import Views
-
-
-class NetDelta(NamedTuple):
-    """Rows of one relation in codes, and how many copies of each came (> 0) or went."""
-
-    codes: Codes
-    delta: Codes
 
 
 def needs_look(changes: Changes) -> bool:

@@ -21,10 +21,11 @@ from numpy.typing import NDArray
 
 from dynq_cli.engine.changes import BatchError, Changes
 from dynq_cli.engine.codes import Codes
+from dynq_cli.engine.consolidate import NetDelta
 from dynq_cli.engine.frames import table_of
 from dynq_cli.engine.kernels import base as kernels
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.net_delta import NetDelta, as_changes
+from dynq_cli.engine.net_delta import as_changes
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError
 

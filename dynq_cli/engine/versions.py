@@ -15,10 +15,11 @@ from functools import lru_cache
 import numpy as np
 import pyarrow as pa
 
+from dynq_cli.engine.consolidate import NetDelta
 from dynq_cli.engine.difference import Changed, differences, is_noted, watch
 from dynq_cli.engine.engine import BLOCK, Engine
 from dynq_cli.engine.multi_tree_difference import combined_differences
-from dynq_cli.engine.net_delta import NetDelta, take_back
+from dynq_cli.engine.net_delta import take_back
 from dynq_cli.engine.result_reader import OverflowedError
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError

@@ -1,4 +1,7 @@
-"""Unions: each member has its own plan; the program says whether a table holds their rows (`lower.inclusion_exclusion`)."""
+"""Unions: each member has its own plan.
+
+Whether a table holds their rows, or they are read from the members (`lower.inclusion_exclusion`), the program says.
+"""
 
 from __future__ import annotations
 

@@ -24,8 +24,8 @@ from dynq_cli.io.results.forms import Form
 from dynq_cli.io.results.multiplicity import has_counts
 from dynq_cli.io.results.sink import Sink
 from dynq_cli.io.results.write import write
-from dynq_cli.storage.manifest import read_manifest
-from dynq_cli.storage.state import State, query_name
+from dynq_cli.storage.manifest import query_name, read_manifest
+from dynq_cli.storage.state import State
 
 COMMIT = "_commit_version"
 

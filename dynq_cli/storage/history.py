@@ -19,7 +19,7 @@ from dynq_cli.storage.layout import wal_name
 from dynq_cli.storage.manifest import Manifest, PastLog
 
 if TYPE_CHECKING:
-    from dynq_cli.engine.net_delta import NetDelta
+    from dynq_cli.engine.consolidate import NetDelta
     from dynq_cli.storage.wal import Record
 
 # As in the outputs of a spec; a name that is a number would be a version.

@@ -15,7 +15,7 @@ from typing import Any
 
 from dynq_cli.atomic import sync_directory
 from dynq_cli.engine.size_facts import TableSizes
-from dynq_cli.errors import DamagedError, NoStateError
+from dynq_cli.errors import DamagedError, NoStateError, UsageError
 from dynq_cli.records import record
 from dynq_cli.storage.layout import (
     CURRENT,
@@ -194,3 +194,14 @@ def _parse(path: Path, text: bytes) -> Manifest:
         tables=None if tables is None else TableSizes.of(tables),
         **read,
     )
+
+
+def query_name(manifest: Manifest, named: str | None) -> str:
+    """The query that is meant; the only one where none is named. UsageError if there is no such query, or several."""
+    names = list(manifest.counts)
+    if named is None and len(names) != 1:
+        raise UsageError(f"which query? There is {', '.join(names)}")
+    query = named or names[0]
+    if query not in names:
+        raise UsageError(f"no query {query} in the spec; there is {', '.join(names)}")
+    return query

@@ -9,25 +9,43 @@ guarantee for `jth`.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 from dynq_cli.engine.ranked import Ranked
 from dynq_cli.errors import UsageError
-from dynq_cli.storage.state import State, query_name
+from dynq_cli.storage.manifest import query_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from dynq_cli.engine.views import Views
+    from dynq_cli.storage.recover import Opened
+
 PAGE = 100
 
 
-def jth(state: State, positions: Sequence[int], query: str | None = None) -> Iterator[pa.RecordBatch]:
+class Readable(Protocol):
+    """What rows are read of: a state, which offers these functions as methods."""
+
+    @property
+    def version(self) -> int: ...
+
+    def current(self) -> Opened: ...
+
+    def version_of(self, named: str | int) -> int: ...
+
+    def live_at(self, at: str | int) -> Views: ...
+
+    def read_whole(self, opened: Opened, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]: ...
+
+
+def jth(state: Readable, positions: Sequence[int], query: str | None = None) -> Iterator[pa.RecordBatch]:
     """The rows at these positions, in the order asked."""
     return _read(state, query, lambda ranked: ranked.jth(positions))
 
 
 def page(
-    state: State,
+    state: Readable,
     query: str | None = None,
     *,
     offset: int | None = None,
@@ -59,27 +77,27 @@ def page(
     return _read(state, query, rows)
 
 
-def sample(state: State, many: int, query: str | None = None, seed: int | None = None) -> Iterator[pa.RecordBatch]:
+def sample(state: Readable, many: int, query: str | None = None, seed: int | None = None) -> Iterator[pa.RecordBatch]:
     """Rows at `many` distinct positions, all equally likely; those of a seed stay the same for a version."""
     if many < 0:
         raise UsageError("the number of rows of a sample is not negative")
     return _read(state, query, lambda ranked: ranked.sample(many, seed))
 
 
-def is_ordered(state: State, query: str | None = None) -> bool:
+def is_ordered(state: Readable, query: str | None = None) -> bool:
     """Whether a query has an order: then pages may begin and end beside rows that the result does not have."""
     opened = state.current()
     return opened.live.is_ordered(query_name(opened.manifest, query))
 
 
-def rank(state: State, row: Mapping[str, Any], query: str | None = None) -> int:
+def rank(state: Readable, row: Mapping[str, Any], query: str | None = None) -> int:
     """The position of a row, of its first copy."""
     opened = state.current()
     return Ranked(opened.live, query_name(opened.manifest, query)).rank(row)
 
 
 def _read(
-    state: State, query: str | None, read: Callable[[Ranked], Iterator[pa.RecordBatch]]
+    state: Readable, query: str | None, read: Callable[[Ranked], Iterator[pa.RecordBatch]]
 ) -> Iterator[pa.RecordBatch]:
     opened = state.current()
     # Asked here, not in the generator: what is refused is refused at once.

@@ -17,8 +17,9 @@ import logging
 from pathlib import Path
 
 from dynq_cli.engine.arena_snapshot import Arrays, base_rows_in, dictionaries_in
+from dynq_cli.engine.consolidate import NetDelta
 from dynq_cli.engine.engine import BatchError
-from dynq_cli.engine.net_delta import NetDelta, bring, joined, plain_net_delta
+from dynq_cli.engine.net_delta import bring, joined, plain_net_delta
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import SpecDiffersError
 from dynq_cli.phases import phase

@@ -29,7 +29,7 @@ from dynq_cli.errors import DynqError, LockedError, RejectedError, UsageError
 from dynq_cli.storage.history import check_mark, version_of
 from dynq_cli.storage.layout import CURRENT, LOCK, SPEC, checksum_of, write_new
 from dynq_cli.storage.lock import writing_to
-from dynq_cli.storage.manifest import Counts, Manifest, read_manifest
+from dynq_cli.storage.manifest import Counts, query_name, read_manifest
 
 # The engine is imported where it is needed: whoever only counts must not wait for it.
 if TYPE_CHECKING:
@@ -488,14 +488,3 @@ class State:
         except OSError as error:
             # The changes are committed; without the snapshot the state only opens more slowly.
             _log.warning("no snapshot could be written to %s: %s", self._directory, error)
-
-
-def query_name(manifest: Manifest, named: str | None) -> str:
-    """The query that is meant; the only one where none is named. UsageError if there is no such query, or several."""
-    names = list(manifest.counts)
-    if named is None and len(names) != 1:
-        raise UsageError(f"which query? There is {', '.join(names)}")
-    query = named or names[0]
-    if query not in names:
-        raise UsageError(f"no query {query} in the spec; there is {', '.join(names)}")
-    return query

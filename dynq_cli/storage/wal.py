@@ -25,8 +25,8 @@ import numpy as np
 import xxhash
 from numpy.typing import NDArray
 
+from dynq_cli.engine.consolidate import NetDelta
 from dynq_cli.engine.engine import Changes
-from dynq_cli.engine.net_delta import NetDelta
 from dynq_cli.storage.layout import FORMAT, write_at
 from dynq_cli.storage.manifest import SnapshotFacts, WalFacts, damaged
 

@@ -13,7 +13,8 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from dynq_cli.engine.net_delta import NetDelta, joined, look_around, plain_net_delta
+from dynq_cli.engine.consolidate import NetDelta
+from dynq_cli.engine.net_delta import joined, look_around, plain_net_delta
 from dynq_cli.engine.versions import diff, diff_schema, went_back
 from dynq_cli.engine.views import Views
 from dynq_cli.storage.plans import plan_spec
