@@ -1,9 +1,9 @@
 """The SQL front end: DuckDB's dialect, parsed by sqlglot, into the normal form.
 
 text → parse → unsupported (refusals) → union → select → normal form → duckdb_opinion
-select:  sources (FROM) → items (SELECT list) → where (WHERE, ON) → aggregates → order
-where:   predicates (conjuncts) → join_comparisons (of two tables) → build (the draft)
-         subqueries (EXISTS, IN) → join, semi and anti atoms, or views
+select:  sources (FROM) → items (SELECT list) → conditions (WHERE, ON) → aggregates → order
+conditions: predicates (conjuncts) → join_comparisons (of two tables) → build (the draft)
+            subqueries (EXISTS, IN) → join, semi and anti atoms, or views
 """
 
 from __future__ import annotations

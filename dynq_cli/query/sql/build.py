@@ -1,4 +1,4 @@
-"""One draft in the making, and how pieces of conditions enter it.
+"""One draft in the making, and how conditions enter it, piece by piece.
 
 `Body` knows which tables are atoms of its draft. A piece that reads other tables is correlated
 with the query around and is kept in `foreign` for `subqueries` to link.
@@ -18,9 +18,10 @@ from dynq_cli.query.normal_form import AtomMode, Query
 from dynq_cli.query.sql.context import Context, Ctes, Table, bare, tables_of
 from dynq_cli.query.sql.join_comparisons import Link
 from dynq_cli.query.sql.literals import equals_literal
-from dynq_cli.query.sql.predicates import Constant, Filter, Piece, pieces
+from dynq_cli.query.sql.predicates import Constant, Filter, Piece, conjuncts, pieces
 from dynq_cli.query.sql.scalars import condition, name_of, scalar
 from dynq_cli.query.sql.scope import Scope
+from dynq_cli.query.sql.shape import has_aggregate, has_query
 
 
 class Passes(Protocol):
@@ -113,3 +114,19 @@ class Body:
             message = f"{made.sql} never holds"
             raise self.context.refuse(node, message, "the query would always be empty; remove the condition")
         self.draft.filter(0, made)
+
+
+def take_condition(body: Body, scope: Scope, node: exp.Expr, ctes: Ctes) -> None:
+    """Enter every conjunct of WHERE or ON into a body; the problems of one do not hide those of the others."""
+    context = body.context
+    for conjunct in conjuncts(node):
+        with context.gather():
+            if has_query(conjunct):
+                context.take_subquery(body, scope, conjunct, ctes)
+                continue
+            resolved = scope.resolve(conjunct)
+            if has_aggregate(resolved):
+                message = "an aggregate cannot stand in WHERE or ON, which are about single rows"
+                raise context.refuse(conjunct, message, "use HAVING")
+            for piece in body.pieces(resolved):
+                body.take(piece)

@@ -10,14 +10,13 @@ from dynq_cli.query.draft import Draft, DraftAggregate, Expression, Term
 from dynq_cli.query.normal_form import ConjunctiveQuery
 from dynq_cli.query.normalise import normalise
 from dynq_cli.query.sql.aggregates import Groups, expression, is_basic
-from dynq_cli.query.sql.build import Body, QueryContext
+from dynq_cli.query.sql.build import Body, QueryContext, take_condition
 from dynq_cli.query.sql.context import Ctes, bare, column_node, key_of, many, tables_of
 from dynq_cli.query.sql.items import Item, as_member, check_names, select_items
 from dynq_cli.query.sql.order import order_keys
 from dynq_cli.query.sql.scope import Scope
 from dynq_cli.query.sql.shape import has_aggregate, has_query, is_aggregating, is_distinct
 from dynq_cli.query.sql.sources import add_from, view_table, with_ctes
-from dynq_cli.query.sql.where import take_condition
 from dynq_cli.spec.model import Semantics
 
 Member = Literal["first", "later"]

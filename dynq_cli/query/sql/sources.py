@@ -11,12 +11,11 @@ from difflib import get_close_matches
 from sqlglot import exp
 
 from dynq_cli.query.normal_form import Query, View
-from dynq_cli.query.sql.build import Body
+from dynq_cli.query.sql.build import Body, take_condition
 from dynq_cli.query.sql.context import Cte, Ctes, Table, column_node, many
 from dynq_cli.query.sql.items import check_unique, select_items
 from dynq_cli.query.sql.scope import Scope, Source
 from dynq_cli.query.sql.shape import is_aggregating, is_distinct, unwrapped
-from dynq_cli.query.sql.where import take_condition
 from dynq_cli.spec.model import Column, Relation
 
 

@@ -20,7 +20,7 @@ from dynq_cli.query.draft import Draft, Term
 from dynq_cli.query.normal_form import AtomMode
 from dynq_cli.query.normalise import normalise
 from dynq_cli.query.sql.allow import COMPARISONS
-from dynq_cli.query.sql.build import Body
+from dynq_cli.query.sql.build import Body, take_condition
 from dynq_cli.query.sql.context import Context, Ctes, Table, bare, column_node, key_of, many, tables_of
 from dynq_cli.query.sql.items import select_items
 from dynq_cli.query.sql.join_comparisons import Link
@@ -28,7 +28,6 @@ from dynq_cli.query.sql.scalars import name_of, scalar
 from dynq_cli.query.sql.scope import Scope
 from dynq_cli.query.sql.shape import has_query, is_aggregating, unwrapped
 from dynq_cli.query.sql.sources import add_from, add_view, view_table, with_ctes
-from dynq_cli.query.sql.where import take_condition
 
 _SCALAR_HINT = "join with a derived table: FROM …, (SELECT k, MAX(x) AS m FROM … GROUP BY k) AS d WHERE …"
 
