@@ -12,10 +12,11 @@ import hashlib
 import logging
 import os
 import sys
+from collections.abc import Callable
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from dynq_cli.engine.installed import version_of
 from dynq_cli.engine.kernels import reached, sources
@@ -24,11 +25,20 @@ from dynq_cli.engine.kernels.native import Returned, finds_arrays
 from dynq_cli.engine.kernels.signatures import Signature
 from dynq_cli.errors import DynqError
 
-if TYPE_CHECKING:
-    from dynq_cli.engine.kernels.cache import Kernel
-
 TARGET = "DYNQ_KERNELS_CPU"
 _log = logging.getLogger("dynq")
+
+
+class Kernel(Protocol):
+    """A function to compile; `part` is what numba makes of it."""
+
+    py_func: Callable[..., Any]
+
+    @property
+    def is_listed(self) -> bool: ...
+
+    @property
+    def part(self) -> Any: ...
 
 
 class KernelError(DynqError):
