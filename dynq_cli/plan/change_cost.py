@@ -134,7 +134,7 @@ class Costs:
         self.origins: dict[str, tuple[str, ...]] = {r.name: (r.name,) for r in spec.relations}
         for step in derived:
             queries = [(self.trees[f.tree].query, f) for f in step.feeds]
-            held = [frozenset(step.groups.keys if step.groups else f.columns) for _, f in queries]
+            held = [step.kept_variables(f) for _, f in queries]
             self.exponents[step.name] = max(self.cover(q, h) for (q, _), h in zip(queries, held, strict=True))
             self.origins[step.name] = tuple(
                 dict.fromkeys(name for q, _ in queries for a in q.atoms for name in self.origins[a.source])
@@ -207,7 +207,7 @@ class Costs:
                         passed.setdefault(step.name, []).append(_Passed(before, one))
             elif isinstance(step, Derived):
                 for feed in step.feeds:
-                    held = frozenset(step.groups.keys if step.groups else feed.columns)
+                    held = step.kept_variables(feed)
                     plan = self.trees[feed.tree]
                     for each in passed.get(feed.tree, ()):
                         views[step.name] = None

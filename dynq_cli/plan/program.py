@@ -95,6 +95,10 @@ class Derived:
     def name(self) -> str:
         return self.relation.name
 
+    def kept_variables(self, feed: Feed) -> frozenset[str]:
+        """The variables of a feed's tree that tell the relation's rows apart: of groups, those of their keys."""
+        return frozenset(feed.columns if self.groups is None else feed.columns[: len(self.groups.keys)])
+
 
 @record(frozen=True)
 class Tree:

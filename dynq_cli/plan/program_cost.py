@@ -215,7 +215,7 @@ class _Program:
 
     def _is_linear(self, step: Derived, feed: Feed) -> bool:
         query = self.trees[feed.tree].query
-        held = frozenset(step.groups.keys if step.groups else feed.columns)
+        held = step.kept_variables(feed)
         return not held or any(held <= a.variables and self.linear[a.source] for a in query.atoms)
 
     def _steps(self) -> Iterator[str]:
