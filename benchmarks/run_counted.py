@@ -21,7 +21,7 @@ from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels import groups, order_statistic_search, order_statistic_tree
 from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.kernels.order_statistic_blocks import LANES
-from dynq_cli.engine.order_statistic_tree import CountedTree, OrderKey, Sizes, description, pools, reserve
+from dynq_cli.engine.order_statistic_tree import CountedTree, OrderKey, Sizes, TreeDescription, pools, reserve
 
 TIMES = 3
 ROWS, GROUPS, FIRST_POOL = 0, 1, 2
@@ -31,33 +31,33 @@ select, sum_before_row = order_statistic_search.select, order_statistic_search.s
 
 
 @njit(_nrt=False)
-def insert_all(a64, a32, T, C, labels, work, roots, rows):  # type: ignore[no-untyped-def]
+def insert_all(store, roots, rows):  # type: ignore[no-untyped-def]
     for i in range(len(rows)):
-        insert(a64, a32, T, C, 0, labels, work, roots[i], rows[i])
+        insert(store, 0, roots[i], rows[i])
 
 
 @njit(_nrt=False)
-def delete_all(a64, a32, T, C, labels, work, roots, rows):  # type: ignore[no-untyped-def]
+def delete_all(store, roots, rows):  # type: ignore[no-untyped-def]
     for i in range(len(rows)):
-        delete(a64, a32, T, C, 0, labels, work, roots[i], rows[i])
+        delete(store, 0, roots[i], rows[i])
 
 
 @njit(_nrt=False)
-def select_all(a64, a32, T, C, root, wanted):  # type: ignore[no-untyped-def]
+def select_all(store, root, wanted):  # type: ignore[no-untyped-def]
     for i in range(len(wanted)):
-        select(a64, a32, T, C, 0, root, 0, wanted[i], 0)
+        select(store, 0, root, 0, wanted[i], 0)
 
 
 @njit(_nrt=False)
-def rank_all(a64, a32, T, C, labels, work, root, rows, out):  # type: ignore[no-untyped-def]
+def rank_all(store, root, rows, out):  # type: ignore[no-untyped-def]
     for i in range(len(rows)):
-        sum_before_row(a64, a32, T, C, 0, labels, work, root, rows[i], out)
+        sum_before_row(store, 0, root, rows[i], out)
 
 
 @njit(_nrt=False)
-def link_all(a32, T, heads, rows):  # type: ignore[no-untyped-def]
+def link_all(store, heads, rows):  # type: ignore[no-untyped-def]
     for i in range(len(rows)):
-        link(a32, T, 0, rows[i], heads[i], 2 * STRIDE - 2, 2 * STRIDE - 1)
+        link(store, 0, rows[i], heads[i], 2 * STRIDE - 2, 2 * STRIDE - 1)
 
 
 def timed(action: Callable[..., Any], *given: Any) -> float:
@@ -69,21 +69,21 @@ def timed(action: Callable[..., Any], *given: Any) -> float:
 def world(keys: Words, many: int) -> tuple[Arena, CountedTree, int]:
     """An arena with a row per key, each counting 1, and empty groups, the first of which stands at the place given."""
     n = len(keys)
-    tables = [[-1] * f.T_FIELDS, [-1] * f.T_FIELDS, *pools(Sizes(), WIDTH)]
+    tables = [f.blank(f.TABLE), f.blank(f.TABLE), *pools(Sizes(), WIDTH)]
     for table, stride, used in ((ROWS, STRIDE, n), (GROUPS, 1, many)):
-        tables[table][f.T_STRIDE], tables[table][f.T_USED] = stride, used
-        tables[table][f.T_MASK] = tables[table][f.T_LIVE] = tables[table][f.T_CAPACITY] = 0
-    arena = Arena(np.array(tables, np.int64), np.zeros((0, f.N_FIELDS), np.int64))
+        tables[table]["stride"], tables[table]["used"] = stride, used
+        tables[table]["mask"] = tables[table]["live"] = tables[table]["capacity"] = 0
+    arena = Arena(f.made(f.TABLE, tables))
     arena.reserve(ROWS, n)
     arena.reserve(GROUPS, many)
     reserve(arena, FIRST_POOL, n, n)
-    start, heads = int(arena.T[ROWS, f.T_ROWS]), 2 * int(arena.T[GROUPS, f.T_ROWS])
-    records = arena.a64[start : start + n * STRIDE].reshape(n, STRIDE)
+    start, heads = int(arena.tables["rows"][ROWS]), 2 * int(arena.tables["rows"][GROUPS])
+    records = arena.words[start : start + n * STRIDE].reshape(n, STRIDE)
     records[:] = 0
     records[:, 0], records[:, 1], records[:, 3] = keys, 1, 1
-    arena.a32[heads : heads + 2 * many] = -1
-    order = [OrderKey(0)]
-    return arena, CountedTree(arena, description(ROWS, LANES, 1, WIDTH, FIRST_POOL, order)), heads
+    arena.halves[heads : heads + 2 * many] = -1
+    described = TreeDescription(ROWS, LANES, 1, WIDTH, FIRST_POOL, (OrderKey(0),))
+    return arena, CountedTree(arena, described), heads
 
 
 def measure(n: int, many: int, in_order: bool) -> dict[str, float]:
@@ -94,18 +94,16 @@ def measure(n: int, many: int, in_order: bool) -> dict[str, float]:
         rows = np.argsort(keys) if in_order else np.arange(n)
         arena, tree, heads = world(keys, many)
         roots = heads + 2 * (rng.permutation(n) % many)
-        memory = (arena.a64, arena.a32, arena.T, tree.C)
-        scratch = (tree.labels, tree.work)
-        took = {"link": timed(link_all, arena.a32, arena.T, roots, rows) / n}
-        arena.a32[heads : heads + 2 * many] = -1
-        took["insert"] = timed(insert_all, *memory, *scratch, roots, rows) / n
-        words = sum(int(pool[f.T_LIVE] * pool[f.T_STRIDE]) for pool in arena.T[FIRST_POOL:])
-        some, root = rng.permutation(n)[: n // 10 + 1], int(arena.a32[heads])
+        took = {"link": timed(link_all, tree.store, roots, rows) / n}
+        arena.halves[heads : heads + 2 * many] = -1
+        took["insert"] = timed(insert_all, tree.store, roots, rows) / n
+        words = sum(int(pool["live"] * pool["stride"]) for pool in arena.tables[FIRST_POOL:])
+        some, root = rng.permutation(n)[: n // 10 + 1], int(arena.halves[heads])
         if many == 1:
-            took["select"] = timed(select_all, *memory, root, some) / len(some)
-            took["rank"] = timed(rank_all, *memory, *scratch, root, some, np.zeros(WIDTH, np.int64)) / len(some)
+            took["select"] = timed(select_all, tree.store, root, some) / len(some)
+            took["rank"] = timed(rank_all, tree.store, root, some, np.zeros(WIDTH, np.int64)) / len(some)
         out = np.arange(n) if in_order else rng.permutation(n)
-        took["delete"] = timed(delete_all, *memory, *scratch, roots[out], rows[out]) / n
+        took["delete"] = timed(delete_all, tree.store, roots[out], rows[out]) / n
         best = {name: min(best.get(name, 1.0), seconds) for name, seconds in took.items()}
     return {name: seconds * 1e9 for name, seconds in best.items()} | {"bytes": 8 * words / n}
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels.fields import Words
+from dynq_cli.engine.kernels.fields import NODE, Rows, Store, Trees, Words, no_trees
 from dynq_cli.engine.kernels.table import rehash
 from dynq_cli.engine.memory import LARGE, Memory
 
@@ -24,88 +23,108 @@ GROWTH, PLENTY, SMALL_PART = 2, 16, 128
 
 
 class Arena:
-    """Tables in `T`, nodes in `N`, their data in one array seen as `a64` and `a32`."""
+    """Tables, the nodes of view trees, and their data in one array, seen as `words` and as `halves`.
 
-    def __init__(self, tables: Words, nodes: Words, memory: Memory | None = None) -> None:
-        self.T = tables
-        self.N = nodes
+    `store` is what kernels take; it is another one after the arena has grown.
+    """
+
+    def __init__(
+        self, tables: Rows, nodes: Rows | None = None, lists: Words | None = None, memory: Memory | None = None
+    ) -> None:
+        self.tables = tables
+        self.nodes = np.zeros(0, NODE) if nodes is None else nodes
         self.top = 0
         self.holes: list[tuple[int, int]] = []
+        self._lists = np.zeros(1, np.int64) if lists is None else lists
+        self._trees = no_trees()
         self._memory = memory or Memory(LEAST_WORDS)
+        # Looking at one field of one row takes numpy long; room is asked for in every commit.
+        self._live, self._capacity, self._mask = tables["live"], tables["capacity"], tables["mask"]
         self._view()
         self.settle()
 
     def settle(self) -> None:
         """Take the places of all tables for those of a snapshot; `grown` counts from here. O(tables)."""
-        self._settled_in, self._settled_sizes = self.a64, self._table_sizes()
+        self._settled_in, self._settled_sizes = self.words, self._table_sizes()
 
     def grown(self) -> int:
         """Words in tables that have moved since `settle`; in all, if the arena itself moved. O(tables)."""
-        words = self.T[:, f.T_USED] * self.T[:, f.T_STRIDE] + self.T[:, f.T_MASK] + 1
-        if self.a64 is not self._settled_in:
+        words = self.tables["used"] * self.tables["stride"] + self.tables["mask"] + 1
+        if self.words is not self._settled_in:
             return int(words.sum())
         return int(words.sum(where=self._table_sizes() != self._settled_sizes))
 
     def _table_sizes(self) -> Words:
-        sizes: Words = self.T[:, f.T_CAPACITY] * self.T[:, f.T_STRIDE] + self.T[:, f.T_MASK] + 1
+        sizes: Words = self.tables["capacity"] * self.tables["stride"] + self.tables["mask"] + 1
         return sizes
 
     def _view(self) -> None:
-        self.a64 = self._memory.words
-        self.a32 = self.a64.view(np.int32)
+        self.words = self._memory.words
+        self.halves = self.words.view(np.int32)
+        self._gather()
+
+    def _gather(self) -> None:
+        self.store = Store(self.words, self.halves, self.tables, self.nodes, self._lists, self._trees)
+
+    def keep_in_order(self, trees: Trees) -> None:
+        """Have kernels see these counted trees."""
+        self._trees = trees
+        self._gather()
 
     def reserve(self, table: int, rows: int) -> None:
         """Room for that many rows more. O(table) when it grows, at least to twice its size; amortised O(1) a row.
 
         A table with a mask of -1 has records only, and gets no slots: nothing is found in it.
         """
-        needed = int(self.T[table, f.T_LIVE]) + rows
-        if needed > self.T[table, f.T_CAPACITY]:
+        needed = int(self._live[table]) + rows
+        if needed > self._capacity[table]:
             self.grow_records(table, max(needed, self.larger(table), LEAST_ROWS))
-        if self.T[table, f.T_MASK] >= 0 and 3 * needed > 2 * int(self.T[table, f.T_MASK] + 1):
+        mask = int(self._mask[table])
+        if mask >= 0 and 3 * needed > 2 * (mask + 1):
             self._grow_slots(table, 1 << (3 * needed // 2).bit_length())
 
     def watch(self, node: int, room: int) -> None:
         """Have the rows of a node whose payload changes noted, as far as they fit."""
-        self.N = self.N.copy()
+        self.nodes = self.nodes.copy()
+        self._gather()
         place = self._allocate(room + 2)
-        self.a64[place], self.a64[place + 1] = 0, room
-        self.N[node, f.N_WATCH] = place
+        self.words[place], self.words[place + 1] = 0, room
+        self.nodes["watch"][node] = place
 
     def watched(self, node: int) -> Words | None:
         """The rows of a node whose payload has changed, each once; None if they were more than fit."""
-        place = int(self.N[node, f.N_WATCH])
-        many = int(self.a64[place])
-        if many > self.a64[place + 1]:
+        place = int(self.nodes["watch"][node])
+        many = int(self.words[place])
+        if many > self.words[place + 1]:
             return None
-        return np.unique(self.a64[place + 2 : place + 2 + many])
+        return np.unique(self.words[place + 2 : place + 2 + many])
 
     def grow_records(self, table: int, capacity: int) -> None:
         """Room for so many rows in all. O(table)."""
-        row = self.T[table]
-        stride, old = int(row[f.T_STRIDE]), int(row[f.T_CAPACITY])
+        row = self.tables[table]
+        stride, old = int(row["stride"]), int(row["capacity"])
         place = self._allocate(capacity * stride)
         if old:
-            before = int(row[f.T_ROWS])
-            self._memory.move(before, place, int(row[f.T_USED]) * stride)
+            before = int(row["rows"])
+            self._memory.move(before, place, int(row["used"]) * stride)
             self._free(before, old * stride)
-        row[f.T_ROWS], row[f.T_CAPACITY] = place, capacity
+        row["rows"], row["capacity"] = place, capacity
 
     def larger(self, table: int) -> int:
         """How many rows a table that is full should have room for."""
-        rows = int(self.T[table, f.T_CAPACITY])
-        is_small = PLENTY * SMALL_PART * rows * int(self.T[table, f.T_STRIDE]) <= len(self.a64)
+        rows = int(self.tables["capacity"][table])
+        is_small = PLENTY * SMALL_PART * rows * int(self.tables["stride"][table]) <= len(self.words)
         return rows * (PLENTY if is_small else GROWTH)
 
     def _grow_slots(self, table: int, slots: int) -> None:
-        row = self.T[table]
-        had = int(row[f.T_MASK]) + 1
+        row = self.tables[table]
+        had = int(row["mask"]) + 1
         place = self._allocate(slots)
-        self.a64[place : place + slots] = 0
+        self.words[place : place + slots] = 0
         if had > 1:
-            rehash(self.a64, int(row[f.T_SLOTS]), had, place, slots - 1)
-            self._free(int(row[f.T_SLOTS]), had)
-        row[f.T_SLOTS], row[f.T_MASK] = place, slots - 1
+            rehash(self.words, int(row["slots"]), had, place, slots - 1)
+            self._free(int(row["slots"]), had)
+        row["slots"], row["mask"] = place, slots - 1
 
     def _allocate(self, words: int) -> int:
         words = _rounded(words)
@@ -117,7 +136,7 @@ class Arena:
                 self.holes.append((place + words, size - words))
             return place
         place = self.top
-        if place + words > len(self.a64):
+        if place + words > len(self.words):
             self._memory.grow(place + words)
             self._view()
         self.top += words

@@ -23,7 +23,7 @@ from dynq_cli.engine.consolidate import NetDelta
 from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.engine import Engine
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels.fields import Words
+from dynq_cli.engine.kernels.fields import Rows, Words
 from dynq_cli.engine.kernels.table import rehash
 from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.memory import Memory
@@ -36,7 +36,7 @@ _TABLES, _TOP, _MEMORY, _BASES = "tables", "top", "memory", "bases"
 # Per relation: where its first record stands, words of a record, records, codes of a row, where its copies stand.
 _ROWS, _STRIDE, _USED, _CODES, _COPIES = range(5)
 # What the layout decides about a table; the rest of its row is data.
-_FIXED = (f.T_ARITY, f.T_HASHED, f.T_KEYED, f.T_STRIDE, f.T_MULT, f.T_REFS, f.T_MARK)
+_FIXED = ("arity", "hashed", "keyed", "stride", "mult", "refs", "mark")
 # Beyond what tables have of their own: so that a small table can grow without moving the whole arena.
 _SPARE_WORDS = 8192
 # Free blocks of each size that counted trees have at least: enough for a small commit.
@@ -80,9 +80,9 @@ class Part(NamedTuple):
 def parts_of(live: Snapshotted) -> dict[str, Part]:
     """The state of views between commits. O(tables); all pieces take O(data), and memory for a table's slots."""
     arena = live.engine.arena
-    tables = packed(arena.T)
+    tables = packed(arena.tables)
     top = _top(tables)
-    kept = {_TABLES: tables, _TOP: np.array([top], np.int64), _BASES: _bases(live, tables)}
+    kept = {_TABLES: f.matrix_of(tables), _TOP: np.array([top], np.int64), _BASES: _bases(live, tables)}
     kept |= {VALUES + name: array for name, array in live.dictionaries.arrays().items()}
     parts = {name: Part(array.dtype, array.shape, _whole(array)) for name, array in kept.items()}
     parts[_MEMORY] = Part(np.dtype(np.int64), (words_of(tables),), lambda: _packed_words(arena, tables))
@@ -91,10 +91,13 @@ def parts_of(live: Snapshotted) -> dict[str, Part]:
 
 def arena_in(arrays: Arrays, layout: Layout) -> Arena:
     """The arena that the arrays hold; it writes to them. ValueError if it is that of another layout. O(tables)."""
-    tables = np.array(arrays[_TABLES], np.int64)
-    if tables.shape != layout.tables.shape or (tables[:, _FIXED] != layout.tables[:, _FIXED]).any():
+    given = np.array(arrays[_TABLES], np.int64)
+    if given.shape != f.matrix_of(layout.tables).shape:
         raise ValueError("the tables are those of another layout")
-    arena = Arena(tables, layout.nodes.copy(), Memory.over(arrays[_MEMORY]))
+    tables = f.rows_of(f.TABLE, given)
+    if any((tables[name] != layout.tables[name]).any() for name in _FIXED):
+        raise ValueError("the tables are those of another layout")
+    arena = Arena(tables, layout.nodes.copy(), layout.lists, Memory.over(arrays[_MEMORY]))
     arena.top = int(arrays[_TOP][0])
     return arena
 
@@ -121,12 +124,12 @@ def base_rows_in(arrays: Arrays, relation: int, block: int) -> Iterator[NetDelta
             yield NetDelta(np.ascontiguousarray(records[here, : facts[_CODES]]), copies[here])
 
 
-def _bases(live: Snapshotted, tables: Words) -> Words:
+def _bases(live: Snapshotted, tables: Rows) -> Words:
     bases = [live.layout.bases[relation.name] for relation in live.spec.relations]
     made = np.zeros((len(bases), 5), np.int64)
     for row, base in zip(made, bases, strict=True):
         table = tables[base.table]
-        row[[_ROWS, _STRIDE, _USED, _COPIES]] = table[[f.T_ROWS, f.T_STRIDE, f.T_USED, f.T_MULT]]
+        row[[_ROWS, _STRIDE, _USED, _COPIES]] = [table[name] for name in ("rows", "stride", "used", "mult")]
         row[_CODES] = len(base.order)
     return made
 
@@ -135,51 +138,51 @@ def _whole(array: NDArray[Any]) -> Callable[[], Iterator[tuple[int, NDArray[Any]
     return lambda: iter([(0, array.reshape(-1))])
 
 
-def packed(tables: Words) -> Words:
+def packed(tables: Rows) -> Rows:
     """The tables as they will stand: with room, one after the other."""
     tables = tables.copy()
     place = 0
     for row in tables:
-        live, has_slots = int(row[f.T_LIVE]), row[f.T_MASK] >= 0
+        live, has_slots = int(row["live"]), row["mask"] >= 0
         rows = live + live // 4 + (LEAST_ROWS if has_slots else _LEAST_BLOCKS)
-        row[f.T_CAPACITY] = capacity = max(int(row[f.T_USED]), rows)
-        if has_slots and 3 * rows > 2 * (int(row[f.T_MASK]) + 1):
-            row[f.T_MASK] = (1 << (3 * rows // 2).bit_length()) - 1
-        row[f.T_ROWS] = place
-        place = _aligned(place + capacity * int(row[f.T_STRIDE]))
+        row["capacity"] = capacity = max(int(row["used"]), rows)
+        if has_slots and 3 * rows > 2 * (int(row["mask"]) + 1):
+            row["mask"] = (1 << (3 * rows // 2).bit_length()) - 1
+        row["rows"] = place
+        place = _aligned(place + capacity * int(row["stride"]))
         if has_slots:
-            row[f.T_SLOTS] = place
-            place = _aligned(place + int(row[f.T_MASK]) + 1)
+            row["slots"] = place
+            place = _aligned(place + int(row["mask"]) + 1)
     return tables
 
 
-def words_of(tables: Words) -> int:
+def words_of(tables: Rows) -> int:
     """The words of memory that a snapshot of packed tables has."""
     top = _top(tables)
     return top + top // 16 + _SPARE_WORDS
 
 
-def _top(tables: Words) -> int:
+def _top(tables: Rows) -> int:
     """Where the last of packed tables ends."""
-    ends = [(row[f.T_ROWS] + row[f.T_CAPACITY] * row[f.T_STRIDE], row[f.T_SLOTS] + row[f.T_MASK] + 1) for row in tables]
+    ends = [(row["rows"] + row["capacity"] * row["stride"], row["slots"] + row["mask"] + 1) for row in tables]
     return max((_aligned(int(max(both))) for both in ends), default=0)
 
 
-def _packed_words(arena: Arena, tables: Words) -> Iterator[tuple[int, Words]]:
+def _packed_words(arena: Arena, tables: Rows) -> Iterator[tuple[int, Words]]:
     """The records and slots of all tables, where they will stand; views of the arena but for slots that grow."""
-    for old, new in zip(arena.T, tables, strict=True):
-        used = int(old[f.T_USED] * old[f.T_STRIDE])
-        yield int(new[f.T_ROWS]), arena.a64[old[f.T_ROWS] : old[f.T_ROWS] + used]
-        had, has = int(old[f.T_MASK]) + 1, int(new[f.T_MASK]) + 1
+    for old, new in zip(arena.tables, tables, strict=True):
+        used = int(old["used"] * old["stride"])
+        yield int(new["rows"]), arena.words[old["rows"] : old["rows"] + used]
+        had, has = int(old["mask"]) + 1, int(new["mask"]) + 1
         if not has:
             continue
-        slots = arena.a64[old[f.T_SLOTS] : old[f.T_SLOTS] + had]
+        slots = arena.words[old["slots"] : old["slots"] + had]
         if had < has:
             both = np.zeros(had + has, np.int64)
             both[:had] = slots
             rehash(both, 0, had, had, has - 1)
             slots = both[had:]
-        yield int(new[f.T_SLOTS]), slots
+        yield int(new["slots"]), slots
 
 
 def _aligned(words: int) -> int:

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dynq_cli.engine.base_layout import BaseLayout
-from dynq_cli.engine.changes import Changes, Codes
+from dynq_cli.engine.changes import Changes
+from dynq_cli.engine.kernels.fields import DeltaEntries
 from dynq_cli.records import record
 
 
 @record()
 class BaseDelta:
-    """The first `n` entries of each array are in use: a row, the change that brought it, its copies before and now."""
+    """The first `n` entries are in use."""
 
     base: BaseLayout
     changes: Changes
-    touched: NDArray[np.int32]
-    first: NDArray[np.int32]
-    old: Codes
-    new: Codes
+    entries: DeltaEntries
     n: int
 
 
@@ -31,5 +28,6 @@ class DeltaBuffers:
 
     def __init__(self, room: int) -> None:
         self.room = room
-        self.touched, self.first, self.last = (np.empty(room, np.int32) for _ in range(3))
-        self.delta, self.old, self.new = (np.empty(room, np.int64) for _ in range(3))
+        touched, first, last = (np.empty(room, np.int32) for _ in range(3))
+        net, old, new = (np.empty(room, np.int64) for _ in range(3))
+        self.entries = DeltaEntries(touched, net, first, last, old, new)

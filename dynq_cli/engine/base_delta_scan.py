@@ -15,8 +15,7 @@ from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.base_delta import BaseDelta
 from dynq_cli.engine.base_layout import PassageLayout
 from dynq_cli.engine.check import record, rows_of
-from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels.base_delta_scan import passed
+from dynq_cli.engine.kernels.base_delta_scan import Scan, passed
 from dynq_cli.engine.kernels.fields import Words
 
 BLOCK = 8192
@@ -28,7 +27,8 @@ class BaseDeltaScan:
     def __init__(self, arena: Arena, layout: PassageLayout, variables: Sequence[str]) -> None:
         self._arena = arena
         self._layout = layout
-        self._sources = np.array([layout.places[v] for v in variables], np.int64)
+        sources = np.array([layout.places[v] for v in variables], np.int64)
+        self._scan = Scan(np.array([layout.filter, layout.flag], np.int64), sources)
         self._codes, self._copies = np.empty((len(variables), BLOCK), np.int64), np.empty(BLOCK, np.int64)
 
     def blocks(self, r: BaseDelta) -> Iterator[tuple[Words, Words]]:
@@ -39,22 +39,14 @@ class BaseDeltaScan:
                 yield self._codes[:, :filled].copy(), self._copies[:filled].copy()
 
     def _fill(self, r: BaseDelta, start: int, stop: int) -> int:
-        a, layout = self._arena, self._layout
         filled: int = passed(
-            a.a64,
-            a.a32,
-            a.T,
-            layout.table,
-            r.touched,
-            r.first,
-            r.old,
-            r.new,
+            self._arena.store,
+            self._layout.table,
+            r.entries,
             start,
             stop,
             r.changes.passes,
-            layout.filter,
-            layout.flag,
-            self._sources,
+            self._scan,
             self._codes,
             self._copies,
         )
@@ -65,5 +57,5 @@ class BaseDeltaScan:
         a, t = self._arena, self._layout.table
         starts = np.array([record(a, t, row) for row in sorted(rows_of(a, t))], np.int64)
         if self._layout.flag >= 0:
-            starts = starts[a.a32[2 * starts + self._layout.flag] != 0]
-        return a.a64[starts + self._sources[:, None]], a.a64[starts + int(a.T[t, f.T_MULT])]
+            starts = starts[a.halves[2 * starts + self._layout.flag] != 0]
+        return a.words[starts + self._scan.sources[:, None]], a.words[starts + int(a.tables["mult"][t])]

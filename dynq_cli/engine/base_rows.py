@@ -16,7 +16,6 @@ import pyarrow as pa
 
 from dynq_cli.engine.codes import arrow_type, decode
 from dynq_cli.engine.engine import BLOCK
-from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.views import Views
 from dynq_cli.spec.model import Relation
 
@@ -48,12 +47,12 @@ def base_rows(live: Views, relation: str, block: int = BLOCK) -> Iterator[pa.Rec
     schema = base_schema(base.relation)
     places = [(c, base.order.index(c.name)) for c in base.relation.columns]
     start = 0
-    while start < (used := int(live.engine.arena.T[base.table, f.T_USED])):
+    while start < (used := int(live.engine.arena.tables["used"][base.table])):
         arena, stop = live.engine.arena, min(start + block, used)
-        table = arena.T[base.table]
-        first, stride = int(table[f.T_ROWS]), int(table[f.T_STRIDE])
-        records = arena.a64[first + start * stride : first + stop * stride].reshape(-1, stride)
-        copies = records[:, table[f.T_MULT]]
+        table = arena.tables[base.table]
+        first, stride = int(table["rows"]), int(table["stride"])
+        records = arena.words[first + start * stride : first + stop * stride].reshape(-1, stride)
+        copies = records[:, table["mult"]]
         # A row that was freed has no copies, and a link where its first code was.
         here = np.flatnonzero(copies)
         if len(here):

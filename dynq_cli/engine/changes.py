@@ -38,6 +38,11 @@ class Changes:
         """Whether its deletes of whole rows are skipped where there is nothing to delete."""
         return bool((self.ops == f.MAY_DELETE).any())
 
+    @property
+    def batch(self) -> f.Batch:
+        """The changes as kernels have them."""
+        return f.Batch(self.codes, self.ops, self.counts, self.computed, self.passes)
+
     def part(self, start: int, stop: int) -> Changes:
         """Changes start … stop."""
         return self.only(slice(start, stop))

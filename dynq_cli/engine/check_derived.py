@@ -40,10 +40,10 @@ def check_derived(layout: Layout, arena: Arena, reading: ResultReader, meaning: 
         wanted = Counter({tuple(row): many for row, many in zip(rows.tolist(), copies.tolist(), strict=True)})
         given = _given(layout, arena, name) if name in relayed(layout.steps) else _kept(layout, arena, name)
         assert given == wanted, f"{name} is what feeds it"
-    assert (arena.N[:, f.N_LISTED] == 0).all(), "no row has changed between commits"
-    assert (arena.N[:, f.N_RING :] == -1).all(), "no row is in a list of those that changed"
-    assert (arena.N[:, f.N_TELL] == -1).all(), "no range is about to change"
-    assert (arena.N[:, f.N_SIDE] == f.NOW).all()
+    assert (arena.nodes["listed"] == 0).all(), "no row has changed between commits"
+    assert (arena.nodes["ring"] == -1).all(), "no row is in a list of those that changed"
+    assert (arena.nodes["first_told"] == -1).all(), "no range is about to change"
+    assert (arena.nodes["side"] == f.NOW).all()
 
 
 def _passed(
@@ -71,6 +71,6 @@ def _kept(layout: Layout, arena: Arena, name: str) -> Counter[tuple[int, ...]]:
     found: Counter[tuple[int, ...]] = Counter()
     for row in rows_of(arena, base.table):
         start = record(arena, base.table, row)
-        codes: Codes = arena.a64[start + at]
-        found[tuple(codes.tolist())] = int(arena.a64[start + int(arena.T[base.table, f.T_MULT])])
+        codes: Codes = arena.words[start + at]
+        found[tuple(codes.tolist())] = int(arena.words[start + int(arena.tables["mult"][base.table])])
     return found

@@ -23,9 +23,8 @@ from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.dirty_set import DirtySet
 from dynq_cli.engine.kernels import delta_join
 from dynq_cli.engine.kernels import delta_join_ranges as w
-from dynq_cli.engine.kernels import dirty as d
-from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels.fields import Words
+from dynq_cli.engine.kernels.delta_log import Block
+from dynq_cli.engine.kernels.fields import Rows, Words, rows_of
 from dynq_cli.engine.order_statistic_trees import CountedTrees
 from dynq_cli.engine.result_reader import OverflowedError
 from dynq_cli.engine.tree_layout import TreeLayout
@@ -54,13 +53,14 @@ class Delta:
             return
         self._side = DirtySet(arena, tree, ordered)
         places = [tree.places[v] for v in variables]
-        self._columns = np.array([(p.level, p.position) for p in places], np.int64).reshape(-1, 2)
+        columns = np.array([(p.level, p.position) for p in places], np.int64).reshape(-1, 2)
         self._rows = np.empty((len(tree.levels) + 2, block), np.int64)
-        self._codes, self._copies = np.empty((len(places), block), np.int64), np.empty(block, np.int64)
-        has_ranges = bool((arena.N[self._levels, f.N_READERS] >= 0).any())
+        self._out = Block(columns, np.empty((len(places), block), np.int64), np.empty(block, np.int64))
+        has_ranges = bool((arena.nodes["readers"][self._levels] >= 0).any())
         self._routes = None if has_ranges else _routes(arena, self._side)
-        self._counts = np.zeros((len(tree.levels), delta_join.COUNTS), np.int64)
-        self._stages = np.empty((delta_join.STAGES, len(tree.levels), wide), np.int64)
+        n = len(tree.levels)
+        counts, entries = np.zeros((2, n), np.int64), np.empty((5, n, wide), np.int64)
+        self._stages = delta_join.Stages(*entries, *counts)
 
     def blocks(self, before: int, after: int) -> Iterator[tuple[Words, Words]]:
         """Codes, a row of them per variable, and how many copies of each came (> 0) or went.
@@ -72,7 +72,7 @@ class Delta:
             yield from self._nullary(before, after)
             return
         a, s = self._arena, self._side
-        if not a.N[self._levels, f.N_LISTED].any() and a.N[self._levels, f.N_TELL].max() < 0:
+        if not a.nodes["listed"][self._levels].any() and a.nodes["first_told"][self._levels].max() < 0:
             return
         s.fit()
         if self._routes is not None:
@@ -85,7 +85,7 @@ class Delta:
             if filled < 0:
                 raise OverflowedError
             if filled:
-                yield self._codes[:, :filled].copy(), self._copies[:filled].copy()
+                yield self._out.codes[:, :filled].copy(), self._out.copies[:filled].copy()
 
     def _nullary(self, before: int, after: int) -> Iterator[tuple[Words, Words]]:
         if self._tree.plan.query.semantics == "set":
@@ -95,74 +95,26 @@ class Delta:
                 raise OverflowedError
             yield np.zeros((0, 1), np.int64), np.array([after - before], np.int64)
 
-    def _outward(self, routes: Words, had_rows: bool, has_rows: bool) -> Iterator[tuple[Words, Words]]:
-        a, s = self._arena, self._side
+    def _outward(self, routes: Rows, had_rows: bool, has_rows: bool) -> Iterator[tuple[Words, Words]]:
+        store, marks, out = self._arena.store, self._side.marks, self._out
         state = np.zeros(delta_join.STATE, np.int64)
         while state[delta_join.PHASE] != delta_join.DONE:
-            filled = delta_join.fill(
-                a.a64,
-                a.a32,
-                a.T,
-                a.N,
-                s.L,
-                s.root,
-                routes,
-                s.changed,
-                self._stages,
-                self._counts,
-                self._columns,
-                self._codes,
-                self._copies,
-                had_rows,
-                has_rows,
-                state,
-                s.work,
-            )
+            filled = delta_join.fill(store, marks, routes, self._stages, out, had_rows, has_rows, state)
             if filled < 0:
                 raise OverflowedError
             if filled:
-                yield self._codes[:, :filled].copy(), self._copies[:filled].copy()
+                yield out.codes[:, :filled].copy(), out.copies[:filled].copy()
 
     def _fill(self, had_rows: bool, has_rows: bool, state: Words) -> int:
-        a, s = self._arena, self._side
-        filled: int = w.fill(
-            a.a64,
-            a.a32,
-            a.T,
-            a.N,
-            s.trees,
-            s.L,
-            s.below,
-            s.order,
-            s.slots,
-            s.root,
-            s.roots,
-            s.marks,
-            s.changed,
-            s.links,
-            s.heads,
-            s.groups,
-            s.lists,
-            s.ends,
-            s.current,
-            s.modes,
-            s.choices,
-            s.cursor,
-            self._rows,
-            self._columns,
-            self._codes,
-            self._copies,
-            had_rows,
-            has_rows,
-            state,
-            s.work,
-        )
+        s = self._side
+        filled: int = w.fill(self._arena.store, s.marks, s.wheels, self._rows, self._out, had_rows, has_rows, state)
         return filled
 
 
-def _routes(arena: Arena, side: DirtySet) -> Words:
+def _routes(arena: Arena, side: DirtySet) -> Rows:
     """For each level, in which order the others are set from there; see `delta_join`."""
-    nodes, above, frontier = side.L[:, d.L_NODE], side.L[:, d.L_ABOVE], side.L[:, d.L_FRONTIER]
+    levels = side.marks.levels
+    nodes, above, frontier = levels["node"], levels["above"], levels["frontier"]
     below = [{level} for level in range(len(nodes))]
     for level in range(len(nodes) - 1, -1, -1):
         if above[level] >= 0:
@@ -171,7 +123,7 @@ def _routes(arena: Arena, side: DirtySet) -> Words:
     for level in range(len(nodes)):
         here, stages = level, {-1: -1, level: 0}
         while above[here] >= 0:
-            kind = delta_join.OWN if arena.N[nodes[here], f.N_GUARD] else delta_join.READERS
+            kind = delta_join.OWN if arena.nodes["guard"][nodes[here]] else delta_join.READERS
             steps.append((kind, int(above[here]), here, stages[here], delta_join.ON_SIDE))
             here = int(above[here])
             stages[here] = len(stages) - 1
@@ -183,4 +135,4 @@ def _routes(arena: Arena, side: DirtySet) -> Words:
                 up = int(above[other])
                 steps.append((delta_join.DOWN, other, up, stages[up], delta_join.ON_BOTH if is_before else asked))
                 stages[other] = len(stages) - 1
-    return np.array(steps, np.int64).reshape(-1, delta_join.ROUTE)
+    return rows_of(delta_join.STEP, np.array(steps, np.int64).reshape(-1, 5))

@@ -21,7 +21,6 @@ from dynq_cli.engine.delta import Delta
 from dynq_cli.engine.delta_routing import DerivedError, Rows, Sink, changes_of, outflows
 from dynq_cli.engine.evaluator import Evaluator
 from dynq_cli.engine.grouped import AggregateOverflowedError, Grouped
-from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.order_statistic_trees import CountedTrees
 from dynq_cli.engine.result_reader import OverflowedError
@@ -90,12 +89,12 @@ class DerivedRelations:
             rows, copies = self._sinks[derived.name].finish()
             self.relays[derived.name].take(rows, copies)
         table = self._layout.groups[derived.name].table
-        self._check_rows(derived, int(self._arena.T[table, f.T_LIVE]), grew=bool(copies.sum() > 0))
+        self._check_rows(derived, int(self._arena.tables["live"][table]), grew=bool(copies.sum() > 0))
 
     def check_budget(self, derived: Derived, came: int, went: int) -> None:
         """Rows came and went, which are still in the table: nothing is refused that became no larger."""
         table = self._layout.bases[derived.name].table
-        self._check_rows(derived, int(self._arena.T[table, f.T_LIVE]) - went, grew=came > went)
+        self._check_rows(derived, int(self._arena.tables["live"][table]) - went, grew=came > went)
 
     def _check_rows(self, derived: Derived, rows: int, *, grew: bool) -> None:
         limit = self._budget(derived)
@@ -106,7 +105,7 @@ class DerivedRelations:
         """How many rows a derived relation may have."""
         if derived.budget is not None:
             return derived.budget
-        return max(LEAST_BUDGET, BUDGET_PER_ROW * int(self._arena.T[self._written, f.T_LIVE].sum()))
+        return max(LEAST_BUDGET, BUDGET_PER_ROW * int(self._arena.tables["live"][self._written].sum()))
 
 
 @contextmanager

@@ -18,7 +18,6 @@ import numpy as np
 from dynq_cli.engine.dirty_set import DirtySet
 from dynq_cli.engine.engine import BLOCK, Engine
 from dynq_cli.engine.kernels import dirty_walk as w
-from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.result_reader import OverflowedError
 from dynq_cli.engine.tree_layout import TreeLayout
@@ -97,7 +96,7 @@ def _nullary(before: int, after: int, is_set: bool) -> Iterator[Changed]:
 def _values(engine: Engine, node: int, rows: Words) -> Words:
     a = engine.arena
     values = np.empty((2, len(rows)), np.int64)
-    w.values_of(a.a64, a.a32, a.T, a.N, node, rows, values)
+    w.values_of(a.store, node, rows, values)
     return values
 
 
@@ -110,9 +109,9 @@ def _changed(old: Engine, new: Engine, node: int) -> Words:
     changed: Words = noted[(before != after).any(axis=0)]
     went, came = noted[was & ~now], noted[now & ~was]
     arena, layout = new.arena, new.layout
-    table = int(arena.N[node, f.N_TABLE])
+    table = int(arena.nodes["table"][node])
     used = [layout.position(node, v) for v in layout.variables[node]]
-    if table not in layout.base_tables or len(used) == arena.T[table, f.T_ARITY] or not len(went) or not len(came):
+    if table not in layout.base_tables or len(used) == arena.tables["arity"][table] or not len(went) or not len(came):
         return changed
     mine, theirs = (_keys(e, table, r, used) for e, r in ((old, went), (new, came)))
     twins = [(went[i], came[theirs[key]]) for key, i in mine.items() if key in theirs]
@@ -122,6 +121,6 @@ def _changed(old: Engine, new: Engine, node: int) -> Words:
 def _keys(engine: Engine, table: int, rows: Words, positions: list[int]) -> dict[bytes, int]:
     """The codes of rows in some columns, with the place of each row."""
     a = engine.arena
-    places = a.T[table, f.T_ROWS] + rows * a.T[table, f.T_STRIDE]
-    codes = a.a64[places[:, None] + np.array(positions, np.int64)]
+    places = a.tables["rows"][table] + rows * a.tables["stride"][table]
+    codes = a.words[places[:, None] + np.array(positions, np.int64)]
     return {code.tobytes(): i for i, code in enumerate(codes)}

@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.kernels import dirty as d
 from dynq_cli.engine.kernels import dirty_walk as w
-from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.dirty_ranges import climb
-from dynq_cli.engine.kernels.fields import Trees, Words
+from dynq_cli.engine.kernels.fields import Words, rows_of
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.order_statistic_trees import CountedTrees
 from dynq_cli.engine.result_reader import OverflowedError, level_above
@@ -42,116 +41,93 @@ class DirtySet:
         children: dict[int, list[int]] = {level: [] for level in range(-1, len(above))}
         for level, up in enumerate(above):
             children[up].append(level)
-        self.roots = len(children[-1])
-        self.order = np.array([children[up].index(level) for level, up in enumerate(above)], np.int64)
-        self.slots = np.array(_slots(children), np.int64)
-        self.below = np.array([child for level in children for child in children[level]], np.int64)
-        self.L = np.zeros((len(above), d.L_FIELDS), np.int64)
-        # By level the table of its rows, then by level the table of its groups.
-        self._tables = arena.N[list(tree.levels)][:, [f.N_TABLE, f.N_LISTS]].T.ravel()
-        place = self.roots
+        levels, root = np.zeros(len(above), d.LEVEL), np.zeros(1, d.LEVEL)
+        root["node"], root["above"], root["children"] = tree.root, -1, len(children[-1])
+        place = len(children[-1])
         for level, node in enumerate(tree.levels):
-            self.L[level, [d.L_NODE, d.L_ABOVE, d.L_FRONTIER]] = node, above[level], tree.frontier[level]
-            self.L[level, [d.L_BELOW, d.L_MANY]] = place, len(children[level])
-            place += len(children[level])
-        self._room = np.full(2 * len(above), -1, np.int64)
+            here = levels[level]
+            here.node, here.above, here.frontier = node, above[level], tree.frontier[level]
+            here.below, here.children = place, len(children[level])
+            place += here.children
+        below = np.array([child for level in children for child in children[level]], np.int64)
+        # By level the table of its rows, then by level the table of its groups.
+        nodes = arena.nodes[list(tree.levels)]
+        self._tables = np.concatenate([nodes["table"], nodes["list_table"]])
         n = len(above)
-        self.current, self.cursor = np.zeros(n, np.int64), np.zeros(n, np.int64)
-        self.modes, self.choices = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
-        self.modes[0] = d.DIRTY
-        self.lists, self.ends = np.empty(0, np.int64), np.empty(0, np.int64)
-        self.work = np.empty(max(2, n) * AHEAD, np.int64)
+        self._room = np.full(2 * n, -1, np.int64)
+        none, halves = np.zeros(0, np.int8), np.zeros((0, 1), np.int32)
+        work = np.empty(max(2, n) * AHEAD, np.int64)
+        self.marks = d.Marks(levels, root, below, none, halves, halves, none, np.zeros(0, np.int32), work)
+        order = np.array([children[up].index(level) for level, up in enumerate(above)], np.int64)
+        current, cursor = np.zeros(n, np.int64), np.zeros(n, np.int64)
+        modes, choices = np.zeros(n + 1, np.int64), np.zeros(n + 1, np.int64)
+        modes[0] = d.DIRTY
+        slots, empty = rows_of(d.WHEEL, np.array(_slots(children), np.int64)), np.empty(0, np.int64)
+        self.wheels = d.Odometer(order, slots, empty, empty, current, modes, choices, cursor)
 
     def fit(self) -> None:
         """Make room for the marks of all rows and groups that there are, and to put those of ranges in order."""
         self._ordered.fit_notes()
-        room = self.arena.T[self._tables, f.T_CAPACITY]
+        room = self.arena.tables["capacity"][self._tables]
         if (room <= self._room).all():
             return
         self._room = room
         room = room.reshape(2, -1)
         ends = np.cumsum(room, axis=1)
-        self.L[:, d.L_ROWS], self.L[:, d.L_GROUPS] = ends - room
+        levels = self.marks.levels
+        levels["rows"], levels["groups"] = ends - room
         rows, groups = (int(n) for n in ends[:, -1])
         # Zeros that nobody touches cost addresses, not memory.
-        self.marks, self.groups = np.zeros(rows, np.int8), np.zeros(groups, np.int8)
-        self.changed = np.empty(rows, np.int32)
-        self.links, self.heads = np.zeros((rows, d.LINKS), np.int32), np.zeros((groups, 4), np.int32)
-
-    @property
-    def trees(self) -> Trees:
-        """The counted trees of the arena."""
-        return self._ordered.trees
+        self.marks = self.marks._replace(
+            flags=np.zeros(rows, np.int8),
+            links=np.zeros((rows, d.LINKS), np.int32),
+            heads=np.zeros((groups, d.HEADS), np.int32),
+            groups=np.zeros(groups, np.int8),
+            changed=np.empty(rows, np.int32),
+        )
 
     def list_room(self, many: int) -> None:
         """Make room for so many rows in lists of clean ones."""
-        if many > len(self.lists):
-            self.lists, self.ends = np.empty(2 * many, np.int64), np.empty(2 * many, np.int64)
+        if many > len(self.wheels.lists):
+            self.wheels = self.wheels._replace(lists=np.empty(2 * many, np.int64), ends=np.empty(2 * many, np.int64))
 
     def mark(self, dirty: Sequence[Words | None]) -> None:
         """By level of the frontier, the rows that are not the same on the other side."""
         self.fit()
-        a, L, marks, links, heads = self.arena, self.L, self.marks, self.links, self.heads
+        store, marks = self.arena.store, self.marks
         for level, rows in enumerate(dirty):
             if rows is not None:
-                d.start(a.a64, a.a32, a.T, a.N, L, level, rows, marks, links, heads)
-        climb(a.a64, a.a32, a.T, a.N, self.trees, L, marks, links, heads, self.work)
-        d.judge(a.a32, a.T, a.N, L, self.below, marks, links, heads, self.groups)
-        many = d.ask(a.a32, a.T, a.N, L, self.below, self.root, self.roots, marks, links, heads, self.groups)
-        self.list_room(int(many))
-        d.list_clean(a.a32, a.T, a.N, L, marks, heads, self.lists, self.ends)
+                d.start(store, marks, level, rows)
+        climb(store, marks)
+        d.judge(store, marks)
+        self.list_room(int(d.ask(store, marks)))
+        d.list_clean(store, marks, self.wheels)
 
     def copies(self, other: Arena, found: Runs) -> tuple[Words, Words | None]:
         """How often combinations are in the result on this side, and on the other, None if none is.
 
         OverflowedError past 63 bits.
         """
-        a, b = self.arena, other
         here, there = np.empty((2, found.many), np.int64)
-        is_any = w.copies_of(a.a64, a.a32, a.T, a.N, b.a64, b.a32, b.T, b.N, self.L, self.marks, *found, here, there)
+        is_any = w.copies_of(self.arena.store, other.store, self.marks, *found, here, there)
         if is_any < 0:
             raise OverflowedError
         return here, there if is_any else None
 
     def codes(self, tree: TreeLayout, found: Runs, variables: Sequence[str]) -> Words:
         """The codes of combinations, a row of them per variable."""
-        a = self.arena
         codes = np.empty((len(variables), found.many), np.int64)
         for i, variable in enumerate(variables):
             level, position = tree.places[variable].level, tree.places[variable].position
-            w.gather(a.a64, a.T, a.N, tree.levels[level], position, level, *found, codes[i])
+            w.gather(self.arena.store, tree.levels[level], position, level, *found, codes[i])
         return codes
 
     def combinations(self, block: int) -> Iterator[Runs]:
         """Every combination that has a dirty row. What is given holds until the next is asked for."""
-        a = self.arena
-        out: NDArray[np.int64] = np.empty((len(self.L) + 2, block), np.int64)
+        out: NDArray[np.int64] = np.empty((len(self.marks.levels) + 2, block), np.int64)
         more, started = True, False
         while more:
-            filled, runs, more = w.walk(
-                a.a32,
-                a.T,
-                a.N,
-                self.L,
-                self.below,
-                self.order,
-                self.slots,
-                self.root,
-                self.roots,
-                self.marks,
-                self.links,
-                self.heads,
-                self.groups,
-                self.lists,
-                self.ends,
-                self.current,
-                self.modes,
-                self.choices,
-                self.cursor,
-                started,
-                out,
-                self.work,
-            )
+            filled, runs, more = w.walk(self.arena.store, self.marks, self.wheels, started, out)
             started = True
             if filled:
                 yield Runs(out, filled, runs)

@@ -22,6 +22,10 @@ class Bound:
     is_strict: bool
     offset: int
 
+    def numbers(self) -> tuple[int, ...]:
+        """As kernels have it."""
+        return self.position, int(self.is_upper), int(self.is_strict), self.offset
+
 
 @record(frozen=True)
 class Edge:
@@ -29,11 +33,6 @@ class Edge:
 
     variable: str
     bounds: tuple[Bound, ...]
-
-    def numbers(self) -> list[int]:
-        """As they stand behind the description of the tree of readers."""
-        each = ((b.position, int(b.is_upper), int(b.is_strict), b.offset) for b in self.bounds)
-        return [len(self.bounds), *(n for numbers in each for n in numbers)]
 
 
 def ranges_of(query: ConjunctiveQuery, above: Sequence[str], child: Node) -> Edge:

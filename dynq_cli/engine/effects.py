@@ -123,14 +123,14 @@ class _Keyed:
         rows = np.empty(len(at), np.int64)
         if len(at):
             arena = self._engine.arena
-            kernels.look_up(arena.a64, arena.T, self._base.table, self._codes[at], rows)
+            kernels.look_up(arena.store, self._base.table, self._codes[at], rows)
         return rows
 
     def _stored(self, rows: Codes) -> Codes:
         """The codes of some rows of the base table."""
         arena, table = self._engine.arena, self._base.table
-        places = arena.T[table, f.T_ROWS] + rows * arena.T[table, f.T_STRIDE]
-        stored: Codes = arena.a64[places[:, None] + np.arange(self._codes.shape[1])]
+        places = arena.tables["rows"][table] + rows * arena.tables["stride"][table]
+        stored: Codes = arena.words[places[:, None] + np.arange(self._codes.shape[1])]
         return stored
 
     def _in_sequence(self, effects: Effects, at: Codes) -> None:

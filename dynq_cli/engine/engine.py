@@ -19,7 +19,6 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.base_delta import BaseDelta, DeltaBuffers
@@ -32,8 +31,9 @@ from dynq_cli.engine.derived_relations import DerivedRelations
 from dynq_cli.engine.evaluator import Evaluator
 from dynq_cli.engine.kernels import base, update
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels.base_delta_scan import store
+from dynq_cli.engine.kernels.base_delta_scan import keep_computed
 from dynq_cli.engine.kernels.commit import release, run_commits, update_tree
+from dynq_cli.engine.kernels.fields import DeltaEntries, Scratch
 from dynq_cli.engine.kernels.groups import start_row
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.kernels.table import find_or_insert
@@ -74,13 +74,10 @@ class Engine:
     def __init__(self, layout: Layout, meaning: Evaluator, arena: Arena | None = None) -> None:
         self.layout = layout
         self._meaning = meaning
-        self.lists = layout.lists
         # Deletes that could miss and did, since the engine is there.
         self.skipped = 0
-        # Keys of two rows, and in the kernels that look ahead where their codes come from.
-        self._key = np.zeros(6 * layout.widest + 6, np.int64)
-        self._before, self._after = np.zeros(update.WORK, np.int64), np.zeros(update.WORK, np.int64)
-        self._ahead = np.zeros(3 * AHEAD, np.int64)
+        key, payloads = np.zeros(6 * layout.widest + 6, np.int64), np.zeros((2, update.PAYLOADS), np.int64)
+        self._scratch = Scratch(key, *payloads, *np.zeros((6, AHEAD), np.int64))
         # A change by key touches the row that goes and the row that comes.
         self._work = [DeltaBuffers(2 * CHUNK)]
         self._of_relation = {name: self._reached(b) for name, b in layout.bases.items()}
@@ -92,7 +89,7 @@ class Engine:
         self._stored = {
             name: np.array(list(b.stored.items()), np.int64).reshape(-1, 2) for name, b in layout.bases.items()
         }
-        self.arena = arena or Arena(layout.tables.copy(), layout.nodes.copy())
+        self.arena = arena or Arena(layout.tables.copy(), layout.nodes.copy(), layout.lists)
         self.ordered = CountedTrees(layout, self.arena)
         self._deriving = DerivedRelations(layout, self.arena, self.ordered, meaning)
         # Relations whose changes go on to others: each commit has to be seen by itself.
@@ -120,10 +117,10 @@ class Engine:
 
     def _start_root(self, tree: TreeLayout) -> None:
         a = self.arena
-        table = int(a.N[tree.root, f.N_TABLE])
-        row, _ = find_or_insert(a.a64, a.a32, a.T, table, self._key)
-        start_row(a.a64, a.a32, a.T, a.N, self.lists, tree.root, row, self._key)
-        a.a32[2 * record_of(a, table, row) + a.T[table, f.T_REFS]] = 1
+        table = int(a.nodes["table"][tree.root])
+        row, _ = find_or_insert(a.store, table, self._scratch.key)
+        start_row(a.store, tree.root, row, self._scratch.key)
+        a.halves[2 * record_of(a, table, row) + a.tables["refs"][table]] = 1
 
     def apply(self, batch: Mapping[str, Changes]) -> None:
         """One commit: all changes or none. Raises BatchError with nothing changed."""
@@ -155,43 +152,28 @@ class Engine:
             else:
                 self._update_tree(step.name, resolved)
         for r in resolved.values():
-            self._release(r.base, r.touched, r.old, r.new, r.n)
+            self._release(r.base, r.entries, r.n)
 
     def _store(self, r: BaseDelta) -> None:
         """Base rows that came keep what trees compute from them."""
         stored = self._stored[r.base.relation.name]
         if len(stored):
-            a = self.arena
-            store(a.a64, a.T, r.base.table, r.touched, r.first, r.old, r.new, r.n, r.changes.computed, stored)
+            keep_computed(self.arena.store, r.base.table, r.entries, r.n, r.changes.computed, stored)
 
     def _propagate(self, first: int, stop: int) -> None:
-        a = self.arena
         while True:
-            done = update.propagate(
-                a.a64,
-                a.a32,
-                a.T,
-                a.N,
-                self.lists,
-                first,
-                stop,
-                self._before,
-                self._after,
-                self.ordered.trees,
-            )
+            done = update.propagate(self.arena.store, first, stop, self._scratch)
             if done == f.OK:
                 return
             if done == f.OVERFLOW:
                 raise OverflowedError
-            self.ordered.make_room(int(self._before[0]))
+            self.ordered.make_room(int(self._scratch.before[0]))
 
-    def _release(self, layout: BaseLayout, touched: NDArray[np.int32], old: Codes, new: Codes, n: int) -> None:
+    def _release(self, layout: BaseLayout, entries: DeltaEntries, n: int) -> None:
         """What a batch took away leaves the trees and the base table."""
-        a = self.arena
         leaves, _ = self._of_relation[layout.relation.name]
         self.ordered.reserve(layout.relation.name, n)
-        trees = self.ordered.trees
-        release(a.a64, a.a32, a.T, a.N, self.lists, layout.table, leaves, touched, old, new, n, trees)
+        release(self.arena.store, layout.table, leaves, entries, n)
 
     def _update_tree(self, name: str, resolved: Mapping[str, BaseDelta]) -> None:
         """A tree takes over what happened below it, and passes on what that does to its result."""
@@ -218,32 +200,20 @@ class Engine:
             a.reserve(table, r.n * times)
         self.ordered.reserve(relation, r.n)
         done = update_tree(
-            a.a64,
-            a.a32,
-            a.T,
-            a.N,
-            self.lists,
+            a.store,
             r.base.table,
             leaves.nodes,
             tree.first,
             tree.stop,
-            r.touched,
-            r.first,
-            r.old,
-            r.new,
+            r.entries,
             r.n,
-            r.changes.computed,
-            r.changes.passes,
-            self._key,
-            self._before,
-            self._after,
-            self._ahead,
-            self.ordered.trees,
+            r.changes.batch,
+            self._scratch,
         )
         if done == f.OVERFLOW:
             raise OverflowedError
         if done == f.NO_ROOM:
-            self.ordered.make_room(int(self._before[0]))
+            self.ordered.make_room(int(self._scratch.before[0]))
             self._propagate(tree.first, tree.stop)
 
     def _derive(self, derived: Derived, resolved: dict[str, BaseDelta]) -> None:
@@ -263,7 +233,7 @@ class Engine:
             raise DerivedError.too_many_copies(derived.name) from None
         resolved[derived.name] = r
         self._store(r)
-        came, went = (int(np.count_nonzero(many[: r.n] == 0)) for many in (r.old, r.new))
+        came, went = (int(np.count_nonzero(many[: r.n] == 0)) for many in (r.entries.old, r.entries.new))
         self._deriving.check_budget(derived, came, went)
 
     def _label(self) -> None:
@@ -302,49 +272,32 @@ class Engine:
     def _run_some(self, layout: BaseLayout, changes: Changes, start: int, ends: Codes, before: int) -> int:
         """The first of some commits, all of them unless counted trees need room on the way; how many. Raises BatchError
         with the number that hold, those before counted."""
-        a, w, many = self.arena, self._work[0], int(ends[-1]) - start
+        a, entries, many = self.arena, self._work[0].entries, int(ends[-1]) - start
         a.reserve(layout.table, many)
         for table, leaves_above in self._paths[layout.relation.name].items():
             a.reserve(table, many * leaves_above)
         self.ordered.reserve(layout.relation.name, many)
         leaves, trees = self._of_relation[layout.relation.name]
         reason, at, applied, skipped = run_commits(
-            a.a64,
-            a.a32,
-            a.T,
-            a.N,
-            self.lists,
+            a.store,
             layout.table,
             leaves,
             trees,
-            changes.codes,
-            changes.ops,
-            changes.counts,
-            changes.computed,
-            changes.passes,
+            changes.batch,
             start,
             ends,
-            w.touched,
-            w.first,
-            w.last,
-            w.delta,
-            w.old,
-            w.new,
-            self._key,
-            self._before,
-            self._after,
-            self._ahead,
+            entries,
+            self._scratch,
             changes.may_miss,
-            self.ordered.trees,
         )
         self.skipped += int(skipped)
         if reason == f.OVERFLOW:
             raise OverflowedError
         if reason == f.NO_ROOM:
-            self.ordered.make_room(int(self._before[0]))
+            self.ordered.make_room(int(self._scratch.before[0]))
             for k in range(0, len(trees), 2):
                 self._propagate(int(trees[k]), int(trees[k + 1]))
-            self._release(layout, w.touched, w.old, w.new, int(at))
+            self._release(layout, entries, int(at))
             return int(applied) + 1
         if reason != f.OK:
             raise BatchError(layout.relation.name, reason, int(at), before + int(applied))
@@ -362,105 +315,52 @@ class Engine:
         return self._work[place]
 
     def _resolve(self, layout: BaseLayout, changes: Changes, work: DeltaBuffers) -> BaseDelta:
-        a, t, many = self.arena, layout.table, len(changes)
-        touched, first, last, delta, old, new = work.touched, work.first, work.last, work.delta, work.old, work.new
+        a, t, many, entries, batch = self.arena, layout.table, len(changes), work.entries, changes.batch
         if many <= CHUNK:
-            return self._resolve_few(layout, changes, work)
+            return self._resolve_few(layout, changes, entries)
         n = skipped = 0
         for start in range(0, many, CHUNK):
             stop = min(start + CHUNK, many)
             a.reserve(t, stop - start)
-            reason, at, n, missed = base.collect(
-                a.a64,
-                a.a32,
-                a.T,
-                t,
-                changes.codes,
-                changes.ops,
-                changes.counts,
-                start,
-                stop,
-                touched,
-                delta,
-                first,
-                last,
-                n,
-                self._ahead,
-            )
+            reason, at, n, missed = base.collect(a.store, t, batch, start, stop, entries, n, self._scratch)
             if reason != f.OK:
-                base.take_back(a.a64, a.a32, a.T, t, touched, n)
+                base.take_back(a.store, t, entries, n)
                 raise BatchError(layout.relation.name, reason, int(at))
             skipped += int(missed)
-        reason, at, missed = base.settle(a.a64, a.a32, a.T, t, touched, delta, last, n, old, new, changes.may_miss)
+        reason, at, missed = base.settle(a.store, t, entries, n, changes.may_miss)
         if reason != f.OK:
             raise BatchError(layout.relation.name, reason, int(at))
         self.skipped += skipped + int(missed)
-        return BaseDelta(layout, changes, touched, first, old, new, n)
+        return BaseDelta(layout, changes, entries, n)
 
-    def _resolve_few(self, layout: BaseLayout, changes: Changes, w: DeltaBuffers) -> BaseDelta:
+    def _resolve_few(self, layout: BaseLayout, changes: Changes, entries: DeltaEntries) -> BaseDelta:
         """`_resolve` in one call."""
-        a = self.arena
-        a.reserve(layout.table, len(changes))
+        a, many = self.arena, len(changes)
+        a.reserve(layout.table, many)
         reason, at, n, skipped = base.resolve(
-            a.a64,
-            a.a32,
-            a.T,
-            layout.table,
-            changes.codes,
-            changes.ops,
-            changes.counts,
-            0,
-            len(changes),
-            w.touched,
-            w.delta,
-            w.first,
-            w.last,
-            w.old,
-            w.new,
-            self._ahead,
-            changes.may_miss,
+            a.store, layout.table, changes.batch, 0, many, entries, self._scratch, changes.may_miss
         )
         if reason != f.OK:
             raise BatchError(layout.relation.name, reason, int(at))
         self.skipped += int(skipped)
-        return BaseDelta(layout, changes, w.touched, w.first, w.old, w.new, int(n))
+        return BaseDelta(layout, changes, entries, int(n))
 
     def _revert(self, r: BaseDelta) -> None:
         """Take back a settled batch that no tree has seen."""
         a, t = self.arena, r.base.table
-        rows = r.touched[: r.n].astype(np.int64)
-        a.a64[a.T[t, f.T_ROWS] + rows * a.T[t, f.T_STRIDE] + a.T[t, f.T_MULT]] = r.old[: r.n]
-        base.take_back(a.a64, a.a32, a.T, t, r.touched, r.n)
+        rows = r.entries.touched[: r.n].astype(np.int64)
+        places = a.tables["rows"][t] + rows * a.tables["stride"][t] + a.tables["mult"][t]
+        a.words[places] = r.entries.old[: r.n]
+        base.take_back(a.store, t, r.entries, r.n)
 
     def _update_leaf(self, node: int, r: BaseDelta) -> None:
-        a = self.arena
+        a, batch = self.arena, r.changes.batch
         for start in range(0, r.n, CHUNK):
             stop = min(start + CHUNK, r.n)
             for table in self.layout.leaf_paths[node]:
                 a.reserve(table, stop - start)
             self.ordered.reserve(r.base.relation.name, stop - start)
-            done = update.update_leaf(
-                a.a64,
-                a.a32,
-                a.T,
-                a.N,
-                self.lists,
-                node,
-                r.base.table,
-                r.touched,
-                r.first,
-                r.old,
-                r.new,
-                start,
-                stop,
-                r.changes.computed,
-                r.changes.passes,
-                self._key,
-                self._before,
-                self._after,
-                self._ahead,
-                self.ordered.trees,
-            )
+            done = update.update_leaf(a.store, node, r.base.table, r.entries, start, stop, batch, self._scratch)
             if done != f.OK:
                 raise OverflowedError
 

@@ -13,7 +13,6 @@ import numpy as np
 
 from dynq_cli.engine.arena_snapshot import packed, words_of
 from dynq_cli.engine.engine import CHUNK
-from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.order_statistic_blocks import INNER, LARGEST_LEAF, POOLS
 from dynq_cli.engine.layout import BLOCKS, Layout
 from dynq_cli.engine.size_facts import TableSizes
@@ -85,21 +84,21 @@ def forecast(
     """
     tables = layout.tables.copy()
     for table, many in rows.items():
-        tables[table, [f.T_LIVE, f.T_USED]] = many.live, many.used
+        tables["live"][table], tables["used"][table] = many.live, many.used
     for first, several in groups.items():
         for size, blocks in enumerate(blocks_of(several)):
-            tables[first + size, [f.T_LIVE, f.T_USED]] = blocks
-    has_slots = [t for t in range(len(tables)) if tables[t, f.T_MASK] >= 0]
+            tables["live"][first + size] = tables["used"][first + size] = blocks
+    has_slots = [t for t in range(len(tables)) if tables["mask"][t] >= 0]
     coming = _coming(layout, changes, rows)
     for table in has_slots:
-        needed = int(tables[table, f.T_USED])
+        needed = int(tables["used"][table])
         if table in coming:
             # Room for the last rows is made before it is known how many of them are new.
             last = min(coming[table], CHUNK)
             needed = round(needed * (1 - last / coming[table])) + last
-        tables[table, f.T_MASK] = _slots(needed) - 1
+        tables["mask"][table] = _slots(needed) - 1
     later = packed(tables)
-    slots = max((int(later[t, f.T_MASK]) + 1 for t in has_slots), default=0)
+    slots = max((int(later["mask"][t]) + 1 for t in has_slots), default=0)
     length = sum(_length(v) for v in values.values())
     kept = sum(_kept_length(v) for v in values.values())
     return Forecast(

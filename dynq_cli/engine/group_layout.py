@@ -18,11 +18,11 @@ import numpy as np
 from dynq_cli.engine.codes import needs_labels
 from dynq_cli.engine.kernels import aggregate_rows as r
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels.exact_sums import E_FIELDS
-from dynq_cli.engine.kernels.fields import Words
-from dynq_cli.engine.kernels.order_statistic_blocks import C_ORDER, O_FIELDS, UNIT
+from dynq_cli.engine.kernels.exact_sums import SUM
+from dynq_cli.engine.kernels.fields import Rows, Words
+from dynq_cli.engine.kernels.order_statistic_blocks import UNIT
 from dynq_cli.engine.kernels.superaccumulator import S_KEY, SPILL_WORDS, WINDOW_WORDS
-from dynq_cli.engine.order_statistic_tree import OrderKey, Sizes, description, pools
+from dynq_cli.engine.order_statistic_tree import OrderKey, Sizes, TreeDescription, pools
 from dynq_cli.plan.program import Groups, Measure, high, low
 from dynq_cli.query.aggregates import basic
 from dynq_cli.query.aggregates.definition import Reading
@@ -32,7 +32,6 @@ from dynq_cli.spec.types import INT64, Type
 
 NONE = -1
 _NARROW_DIGITS = 18
-_WIDEST_VALUE = 2
 # What is read of the values of a group.
 _OF_VALUES: dict[Reading, int] = {"least": r.LEAST, "greatest": r.GREATEST, "count": r.COUNT}
 
@@ -98,25 +97,18 @@ class GroupLayout:
     doubles: list[Doubles] = field(default_factory=list)
     values: list[Values] = field(default_factory=list)
     measures: list[list[int]] = field(default_factory=list)
-    trees: list[list[int]] = field(default_factory=list)
+    trees: list[TreeDescription] = field(default_factory=list)
     spills: int = NONE
     first_pool: int = NONE
 
     @property
-    def matrix(self) -> Words:
+    def measured(self) -> Rows:
         """The measures, as `kernels.aggregate_rows` has them."""
-        return np.array(self.measures, np.int64).reshape(-1, r.M_FIELDS)
+        return f.rows_of(r.MEASURE, np.array(self.measures, np.int64))
 
     @property
-    def forest(self) -> Words:
-        """The trees, as `kernels.order_statistic_blocks` has them; one row at least."""
-        wide = C_ORDER + _WIDEST_VALUE * O_FIELDS
-        rows = [tree + [NONE] * (wide - len(tree)) for tree in self.trees]
-        return np.array(rows or [[NONE] * wide], np.int64)
-
-    @property
-    def sums(self) -> tuple[Words, Words]:
-        """The exact sums, as `kernels.exact_sums` has them: their matrix, and the numbers it points at."""
+    def sums(self) -> tuple[Rows, Words]:
+        """The exact sums, as `kernels.exact_sums` has them, and the numbers they point at."""
         rows: list[list[int]] = []
         numbers: list[Words] = []
         taken = 0
@@ -125,15 +117,17 @@ class GroupLayout:
             numbers += [e.polynomial, e.columns]
             taken += len(e.polynomial) + len(e.columns)
         flat = np.concatenate([*numbers, np.zeros(1, np.int64)])
-        return np.array(rows, np.int64).reshape(-1, E_FIELDS), flat
+        return f.rows_of(SUM, np.array(rows, np.int64)), flat
 
     @property
     def roots(self) -> Words:
         return np.array([2 * v.place + 2 for v in self.values], np.int64)
 
 
-def group_layout(groups: Groups, first_table: int, sizes: Sizes | None = None) -> tuple[GroupLayout, list[list[int]]]:
-    """The layout of groups whose tables begin at a number, and the rows of `T` for them."""
+def group_layout(
+    groups: Groups, first_table: int, sizes: Sizes | None = None
+) -> tuple[GroupLayout, list[dict[str, int]]]:
+    """The layout of groups whose tables begin at a number, and those tables."""
     return _Builder(groups, first_table, sizes or Sizes()).build()
 
 
@@ -146,12 +140,12 @@ def _width(kind: Type) -> int:
     return 2 if kind.name == "decimal" and kind.precision > _NARROW_DIGITS else 1
 
 
-def _table(arity: int, words: int) -> list[int]:
-    """A row of `T` for records of so many words, and one more for the mark."""
-    row = [NONE] * f.T_FIELDS
-    row[f.T_ARITY] = row[f.T_HASHED] = arity
-    row[f.T_CAPACITY] = row[f.T_USED] = row[f.T_LIVE] = row[f.T_MASK] = 0
-    row[f.T_STRIDE], row[f.T_MARK] = words + 1, 2 * words
+def _table(arity: int, words: int) -> dict[str, int]:
+    """A table for records of so many words, and one more for the mark."""
+    row = f.blank(f.TABLE)
+    row["arity"] = row["hashed"] = arity
+    row["capacity"] = row["used"] = row["live"] = row["mask"] = 0
+    row["stride"], row["mark"] = words + 1, 2 * words
     return row
 
 
@@ -166,10 +160,10 @@ class _Builder:
         # A free row keeps the next free one in its first word.
         self.layout = GroupLayout(groups, first_table, max(1, len(groups.keys)), width)
         self.words = self.layout.rows + 2 + width
-        self.tables: list[list[int]] = [[]]
+        self.tables: list[dict[str, int]] = [{}]
         self.shared: dict[object, int] = {}
 
-    def build(self) -> tuple[GroupLayout, list[list[int]]]:
+    def build(self) -> tuple[GroupLayout, list[dict[str, int]]]:
         assert tuple(self.names[: len(self.groups.keys)]) == self.groups.keys, "keys come first"
         column = 0
         for measure in self.groups.measures:
@@ -184,7 +178,7 @@ class _Builder:
         self.words += words
         return place
 
-    def _new_table(self, row: list[int]) -> int:
+    def _new_table(self, row: dict[str, int]) -> int:
         self.tables.append(row)
         return self.first + len(self.tables) - 1
 
@@ -269,7 +263,7 @@ class _Builder:
 
     def _values(self, name: str, columns: tuple[int, ...]) -> Values:
         row = _table(1 + len(columns), 1 + len(columns) + 2)
-        row[f.T_MULT] = 1 + len(columns)
+        row["mult"] = 1 + len(columns)
         table, place = self._new_table(row), self._take(2)
         kind = self.types.get(name)
         labels = kind if kind is not None and needs_labels(kind) else None
@@ -280,7 +274,7 @@ class _Builder:
                 self.tables += pools(self.sizes, 0)
             order = [OrderKey(1 + j, labels=NONE if labels is None else 0) for j in range(len(columns))]
             tree = len(self.layout.trees)
-            self.layout.trees.append(description(table, UNIT, 0, 0, self.layout.first_pool, order))
+            self.layout.trees.append(TreeDescription(table, UNIT, 0, 0, self.layout.first_pool, tuple(order)))
         return Values(place, table, np.array(columns, np.int64), tree, labels)
 
 

@@ -25,12 +25,11 @@ from dynq_cli.engine.float_terms import values_of
 from dynq_cli.engine.group_layout import NONE, GroupLayout, Values, group_layout
 from dynq_cli.engine.kernels import aggregate_rows, aggregates, exact_sums
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels.fields import Words
-from dynq_cli.engine.kernels.order_statistic_blocks import TARGET
+from dynq_cli.engine.kernels.fields import Store, Words
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.kernels.superaccumulator import D_SPILL, D_WORDS, FULL, WINDOW
 from dynq_cli.engine.kernels.table import find_or_insert
-from dynq_cli.engine.order_statistic_tree import CountedTree, Sizes, reserve
+from dynq_cli.engine.order_statistic_tree import CountedTree, Sizes, reserve, trees_of
 from dynq_cli.plan.program import Groups
 from dynq_cli.spec.types import Type
 
@@ -59,18 +58,21 @@ class Grouped:
         self.arena = arena
         self.layout = layout
         self._labels = labels
-        self._matrix, self._forest, self._roots = layout.matrix, layout.forest, layout.roots
+        self._measures, self._roots = layout.measured, layout.roots
+        self._trees = trees_of(layout.trees)
         self._spills = np.array([layout.spills, *(d.place for d in layout.doubles)], np.int64)
-        self._sums, self._numbers = layout.sums
-        self._largest = np.zeros(max(1, len(layout.groups.inputs)), np.int64)
-        self._values, self._products = np.zeros((2, CHUNK), np.int64)
-        self._key = np.zeros(len(layout.groups.inputs) + 3, np.int64)
-        self._tags = np.zeros(AHEAD, np.int64)
+        values, products = np.zeros((2, CHUNK), np.int64)
+        largest = np.zeros(max(1, len(layout.groups.inputs)), np.int64)
+        self._sums = exact_sums.Sums(*layout.sums, largest, values, products)
+        self._key, self._tags = np.zeros(len(layout.groups.inputs) + 3, np.int64), np.zeros(AHEAD, np.int64)
         self._groups = np.zeros(CHUNK, np.int64)
-        self._row = np.zeros(max(1, layout.width), np.int64)
-        self._work = np.zeros(max(FULL + 1, TARGET + 2), np.int64)
-        self._bits = np.zeros(1, np.int64)
-        self._doubles = self._bits.view(np.float64)
+        bits = np.zeros(1, np.int64)
+        row, words = np.zeros(max(1, layout.width), np.int64), np.zeros(FULL + 1, np.int64)
+        self._reading = aggregate_rows.Reading(row, words, bits, bits.view(np.float64))
+
+    def _store(self, labels: Words = _NO_LABELS) -> Store:
+        """The arena, with the trees of these groups."""
+        return self.arena.store._replace(trees=self._trees._replace(labels=labels))
 
     def start(self) -> None:
         """In an empty arena: the row that there is before anything is taken in, for `changes` to give."""
@@ -78,9 +80,9 @@ class Grouped:
             return
         a, t = self.arena, self.layout.table
         a.reserve(t, 1)
-        group, _ = find_or_insert(a.a64, a.a32, a.T, t, self._key)
-        aggregates.start_group(a.a64, a.a32, a.T, t, record(a, t, int(group)), self.layout.rows, self._roots)
-        aggregates.touch(a.a32, a.T, t, group)
+        group, _ = find_or_insert(a.store, t, self._key)
+        aggregates.start_group(a.store, t, record(a, t, int(group)), self.layout.rows, self._roots)
+        aggregates.touch(a.store, t, group)
 
     def take(self, codes: Codes, copies: Codes) -> None:
         """Rows, a column of codes for each input, and how often each came; negative where it went. O(1) a row."""
@@ -89,44 +91,24 @@ class Grouped:
             self._take(codes, copies, start, min(start + CHUNK, len(copies)))
 
     def _take(self, codes: Codes, copies: Codes, start: int, stop: int) -> None:
-        a, layout, t, groups = self.arena, self.layout, self.layout.table, self._groups
+        a, layout, t = self.arena, self.layout, self.layout.table
+        taken = exact_sums.Taken(codes, copies, self._groups, self._key, self._tags)
         a.reserve(t, stop - start)
-        done = aggregates.find_groups(
-            a.a64, a.a32, a.T, t, layout.rows, self._roots, codes, copies, start, stop, groups, self._key, self._tags
-        )
-        if done != f.OK:
+        if aggregates.find_groups(a.store, t, layout.rows, self._roots, taken, start, stop) != f.OK:
             raise AggregateOverflowedError("a count")
         for counts in layout.counts:
-            aggregates.add_counts(a.a64, a.T, t, counts.place, counts.columns, codes, copies, start, stop, groups)
+            aggregates.add_counts(a.store, t, counts.place, counts.columns, taken, start, stop)
         if layout.exact:
-            done, which = exact_sums.add_exact(
-                a.a64,
-                a.T,
-                t,
-                self._sums,
-                self._numbers,
-                codes,
-                copies,
-                start,
-                stop,
-                groups,
-                self._largest,
-                self._values,
-                self._products,
-            )
+            done, which = exact_sums.add_exact(a.store, t, self._sums, taken, start, stop)
             if done != f.OK:
                 raise AggregateOverflowedError(layout.exact[which].name)
         for d in layout.doubles:
             a.reserve(layout.spills, stop - start)
             values = values_of(d.terms, codes[:, start:stop])
-            aggregates.add_doubles(
-                a.a64, a.a32, a.T, t, d.place, layout.spills, d.number, values, copies, start, stop, groups, self._key
-            )
+            aggregates.add_doubles(a.store, t, d.place, layout.spills, d.number, values, taken, start, stop)
         for v in layout.values:
             a.reserve(v.table, stop - start)
-            aggregates.add_values(
-                a.a64, a.a32, a.T, v.table, v.columns, codes, copies, start, stop, groups, self._key, self._tags
-            )
+            aggregates.add_values(a.store, v.table, v.columns, taken, start, stop)
 
     def changes(self) -> Iterator[tuple[Codes, Codes]]:
         """Blocks of rows of the result, keys first, with -1 for the row a group had and 1 for the one it has.
@@ -136,27 +118,20 @@ class Grouped:
         for v in self.layout.values:
             self._settle_values(v)
         a, layout = self.arena, self.layout
-        while a.T[layout.table, f.T_QHEAD] >= 0:
-            room = min(BLOCK, 2 * int(a.T[layout.table, f.T_LIVE]))
+        while a.tables["queue_head"][layout.table] >= 0:
+            room = min(BLOCK, 2 * int(a.tables["live"][layout.table]))
             rows = np.empty((len(layout.groups.keys) + layout.width, room), np.int64)
             copies = np.empty(room, np.int64)
             done, n, which = aggregate_rows.settle_groups(
-                a.a64,
-                a.a32,
-                a.T,
-                self._forest,
-                self._matrix,
+                self._store(),
+                self._measures,
                 layout.table,
                 layout.rows,
                 layout.width,
                 layout.groups.one_row,
                 self._spills,
-                rows,
-                copies,
-                self._row,
-                self._work,
-                self._bits,
-                self._doubles,
+                aggregate_rows.Given(rows, copies),
+                self._reading,
             )
             if done == f.OVERFLOW:
                 raise AggregateOverflowedError(layout.groups.measures[which].aggregate.name)
@@ -175,20 +150,10 @@ class Grouped:
         labels = _NO_LABELS if v.labels is None or v.tree == NONE else self._labels(v.labels)
         while n == CHUNK:
             if v.tree != NONE:
-                rows = sum(int(a.T[other.table, f.T_LIVE]) for other in self.layout.values)
+                rows = sum(int(a.tables["live"][other.table]) for other in self.layout.values)
                 reserve(a, self.layout.first_pool, CHUNK, rows)
             done, n = aggregate_rows.settle_values(
-                a.a64,
-                a.a32,
-                a.T,
-                self._forest,
-                v.tree,
-                labels,
-                self._work,
-                self.layout.table,
-                v.table,
-                v.place,
-                CHUNK,
+                self._store(labels), v.tree, self.layout.table, v.table, v.place, CHUNK
             )
             assert done == f.OK, "a group with less than none of a value"
 
@@ -199,8 +164,8 @@ class Grouped:
         found = []
         for group in sorted(rows_of(a, t)):
             at = record(a, t, group)
-            if a.a64[at + layout.rows + 1]:
-                found.append([*a.a64[at : at + keys], *a.a64[at + kept : at + kept + layout.width]])
+            if a.words[at + layout.rows + 1]:
+                found.append([*a.words[at : at + keys], *a.words[at + kept : at + kept + layout.width]])
         return np.array(found, np.int64).reshape(-1, keys + layout.width).T
 
     def _check(self) -> None:
@@ -210,19 +175,21 @@ class Grouped:
         spilled = set()
         for group in groups:
             at = record(a, t, group)
-            rows = int(a.a64[at + layout.rows])
+            rows = int(a.words[at + layout.rows])
             assert rows > 0 or (layout.groups.one_row and rows == 0), "a group without rows"
             for place in chain((c.place for c in layout.counts), (e.place for e in layout.exact)):
-                assert 0 <= a.a64[at + place] <= rows, "more values than rows"
+                assert 0 <= a.words[at + place] <= rows, "more values than rows"
             for e in layout.exact:
-                assert a.a64[at + e.place] or not a.a64[at + e.place + 1 : at + e.place + 3].any(), "a sum of nothing"
+                assert a.words[at + e.place] or not a.words[at + e.place + 1 : at + e.place + 3].any(), (
+                    "a sum of nothing"
+                )
             for d in layout.doubles:
                 place = at + d.place
-                assert 0 <= a.a64[place] <= rows, "more values than rows"
-                words = a.a64[place + D_WORDS : place + D_WORDS + WINDOW]
+                assert 0 <= a.words[place] <= rows, "more values than rows"
+                words = a.words[place + D_WORDS : place + D_WORDS + WINDOW]
                 assert rows or not words.any(), "a sum of nothing"
-                if a.a64[place + D_SPILL]:
-                    spilled.add((group, d.number, int(a.a64[place + D_SPILL]) - 1))
+                if a.words[place + D_SPILL]:
+                    spilled.add((group, d.number, int(a.words[place + D_SPILL]) - 1))
         if layout.doubles:
             keys = {(*self._codes(layout.spills, s, 2), s) for s in rows_of(a, layout.spills)}
             assert keys == spilled, "every spill belongs to a group"
@@ -231,17 +198,17 @@ class Grouped:
 
     def _codes(self, table: int, row: int, many: int) -> tuple[int, ...]:
         at = record(self.arena, table, row)
-        return tuple(int(code) for code in self.arena.a64[at : at + many])
+        return tuple(int(code) for code in self.arena.words[at : at + many])
 
     def _check_values(self, v: Values, groups: set[int]) -> None:
         a, t = self.arena, self.layout.table
         members: dict[int, set[int]] = {group: set() for group in groups}
         for row in rows_of(a, v.table):
-            at = record(a, v.table, row) + int(a.T[v.table, f.T_MULT])
-            assert a.a64[at] > 0 and a.a64[at + 1] == 1, "a value is there if it has copies"
+            at = record(a, v.table, row) + int(a.tables["mult"][v.table])
+            assert a.words[at] > 0 and a.words[at + 1] == 1, "a value is there if it has copies"
             members[self._codes(v.table, row, 1)[0]].add(row)
         for group, rows in members.items():
-            assert a.a64[record(a, t, group) + v.place] == len(rows), "distinct values are counted"
+            assert a.words[record(a, t, group) + v.place] == len(rows), "distinct values are counted"
         if v.tree == NONE:
             return
         labels = _NO_LABELS if v.labels is None else self._labels(v.labels)
@@ -256,7 +223,7 @@ class Grouped:
 def by_itself(groups: Groups, labels: LabelsOf = _no_labels, sizes: Sizes | None = None) -> Grouped:
     """Groups in an arena of their own, started."""
     layout, tables = group_layout(groups, 0, sizes)
-    arena = Arena(np.array(tables, np.int64), np.zeros((0, f.N_FIELDS), np.int64))
+    arena = Arena(f.made(f.TABLE, tables))
     for table in range(len(tables)):
         arena.reserve(table, 1)
     made = Grouped(arena, layout, labels)

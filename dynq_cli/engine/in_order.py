@@ -14,8 +14,6 @@ from typing import NamedTuple
 import numpy as np
 
 from dynq_cli.engine.engine import Engine
-from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels import order_statistic_blocks as b
 from dynq_cli.engine.kernels import ranked
 from dynq_cli.engine.kernels.codes import NULL, UNKNOWN
 from dynq_cli.engine.kernels.fields import Words
@@ -55,29 +53,23 @@ class InOrder:
         self._above = np.array([level_above(a, tree, node) + 1 for node in tree.levels], np.int64)
         self._keys: list[_Key] = []
         for level, node in enumerate(tree.levels):
-            number = int(a.N[node, f.N_TREE])
+            number = int(a.nodes["tree"][node])
             if number >= 0:
-                self._keys += self._keys_of(level, self._trees.C[number])
+                self._keys += self._keys_of(level, number)
         self._targets = np.zeros((len(tree.levels), len(self._keys) + 1), np.int64)
         self._one, self._out = np.zeros(len(tree.levels) + 1, np.int64), np.zeros(4, np.int64)
 
-    def _keys_of(self, level: int, description: Words) -> list[_Key]:
-        keys = []
-        for place in range(int(description[b.C_KEYS])):
-            at = b.C_ORDER + place * b.O_FIELDS
-            keys.append(_Key(level, place, int(description[at + b.O_LABELS]), bool(description[at + b.O_FLIP])))
-        return keys
+    def _keys_of(self, level: int, tree: int) -> list[_Key]:
+        many, orders = int(self._trees.forest["keys"][tree]), self._trees.orders[tree]
+        each = zip(orders["labels"][:many], orders["flip"][:many], strict=True)
+        return [_Key(level, place, int(labels), bool(flip)) for place, (labels, flip) in enumerate(each)]
 
     def rows(self, positions: Words) -> Words:
         """The root's row and below it those of the levels, a column for each position, all of which are there."""
         a = self._arena
         rows = np.zeros((len(self._levels) + 1, positions.shape[1]), np.int64)
         ranked.select_rows(
-            a.a64,
-            a.a32,
-            a.T,
-            a.N,
-            self._trees,
+            a.store,
             self._levels,
             self._above,
             positions,
@@ -109,11 +101,7 @@ class InOrder:
                 meant[key.level] = ranked.NOT_THERE if key.is_descending else ranked.BEHIND_EQUAL
                 break
         found: tuple[int, int, int, int] = ranked.place_of(
-            a.a64,
-            a.a32,
-            a.T,
-            a.N,
-            self._trees,
+            a.store,
             self._levels,
             self._above,
             given,

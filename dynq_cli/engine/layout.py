@@ -22,6 +22,7 @@ The layout is a function of the steps alone.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,17 +32,8 @@ from dynq_cli.engine.codes import needs_labels
 from dynq_cli.engine.edges import ranges_of
 from dynq_cli.engine.group_layout import GroupLayout, group_layout
 from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels.order_statistic_blocks import (
-    C_ORDER,
-    C_POOLS,
-    C_WIDTH,
-    COUNT,
-    LANES,
-    O_FIELDS,
-    O_LABELS,
-    UNIT,
-)
-from dynq_cli.engine.order_statistic_tree import OrderKey, Sizes, description, pools
+from dynq_cli.engine.kernels.order_statistic_blocks import COUNT, LANES, UNIT
+from dynq_cli.engine.order_statistic_tree import OrderKey, Sizes, TreeDescription, pools
 from dynq_cli.engine.record_fields import RecordFields
 from dynq_cli.engine.tree_layout import Labelled, Place, TreeLayout
 from dynq_cli.plan.plan import Plan
@@ -65,15 +57,15 @@ class Layout:
     they have no data, and are not among `steps`.
     """
 
-    tables: NDArray[np.int64]
-    nodes: NDArray[np.int64]
+    tables: f.Rows
+    nodes: f.Rows
     lists: NDArray[np.int64]
     bases: dict[str, BaseLayout]
     trees: dict[str, TreeLayout]
     passages: dict[str, PassageLayout]
     variables: list[tuple[str, ...]]
     leaf_paths: dict[int, tuple[int, ...]]
-    ordered: NDArray[np.int64]
+    ordered: tuple[TreeDescription, ...]
     labelled: tuple[Labelled, ...]
     steps: tuple[Tree | Derived, ...]
     groups: dict[str, GroupLayout]
@@ -105,7 +97,7 @@ class Layout:
     @property
     def first_pool(self) -> int:
         """The first of the tables that hold the blocks of counted trees; there are none without an order."""
-        return int(self.ordered[0, C_POOLS])
+        return self.ordered[0].first_pool
 
     @property
     def ordered_dictionaries(self) -> frozenset[str]:
@@ -117,18 +109,18 @@ class Layout:
         """How often a change of a leaf's row may put a row into a counted tree or take it out, one per level."""
         many, node = 0, leaf
         while node >= 0:
-            many += int(self.nodes[node, f.N_TREE] >= 0)
+            many += int(self.nodes["tree"][node] >= 0)
             # A row of the node may begin to read a range, and end it.
-            below = self.lists[self.nodes[node, f.N_CHILDREN] :][: self.nodes[node, f.N_DEGREE]]
-            many += 2 * int((self.nodes[below, f.N_READERS] >= 0).sum())
-            node = int(self.nodes[node, f.N_PARENT])
+            below = self.lists[self.nodes["children"][node] :][: self.nodes["degree"][node]]
+            many += 2 * int((self.nodes["readers"][below] >= 0).sum())
+            node = int(self.nodes["parent"][node])
         return many
 
     def position(self, node: int, variable: str) -> int:
         """Where a variable of a node stands in the codes of its table."""
         at = self.variables[node].index(variable)
-        if int(self.nodes[node, f.N_TABLE]) in self.base_tables:
-            return int(self.lists[self.nodes[node, f.N_SOURCE] + at])
+        if int(self.nodes["table"][node]) in self.base_tables:
+            return int(self.lists[self.nodes["source"][node] + at])
         return at
 
 
@@ -145,15 +137,15 @@ class _Builder:
         self.feeding = {feed.tree for step in steps if isinstance(step, Derived) for feed in step.feeds}
         self.passing = passages(steps)
         # Where half words of base tables for filters will be.
-        self.flags: dict[tuple[int, int], list[int]] = {}
-        self.tables: list[list[int]] = []
-        self.nodes: list[list[int]] = []
+        self.flags: dict[tuple[int, int], dict[str, int]] = {}
+        self.tables: list[dict[str, int]] = []
+        self.nodes: list[dict[str, int]] = []
         self.lists: list[int] = []
         self.fields: list[RecordFields] = []
         self.bases: dict[str, BaseLayout] = {}
         self.variables: list[tuple[str, ...]] = []
         self.leaf_tables: dict[int, int] = {}
-        self.ordered: list[list[int]] = []
+        self.ordered: list[TreeDescription] = []
         self.labelled: list[Labelled] = []
 
     def build(self) -> Layout:
@@ -168,14 +160,14 @@ class _Builder:
             else:
                 trees[step.name] = self._tree(step.name, step.plan)
         for row, fields in zip(self.tables, self.fields, strict=True):
-            row[f.T_STRIDE] = fields.close()
+            row["stride"] = fields.close()
         self._place_narrow()
         self._place_lists()
         groups = self._groups()
         ordered = self._ordered_trees()
         return Layout(
-            np.array(self.tables, np.int64).reshape(-1, f.T_FIELDS),
-            np.array(self.nodes, np.int64).reshape(-1, f.N_FIELDS),
+            f.made(f.TABLE, self.tables),
+            f.made(f.NODE, self.nodes),
             np.array([*self.lists, 0], np.int64),
             self.bases,
             trees,
@@ -202,33 +194,29 @@ class _Builder:
         names = tuple(c.name for c in relation.columns)
         order = (*relation.key, *(n for n in names if n not in relation.key))
         table = self._table(len(order), len(relation.key) or len(order))
-        self.tables[table][f.T_MULT] = self.fields[table].wide()
-        self.tables[table][f.T_KEYED] = int(bool(relation.key))
+        self.tables[table]["mult"] = self.fields[table].wide()
+        self.tables[table]["keyed"] = int(bool(relation.key))
         self.bases[relation.name] = BaseLayout(relation, table, order)
 
-    def _ordered_trees(self) -> NDArray[np.int64]:
+    def _ordered_trees(self) -> tuple[TreeDescription, ...]:
         """The descriptions of all counted trees, whose blocks lie in tables behind all others."""
-        if not self.ordered:
-            return np.zeros((0, C_ORDER), np.int64)
-        first, longest = len(self.tables), max(map(len, self.ordered))
-        self.tables += pools(BLOCKS, max(row[C_WIDTH] for row in self.ordered))
-        for row in self.ordered:
-            row[C_POOLS] = first
-            row += [-1] * (longest - len(row))
-        return np.array(self.ordered, np.int64)
+        first = len(self.tables)
+        if self.ordered:
+            self.tables += pools(BLOCKS, max(tree.width for tree in self.ordered))
+        return tuple(replace(tree, first_pool=first) for tree in self.ordered)
 
     def _table(self, arity: int, hashed: int) -> int:
-        row = [-1] * f.T_FIELDS
-        row[f.T_ARITY], row[f.T_HASHED] = arity, hashed
-        row[f.T_CAPACITY] = row[f.T_USED] = row[f.T_LIVE] = row[f.T_MASK] = 0
+        row = f.blank(f.TABLE)
+        row["arity"], row["hashed"] = arity, hashed
+        row["capacity"] = row["used"] = row["live"] = row["mask"] = 0
         self.tables.append(row)
         # A free row keeps the next free one in its first word.
         self.fields.append(RecordFields(max(1, arity)))
         table = len(self.tables) - 1
-        self._narrow(table, self.tables[table], f.T_MARK)
+        self._narrow(table, self.tables[table], "mark")
         return table
 
-    def _narrow(self, table: int, owner: list[int], field_: int) -> None:
+    def _narrow(self, table: int, owner: dict[str, int], field_: str) -> None:
         self.fields[table].narrow.append((owner, field_))
 
     def _place_narrow(self) -> None:
@@ -240,8 +228,8 @@ class _Builder:
     def _place_lists(self) -> None:
         """Where the lists of all nodes but ranges begin, and their sums: in the records of groups."""
         for row in self.nodes:
-            if row[f.N_READERS] < 0:
-                row[f.N_BEGIN], row[f.N_TOTAL] = row[f.N_HEAD], row[f.N_SUM]
+            if row["readers"] < 0:
+                row["begin"], row["total"] = row["head"], row["sums"]
 
     def _list(self, numbers: list[int]) -> int:
         self.lists += numbers
@@ -260,25 +248,25 @@ class _Builder:
 
     def _node(self, name: str, plan: Plan, node: Node, columns: int) -> int:
         children = [self._node(name, plan, child, columns) for child in node.children]
-        row = [-1] * f.N_FIELDS
-        row[f.N_LISTED] = 0
+        row = f.blank(f.NODE)
+        row["listed"] = 0
         self.nodes.append(row)
         self.variables.append(node.variables)
         number = len(self.nodes) - 1
         lane_pairs = columns if node.output else 1
         below = not node.output or not any(c.output for c in node.children)
-        row[f.N_OUTPUT] = int(node.output)
-        row[f.N_FRONTIER] = int(node.output and below)
-        row[f.N_CLAMP] = int(plan.query.semantics == "set" and below)
-        row[f.N_WIDTH] = 2 * lane_pairs
-        row[f.N_CHILDREN], row[f.N_DEGREE] = self._list(children), len(children)
+        row["output"] = int(node.output)
+        row["frontier"] = int(node.output and below)
+        row["clamp"] = int(plan.query.semantics == "set" and below)
+        row["width"] = 2 * lane_pairs
+        row["children"], row["degree"] = self._list(children), len(children)
         if node.atom is not None:
             self._leaf(name, plan, plan.query.atoms[node.atom], number, node.variables)
         else:
             table = self._table(len(node.variables), len(node.variables))
-            row[f.N_TABLE] = table
-            row[f.N_VALUE] = self.fields[table].wide(row[f.N_WIDTH])
-            self._narrow(table, self.tables[table], f.T_REFS)
+            row["table"] = table
+            row["value"] = self.fields[table].wide(row["width"])
+            self._narrow(table, self.tables[table], "refs")
         for child, below_it in zip(children, node.children, strict=True):
             self._edge(plan, number, node, child, below_it)
             order = self._added_order(plan, number, child)
@@ -302,8 +290,8 @@ class _Builder:
                 self._stored(base, Computed(b.scalar, b.part), atom)
         number = base.filter_number(atom)
         if number >= 0 and (base.table, number) not in self.flags:
-            owner = self.flags[base.table, number] = [-1]
-            self._narrow(base.table, owner, 0)
+            owner = self.flags[base.table, number] = {"flag": -1}
+            self._narrow(base.table, owner, "flag")
 
     def _passage(self, plan: Plan) -> PassageLayout:
         (atom,) = plan.query.atoms
@@ -313,7 +301,7 @@ class _Builder:
             column = base.column_of(b)
             places[b.variable] = self._stored(base, Computed(b.scalar, b.part), atom) if column is None else column
         number = base.filter_number(atom)
-        flag = self.flags[base.table, number][0] if number >= 0 else -1
+        flag = self.flags[base.table, number]["flag"] if number >= 0 else -1
         return PassageLayout(plan, atom.source, base.table, number, flag, places)
 
     def _leaf(self, query: str, plan: Plan, atom: Atom, number: int, variables: tuple[str, ...]) -> None:
@@ -321,25 +309,25 @@ class _Builder:
         row = self.nodes[number]
         bound = {b.variable: b for b in atom.bindings}
         columns = {v: base.column_of(bound[v]) for v in variables}
-        shared = self._is_shared(query, plan, base, columns, output=bool(row[f.N_OUTPUT]))
+        shared = self._is_shared(query, plan, base, columns, output=bool(row["output"]))
         sources = []
         for v, column in columns.items():
             value = Computed(bound[v].scalar, bound[v].part)
             if column is None:
                 column = self._stored(base, value, atom) if shared else -base.computed_number(value, atom) - 1
             sources.append(column)
-        row[f.N_FILTER] = base.filter_number(atom)
-        row[f.N_SOURCE] = self._list(sources)
+        row["filter"] = base.filter_number(atom)
+        row["source"] = self._list(sources)
         if shared:
-            row[f.N_TABLE] = base.table
+            row["table"] = base.table
         else:
             table = self._table(len(variables), len(variables))
-            row[f.N_TABLE] = table
-            self.tables[table][f.T_MULT] = self.fields[table].wide()
-            self._narrow(table, self.tables[table], f.T_REFS)
+            row["table"] = table
+            self.tables[table]["mult"] = self.fields[table].wide()
+            self._narrow(table, self.tables[table], "refs")
         if not shared or atom.filters:
-            self._narrow(base.table, row, f.N_LEAF_ROW)
-        base.leaves.append(Leaf(query, number, atom, row[f.N_FILTER]))
+            self._narrow(base.table, row, "leaf_row")
+        base.leaves.append(Leaf(query, number, atom, row["filter"]))
         self.leaf_tables[number] = base.table
 
     def _is_shared(
@@ -359,71 +347,70 @@ class _Builder:
 
     def _edge(self, plan: Plan, parent: int, node: Node, child: int, below: Node) -> None:
         row = self.nodes[child]
-        table, above = row[f.N_TABLE], self.nodes[parent][f.N_TABLE]
+        table, above = row["table"], self.nodes[parent]["table"]
         shared = [v for v in node.variables if v in below.vars]
-        row[f.N_PARENT] = parent
-        row[f.N_GUARD] = int(below.guards(node))
-        row[f.N_KEY] = len(shared)
-        row[f.N_PROJECT] = self._list([self._position(child, v) for v in shared])
-        if row[f.N_GUARD]:
+        row["parent"] = parent
+        row["guard"] = int(below.guards(node))
+        row["key"] = len(shared)
+        row["project"] = self._list([self._position(child, v) for v in shared])
+        if row["guard"]:
             group = above
         else:
             group = self._table(len(shared), len(shared))
-            row[f.N_VPROJECT] = self._list([node.variables.index(v) for v in shared])
-            self._narrow(group, self.tables[group], f.T_REFS)
-            self._narrow(above, row, f.N_VGID)
+            row["reader_project"] = self._list([node.variables.index(v) for v in shared])
+            self._narrow(group, self.tables[group], "refs")
+            self._narrow(above, row, "reads")
             if not below.comparisons:
-                self._narrow(group, row, f.N_VHEAD)
-                self._narrow(above, row, f.N_VNEXT)
-                self._narrow(above, row, f.N_VPREV)
-        row[f.N_GROUP] = row[f.N_LISTS] = group
-        row[f.N_OWN] = row[f.N_GUARD]
-        row[f.N_SUM] = self.fields[group].wide(row[f.N_WIDTH])
-        self._narrow(table, row, f.N_GID)
-        if row[f.N_OUTPUT]:
-            self._narrow(table, row, f.N_NEXT)
-            self._narrow(table, row, f.N_PREV)
-            self._narrow(group, row, f.N_HEAD)
+                self._narrow(group, row, "reader_head")
+                self._narrow(above, row, "reader_next")
+                self._narrow(above, row, "reader_prev")
+        row["group"] = row["list_table"] = group
+        row["own"] = row["guard"]
+        row["sums"] = self.fields[group].wide(row["width"])
+        self._narrow(table, row, "gid")
+        if row["output"]:
+            self._narrow(table, row, "next")
+            self._narrow(table, row, "prev")
+            self._narrow(group, row, "head")
         if below.comparisons:
             self._ranges(plan, parent, child, below)
 
     def _ranges(self, plan: Plan, parent: int, child: int, below: Node) -> None:
         """Keep the groups of a compared child in order, and what each row of the parent reads in its record."""
-        row, above = self.nodes[child], self.nodes[parent][f.N_TABLE]
+        row, above = self.nodes[child], self.nodes[parent]["table"]
         edge = ranges_of(plan.query, self.variables[parent], below)
         kind = plan.query.variable(edge.variable).type
         order = self._added_order(plan, parent, child) or [VariableOrder(edge.variable)]
         assert order[0] == VariableOrder(edge.variable), "a range is read in its order"
-        words = row[f.N_WIDTH] if row[f.N_DEGREE] else 1
-        row[f.N_NOTE] = self.fields[row[f.N_TABLE]].wide(words)
-        self._keep_in_order(plan, child, order, row[f.N_WIDTH])
-        row[f.N_READERS], row[f.N_PENDING] = len(self.ordered), 0
+        words = row["width"] if row["degree"] else 1
+        row["note"] = self.fields[row["table"]].wide(words)
+        self._keep_in_order(plan, child, order, row["width"])
+        row["readers"], row["pending"] = len(self.ordered), 0
         readers = [OrderKey(edge.bounds[0].position, False, True)]
         self._label(0, kind)
-        self.ordered.append([*description(above, UNIT, -1, 0, -1, readers), *edge.numbers()])
-        self._narrow(row[f.N_GROUP], row, f.N_RROOT)
-        self._narrow(row[f.N_TABLE], row, f.N_NOTED)
-        row[f.N_LISTS], row[f.N_OWN] = above, 1
-        row[f.N_TOTAL] = self.fields[above].wide(row[f.N_WIDTH])
-        self._narrow(above, row, f.N_BEGIN)
-        self._narrow(above, row, f.N_END)
+        self.ordered.append(TreeDescription(above, UNIT, -1, 0, -1, tuple(readers), edge.bounds))
+        self._narrow(row["group"], row, "readers_root")
+        self._narrow(row["table"], row, "noted")
+        row["list_table"], row["own"] = above, 1
+        row["total"] = self.fields[above].wide(row["width"])
+        self._narrow(above, row, "begin")
+        self._narrow(above, row, "end")
 
     def _label(self, key: int, kind: Type) -> None:
         """A key of the next tree may be an id, to be compared by its label."""
         if needs_labels(kind):
-            place = C_ORDER + key * O_FIELDS + O_LABELS
-            self.labelled.append(Labelled(len(self.ordered), place, kind.name))
+            self.labelled.append(Labelled(len(self.ordered), key, kind.name))
 
     def _remember(self, node: int) -> None:
         """Room in each row for what it was before a commit, and in its readers for what their ranges will be."""
         row = self.nodes[node]
-        assert row[f.N_TREE] < 0 or row[f.N_READERS] >= 0, "what feeds relations has no order"
+        assert row["tree"] < 0 or row["readers"] >= 0, "what feeds relations has no order"
         # What a base row is in one tree, it keeps beside what it is in others: a lane less may be a cache line less.
-        row[f.N_OLD] = self.fields[row[f.N_TABLE]].wide(2 if row[f.N_DEGREE] else 1)
-        self._narrow(row[f.N_TABLE], row, f.N_CHANGED)
-        if row[f.N_READERS] >= 0:
-            for place in (f.N_TOLD, f.N_TBEGIN, f.N_TEND):
-                self._narrow(row[f.N_LISTS], row, place)
+        row["old"] = self.fields[row["table"]].wide(2 if row["degree"] else 1)
+        self._narrow(row["table"], row, "changed")
+        if row["readers"] >= 0:
+            for place in ("told", "new_begin", "new_end"):
+                self._narrow(row["list_table"], row, place)
 
     def _added_order(self, plan: Plan, parent: int, child: int) -> list[VariableOrder]:
         """The order of the variables that a child adds to its parent's."""
@@ -437,20 +424,20 @@ class _Builder:
         keys = [OrderKey(self._position(child, o.variable), o.descending, not o.descending) for o in order]
         for i, o in enumerate(order):
             self._label(i, plan.query.variable(o.variable).type)
-        table, payload = row[f.N_TABLE], UNIT if row[f.N_CLAMP] else LANES if row[f.N_DEGREE] else COUNT
-        place = row[f.N_NOTE] if row[f.N_NOTE] >= 0 else row[f.N_VALUE]
-        if payload == COUNT and row[f.N_NOTE] < 0:
+        table, payload = row["table"], UNIT if row["clamp"] else LANES if row["degree"] else COUNT
+        place = row["note"] if row["note"] >= 0 else row["value"]
+        if payload == COUNT and row["note"] < 0:
             # The multiplicities of a batch are known before the first of its rows comes into a tree.
-            place = row[f.N_VALUE] = self.fields[table].wide()
-        row[f.N_TREE] = len(self.ordered)
-        self._narrow(row[f.N_GROUP], row, f.N_ROOT)
-        self.ordered.append(description(table, payload, place, width, -1, keys))
+            place = row["value"] = self.fields[table].wide()
+        row["tree"] = len(self.ordered)
+        self._narrow(row["group"], row, "root")
+        self.ordered.append(TreeDescription(table, payload, place, width, -1, tuple(keys)))
 
     def _position(self, node: int, variable: str) -> int:
         """Where a variable stands in the codes of the node's table."""
         at = self.variables[node].index(variable)
-        if self.nodes[node][f.N_TABLE] == self.leaf_tables.get(node):
-            return self.lists[self.nodes[node][f.N_SOURCE] + at]
+        if self.nodes[node]["table"] == self.leaf_tables.get(node):
+            return self.lists[self.nodes[node]["source"] + at]
         return at
 
     def _levels(self, plan: Plan, root: int) -> tuple[tuple[int, ...], tuple[bool, ...], dict[str, Place]]:
@@ -467,8 +454,8 @@ class _Builder:
             if n != root:
                 levels.append(n)
             row = self.nodes[n]
-            children = self.lists[row[f.N_CHILDREN] : row[f.N_CHILDREN] + row[f.N_DEGREE]]
-            siblings = [c for c in children if self.nodes[c][f.N_OUTPUT]]
+            children = self.lists[row["children"] : row["children"] + row["degree"]]
+            siblings = [c for c in children if self.nodes[c]["output"]]
             siblings.sort(key=lambda c, n=n: self._place_among_siblings(c, n))  # type: ignore[misc]
             todo += reversed(siblings)
         if plan.order:
@@ -479,11 +466,11 @@ class _Builder:
         for i, n in enumerate(levels):
             for v in self.variables[n]:
                 places.setdefault(v, Place(i, self._position(n, v)))
-        return tuple(levels), tuple(bool(self.nodes[n][f.N_FRONTIER]) for n in levels), places
+        return tuple(levels), tuple(bool(self.nodes[n]["frontier"]) for n in levels), places
 
     def _place_among_siblings(self, child: int, parent: int) -> tuple[bool, bool]:
         is_new = not set(self.variables[child]) <= set(self.variables[parent])
-        return self.nodes[child][f.N_READERS] >= 0, is_new
+        return self.nodes[child]["readers"] >= 0, is_new
 
     def _path(self, node: int) -> tuple[int, ...]:
         """The tables in which a new row of this leaf may make rows: its own and all above it."""
@@ -491,12 +478,12 @@ class _Builder:
         n = node
         while n >= 0:
             row = self.nodes[n]
-            if n != node or row[f.N_TABLE] != self.leaf_tables[node]:
-                tables.add(row[f.N_TABLE])
-            if row[f.N_GROUP] >= 0:
-                tables.add(row[f.N_GROUP])
-            for c in self.lists[row[f.N_CHILDREN] : row[f.N_CHILDREN] + row[f.N_DEGREE]]:
-                if not self.nodes[c][f.N_GUARD]:
-                    tables.add(self.nodes[c][f.N_GROUP])
-            n = row[f.N_PARENT]
+            if n != node or row["table"] != self.leaf_tables[node]:
+                tables.add(row["table"])
+            if row["group"] >= 0:
+                tables.add(row["group"])
+            for c in self.lists[row["children"] : row["children"] + row["degree"]]:
+                if not self.nodes[c]["guard"]:
+                    tables.add(self.nodes[c]["group"])
+            n = row["parent"]
         return tuple(sorted(tables))

@@ -11,9 +11,8 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels import lookup as k
-from dynq_cli.engine.kernels.fields import Words
+from dynq_cli.engine.kernels.fields import Words, rows_of
 from dynq_cli.engine.result_reader import OverflowedError, ResultReader, level_above
 
 
@@ -24,22 +23,21 @@ class Lookup:
     """
 
     def __init__(self, reading: ResultReader, tree: str, variables: Sequence[str]) -> None:
-        self._arena, self._trees = reading.arena, reading.ordered
+        self._arena = reading.arena
         layout, laid = reading.layout, reading.layout.trees[tree]
         first = {v: variables.index(v) for v in variables}
         self._same = [(first[v], i) for i, v in enumerate(variables) if first[v] != i]
         levels: list[tuple[int, ...]] = []
         fields: list[tuple[int, int]] = []
-        for node in laid.levels:
+        for node, is_frontier in zip(laid.levels, laid.frontier, strict=True):
             start = len(fields)
             fields += [(first[v], layout.position(node, v)) for v in layout.variables[node]]
-            on_base = int(layout.nodes[node, f.N_TABLE]) in layout.base_tables
-            filtered = int(layout.nodes[node, f.N_LEAF_ROW]) if on_base else -1
+            on_base = int(layout.nodes["table"][node]) in layout.base_tables
+            filtered = int(layout.nodes["leaf_row"][node]) if on_base else -1
             above = level_above(reading.arena, laid, node) + 1
-            levels.append((node, above, filtered, start, len(fields)))
-        self._levels = np.array(levels, np.int64).reshape(-1, k.L_FIELDS)
-        self._fields = np.array(fields, np.int64).reshape(-1, 2)
-        self._frontier = np.array(laid.frontier, np.bool_)
+            levels.append((node, above, filtered, start, len(fields), int(is_frontier)))
+        self._levels = rows_of(k.LEVEL, np.array(levels, np.int64).reshape(-1, 6))
+        self._fields = rows_of(k.FIELD, np.array(fields, np.int64).reshape(-1, 2))
         self._counted = laid.plan.query.semantics == "bag"
         self._widest = layout.widest
 
@@ -50,13 +48,8 @@ class Lookup:
         """
         a, found = self._arena, np.zeros(codes.shape[1], np.int64)
         fits = k.copies_of(
-            a.a64,
-            a.a32,
-            a.T,
-            a.N,
-            self._trees.trees,
+            a.store,
             self._levels,
-            self._frontier,
             self._fields,
             self._counted,
             np.ascontiguousarray(codes),

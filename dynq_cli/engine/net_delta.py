@@ -50,10 +50,10 @@ class TouchedRows:
     def _look(self) -> NetDelta:
         a, t = self._engine.arena, self._base.table
         rows = np.empty(len(self._named), np.int64)
-        kernels.look_up(a.a64, a.T, t, self._named, rows)
-        places = a.T[t, f.T_ROWS] + rows[rows >= 0] * a.T[t, f.T_STRIDE]
-        codes = a.a64[places[:, None] + np.arange(len(self._base.order))]
-        return NetDelta(codes, a.a64[places + a.T[t, f.T_MULT]])
+        kernels.look_up(a.store, t, self._named, rows)
+        places = a.tables["rows"][t] + rows[rows >= 0] * a.tables["stride"][t]
+        codes = a.words[places[:, None] + np.arange(len(self._base.order))]
+        return NetDelta(codes, a.words[places + a.tables["mult"][t]])
 
     def net(self) -> NetDelta:
         before, after = self._before, self._look()

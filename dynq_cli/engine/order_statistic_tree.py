@@ -14,15 +14,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
 from dynq_cli.engine.arena import Arena
+from dynq_cli.engine.edges import Bound
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels import order_statistic_blocks as b
 from dynq_cli.engine.kernels import order_statistic_search as search
 from dynq_cli.engine.kernels import order_statistic_tree as changes
-from dynq_cli.engine.kernels.fields import Words
+from dynq_cli.engine.kernels.fields import Row, Rows, Store, Trees, Words
 from dynq_cli.records import record
 
 _LOW = 2**64 - 1
@@ -55,26 +57,70 @@ class OrderKey:
         return [self.position, self.labels, flip, shift]
 
 
-def pools(sizes: Sizes, width: int) -> list[list[int]]:
-    """The rows of `T` for the blocks of trees whose payload has `width` lanes; trees may share them."""
+@record(frozen=True)
+class TreeDescription:
+    """A tree: a row of `kernels.fields.TREE`, its order keys, and the bounds of its rows' ranges if these are readers.
+
+    `first_pool` is -1 until the tables of the blocks are known.
+    """
+
+    table: int
+    payload: int
+    place: int
+    width: int
+    first_pool: int
+    order: tuple[OrderKey, ...]
+    bounds: tuple[Bound, ...] = ()
+
+    def row(self) -> dict[str, int]:
+        return {
+            "table": self.table,
+            "payload": self.payload,
+            "place": self.place,
+            "width": self.width,
+            "pools": self.first_pool,
+            "keys": len(self.order),
+            "bounds": len(self.bounds),
+        }
+
+
+def trees_of(described: Sequence[TreeDescription], labels: Words | None = None, scratch: int = 0) -> Trees:
+    """Trees as kernels have them; `scratch` are words behind those that every operation needs."""
+    none = f.no_trees()
+    if not described:
+        return none._replace(path=np.zeros(b.TARGET + scratch, np.int64))
+    most = max(len(tree.order) for tree in described)
+    path = np.zeros(b.TARGET + most + max(tree.width for tree in described) + scratch, np.int64)
+    return none._replace(
+        forest=f.made(f.TREE, [tree.row() for tree in described]),
+        orders=_padded(f.ORDER, [[key.numbers() for key in tree.order] for tree in described]),
+        bounds=_padded(f.BOUND, [[bound.numbers() for bound in tree.bounds] for tree in described]),
+        labels=np.zeros(1, np.int64) if labels is None else labels,
+        path=path,
+    )
+
+
+def _padded(kind: np.dtype[Any], several: Sequence[Sequence[Sequence[int]]]) -> Rows:
+    """Rows of rows, filled up to the most that one has, one at least."""
+    most = max(1, *map(len, several))
+    blank = [-1] * (kind.itemsize // 8)
+    numbers = [[*rows, *[blank] * (most - len(rows))] for rows in several]
+    return f.rows_of(kind, np.array(numbers, np.int64)).reshape(len(several), most)
+
+
+def pools(sizes: Sizes, width: int) -> list[dict[str, int]]:
+    """The tables for the blocks of trees whose payload has `width` lanes; trees may share them."""
     made = []
     for size, most in enumerate((*sizes.leaves, *sizes.inner)):
-        row = [-1] * f.T_FIELDS
-        row[f.T_ARITY] = most
-        row[f.T_CAPACITY] = row[f.T_USED] = row[f.T_LIVE] = 0
+        row = f.blank(f.TABLE)
+        row["arity"] = most
+        row["capacity"] = row["used"] = row["live"] = 0
         if size == b.TINY:
-            row[f.T_STRIDE] = most // 2
+            row["stride"] = most // 2
         else:
-            row[f.T_STRIDE] = b.HEADER + most // 2 + most + (most // 2 + most * width if size >= b.INNER else 0)
+            row["stride"] = b.HEADER + most // 2 + most + (most // 2 + most * width if size >= b.INNER else 0)
         made.append(row)
     return made
-
-
-def description(
-    table: int, payload: int, place: int, width: int, first_pool: int, order: Sequence[OrderKey]
-) -> list[int]:
-    """A row of the matrix `C`."""
-    return [table, payload, place, width, first_pool, len(order), *(n for key in order for n in key.numbers())]
 
 
 def reserve(arena: Arena, first_pool: int, operations: int, rows: int) -> None:
@@ -85,15 +131,15 @@ def reserve(arena: Arena, first_pool: int, operations: int, rows: int) -> None:
     inner block one is filled to a quarter at least; for inner blocks see `_most_inner`. Room costs addresses, not
     memory. O(1) unless pools grow.
     """
-    sizes = [int(arena.T[first_pool + size, f.T_ARITY]) for size in range(b.POOLS)]
+    sizes = [int(arena.tables["arity"][first_pool + size]) for size in range(b.POOLS)]
     most = [rows // (smaller * 3 // 4 + 1) + 1 for smaller in (1, *sizes[: b.LARGEST_LEAF])]
     most[b.LARGEST_LEAF] = leaves = max(most[b.LARGEST_LEAF], 12 * rows // sizes[b.LARGEST_LEAF] + 1)
     most += _most_inner(sizes[b.INNER :], leaves)
     for size in range(b.POOLS):
-        row = arena.T[first_pool + size]
+        row = arena.tables[first_pool + size]
         taken = operations * rows.bit_length() if size >= b.INNER else operations
-        needed = min(int(row[f.T_LIVE]) + taken, most[size])
-        if needed > row[f.T_CAPACITY]:
+        needed = min(int(row["live"]) + taken, most[size])
+        if needed > row["capacity"]:
             arena.grow_records(first_pool + size, max(needed, arena.larger(first_pool + size)))
 
 
@@ -111,58 +157,53 @@ def _most_inner(sizes: Sequence[int], leaves: int) -> list[int]:
 
 
 class CountedTree:
-    """One tree of an arena: the groups that are ordered alike. `root_at` is where a group's code stands in `a32`.
+    """One tree of an arena: the groups that are ordered alike. `root_at` is where a group's code stands, in half words.
 
     Payload is given and returned as one integer per column.
     """
 
-    def __init__(self, arena: Arena, description: Sequence[int], labels: Words | None = None) -> None:
+    def __init__(self, arena: Arena, description: TreeDescription, labels: Words | None = None) -> None:
         self.arena = arena
-        self.C = np.array([description], np.int64)
-        self.labels = np.zeros(1, np.int64) if labels is None else labels
-        self.columns = int(self.C[0, b.C_WIDTH]) // 2
-        self.work = np.zeros(b.TARGET + int(self.C[0, b.C_KEYS]) + 2 * self.columns, np.int64)
+        self.table, self.first_pool = description.table, description.first_pool
+        self.keys, self.columns = len(description.order), description.width // 2
+        self.trees = trees_of([description], labels)
 
     @property
-    def first_pool(self) -> int:
-        return int(self.C[0, b.C_POOLS])
+    def store(self) -> Store:
+        """The arena, with this tree alone."""
+        return self.arena.store._replace(trees=self.trees)
 
     def insert(self, root_at: int, row: int) -> None:
         """O(log n); the caller has reserved room."""
-        a = self.arena
-        changes.insert(a.a64, a.a32, a.T, self.C, 0, self.labels, self.work, root_at, row)
+        changes.insert(self.store, 0, root_at, row)
 
     def delete(self, root_at: int, row: int) -> None:
         """O(log n); the record still holds what the row counted."""
-        a = self.arena
-        changes.delete(a.a64, a.a32, a.T, self.C, 0, self.labels, self.work, root_at, row)
+        changes.delete(self.store, 0, root_at, row)
 
     def change(self, root_at: int, row: int, old: Iterable[int], new: Iterable[int]) -> None:
         """O(log n)."""
-        a, was, now = self.arena, to_lanes(old), to_lanes(new)
-        changes.change(a.a64, a.a32, a.T, self.C, 0, self.labels, self.work, root_at, row, was, now)
+        changes.change(self.store, 0, root_at, row, to_lanes(old), to_lanes(new))
 
     def build(self, root_at: int, rows: Sequence[int] | Words) -> None:
         """Fill an empty group with rows in order. O(n)."""
-        a, given = self.arena, np.array(rows, np.int64)
-        changes.build(a.a64, a.a32, a.T, self.C, 0, self.work, root_at, given, len(given))
+        given = np.array(rows, np.int64)
+        changes.build(self.store, 0, root_at, given, len(given))
 
     def clear(self, root_at: int) -> None:
         """O(blocks)."""
-        a = self.arena
-        changes.clear(a.a64, a.a32, a.T, self.C, 0, self.work, root_at)
+        changes.clear(self.store, 0, root_at)
 
     def total(self, root_at: int) -> tuple[int, ...]:
         """O(1)."""
-        a, out = self.arena, self._out()
-        search.total(a.a64, a.a32, a.T, self.C, 0, self._root(root_at), out)
+        out = self._out()
+        search.total(self.store, 0, self._root(root_at), out)
         return from_lanes(out)
 
     def before(self, root_at: int, row: int) -> tuple[int, ...]:
         """What the rows before a row count. O(log n)."""
-        a, out = self.arena, self._out()
-        root = self._root(root_at)
-        search.sum_before_row(a.a64, a.a32, a.T, self.C, 0, self.labels, self.work, root, row, out)
+        out = self._out()
+        search.sum_before_row(self.store, 0, self._root(root_at), row, out)
         return from_lanes(out)
 
     def between(
@@ -175,16 +216,14 @@ class CountedTree:
         after_high: bool = True,
     ) -> tuple[int, ...]:
         """What the rows count whose first key's image lies between two. O(log n)."""
-        a, out, root = self.arena, self._out(), self._root(root_at)
-        C, labels, work = self.C, self.labels, self.work
-        search.sum_between(a.a64, a.a32, a.T, C, 0, labels, work, root, low, after_low, high, after_high, out)
+        out = self._out()
+        search.sum_between(self.store, 0, self._root(root_at), low, after_low, high, after_high, out)
         return from_lanes(out)
 
     def select(self, root_at: int, column: int, j: int) -> tuple[Cursor, int] | None:
         """The row where the column's sum passes j, and what is left of j there; None if it never does. O(log n)."""
-        a, root = self.arena, self._root(root_at)
         lo, hi = to_lanes([j])
-        code, entry, lo, hi = search.select(a.a64, a.a32, a.T, self.C, 0, root, 2 * column, lo, hi)
+        code, entry, lo, hi = search.select(self.store, 0, self._root(root_at), 2 * column, lo, hi)
         return None if code == b.NONE else ((int(code), int(entry)), (int(hi) << 64) + (int(lo) & _LOW))
 
     def seek(self, root_at: int, images: Sequence[int], tie: int = search.BEFORE_EQUAL) -> Cursor | None:
@@ -197,9 +236,8 @@ class CountedTree:
 
     def images(self, row: int) -> tuple[int, ...]:
         """What a row is compared by, but for its id."""
-        a, keys = self.arena, int(self.C[0, b.C_KEYS])
-        search.aim(a.a64, a.T, self.C, 0, self.labels, self.work, row)
-        return tuple(int(i) for i in self.work[b.TARGET : b.TARGET + keys])
+        search.aim(self.store, 0, row)
+        return tuple(int(i) for i in self.trees.path[b.TARGET : b.TARGET + self.keys])
 
     def row(self, cursor: Cursor) -> int:
         return self.rows(cursor, 1)[0]
@@ -208,23 +246,22 @@ class CountedTree:
         """Row ids from a cursor on. O(1) per row."""
         if cursor is None:
             return []
-        a, out = self.arena, np.zeros(most, np.int64)
-        n, _, _ = search.collect(a.a32, a.T, self.C, 0, cursor[0], cursor[1], forward, out)
+        out = np.zeros(most, np.int64)
+        n, _, _ = search.collect(self.store, 0, cursor[0], cursor[1], forward, out)
         return [int(row) for row in out[:n]]
 
     def all_rows(self, root_at: int, *, forward: bool = True) -> list[int]:
-        a, end = self.arena, search.first if forward else search.last
-        code, entry = end(a.a32, a.T, self.C, 0, self._root(root_at))
-        return self.rows((int(code), int(entry)), int(a.T[self.C[0, b.C_TABLE], f.T_USED]), forward=forward)
+        end = search.first if forward else search.last
+        code, entry = end(self.store, 0, self._root(root_at))
+        return self.rows((int(code), int(entry)), int(self.arena.tables["used"][self.table]), forward=forward)
 
     def _sought(self, find: Callable[..., Cursor], root_at: int, images: Sequence[int], tie: int) -> Cursor | None:
-        a, root = self.arena, self._root(root_at)
-        self.work[b.TARGET : b.TARGET + len(images)] = images
-        code, entry = find(a.a64, a.a32, a.T, self.C, 0, self.labels, self.work, len(images), tie, root)
+        self.trees.path[b.TARGET : b.TARGET + len(images)] = images
+        code, entry = find(self.store, 0, len(images), tie, self._root(root_at))
         return None if code == b.NONE else (int(code), int(entry))
 
     def _root(self, root_at: int) -> int:
-        return int(self.arena.a32[root_at])
+        return int(self.arena.halves[root_at])
 
     def _out(self) -> Words:
         return np.zeros(2 * self.columns, np.int64)
@@ -242,18 +279,18 @@ def check_pools(arena: Arena, first_pool: int, used: list[int]) -> None:
     """Assert that the blocks in use are these, each once, and that all others are free."""
     assert len(used) == len(set(used)), "a block is in two places"
     for size in range(b.POOLS):
-        pool = arena.T[first_pool + size]
+        pool = arena.tables[first_pool + size]
         live = {(-2 - code) >> 3 for code in used if (-2 - code) & 7 == size}
         free = set(_free_blocks(arena, pool))
-        assert len(live) == pool[f.T_LIVE] and not live & free, f"blocks of size {size} in use"
-        assert len(live) + len(free) == pool[f.T_USED] <= pool[f.T_CAPACITY], f"blocks of size {size}"
+        assert len(live) == pool["live"] and not live & free, f"blocks of size {size} in use"
+        assert len(live) + len(free) == pool["used"] <= pool["capacity"], f"blocks of size {size}"
 
 
-def _free_blocks(arena: Arena, pool: Words) -> Iterator[int]:
-    number = int(pool[f.T_FREE])
+def _free_blocks(arena: Arena, pool: Row) -> Iterator[int]:
+    number = int(pool["free"])
     while number >= 0:
         yield number
-        number = int(arena.a64[pool[f.T_ROWS] + number * pool[f.T_STRIDE]])
+        number = int(arena.words[pool["rows"] + number * pool["stride"]])
 
 
 class _Checked:
@@ -278,26 +315,26 @@ class _Checked:
             codes = [b.NONE, *(code for code, _ in self.leaves), b.NONE]
             for before, code, behind in zip(codes, codes[1:], codes[2:], strict=False):
                 at = 2 * self._at(code)
-                assert list(self.arena.a32[at + 2 : at + 4]) == [behind, before], "leaves are linked in order"
+                assert list(self.arena.halves[at + 2 : at + 4]) == [behind, before], "leaves are linked in order"
         return self.used
 
     def _at(self, code: int) -> int:
-        return int(b.block(self.arena.T, self.tree.C, 0, code))
+        return int(b.block(self.tree.store, 0, code))
 
     def _room(self, size: int) -> int:
-        return int(self.arena.T[self.tree.first_pool + size, f.T_ARITY])
+        return int(self.arena.tables["arity"][self.tree.first_pool + size])
 
     def _below(self, code: int, depth: int, is_first: bool, is_last: bool) -> tuple[list[int], tuple[int, ...]]:
         """The rows below a block and what they count."""
-        a32, size, at = self.arena.a32, (-2 - code) & 7, self._at(code)
-        most, n = self._room(size), int(b.length(a32, self.arena.T, self.tree.C, 0, code))
+        halves, size, at = self.arena.halves, (-2 - code) & 7, self._at(code)
+        most, n = self._room(size), int(b.length(self.tree.store, 0, code))
         self.used.append(code)
         self._check_size(size, n, depth, is_first or is_last)
         start = 2 * at if size == b.TINY else int(b.rows_at(at))
-        rows = [int(row) for row in a32[start : start + n]]
+        rows = [int(row) for row in halves[start : start + n]]
         if size != b.TINY:
-            kept = [int(key) for key in self.arena.a64[b.keys_at(at, most) :][:n]]
-            assert kept == [int(b.key_of(self.arena.a64, self.arena.T, self.tree.C, 0, row)) for row in rows]
+            kept = [int(key) for key in self.arena.words[b.keys_at(at, most) :][:n]]
+            assert kept == [int(b.key_of(self.tree.store, 0, row)) for row in rows]
         if size < b.INNER:
             self.leaves.append((code, depth))
             return rows, self._sum(self._payload(row) for row in rows)
@@ -305,11 +342,11 @@ class _Checked:
         sums = []
         width = 2 * self.tree.columns
         for i in range(n):
-            child = int(a32[b.children_at(at, most) + i])
+            child = int(halves[b.children_at(at, most) + i])
             below, total = self._below(child, depth + 1, is_first and i == 0, is_last and i == n - 1)
             assert below[0] == rows[i], "an entry has the first row below it"
             place = int(b.sums_at(at, most)) + i * width
-            assert from_lanes(self.arena.a64[place : place + width]) == total, "sums are those of the rows below"
+            assert from_lanes(self.arena.words[place : place + width]) == total, "sums are those of the rows below"
             found += below
             sums.append(total)
         return found, self._sum(sums)
@@ -326,8 +363,8 @@ class _Checked:
             assert size == smallest or n > self._room(size - 1) * 3 // 4, "a root is no larger than it needs to be"
 
     def _payload(self, row: int) -> tuple[int, ...]:
-        a, C = self.arena, self.tree.C
-        lanes = [b.payload(a.a64, a.T, C, 0, row, 2 * column) for column in range(self.tree.columns)]
+        store = self.tree.store
+        lanes = [b.payload(store, 0, row, 2 * column) for column in range(self.tree.columns)]
         return from_lanes(np.array(lanes, np.int64).ravel())
 
     def _sum(self, each: Iterable[tuple[int, ...]]) -> tuple[int, ...]:

@@ -18,9 +18,8 @@ import numpy as np
 
 from dynq_cli.engine.engine import Engine
 from dynq_cli.engine.in_order import Bound, InOrder
-from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels import positions as p
-from dynq_cli.engine.kernels.fields import Words
+from dynq_cli.engine.kernels.fields import Rows, Words, rows_of
 from dynq_cli.engine.result_reader import ResultReader, level_above, record_of
 
 _LANE = 2**64 - 1
@@ -50,16 +49,16 @@ class Selection:
         self._arena = engine.arena
         self._tree = tree = engine.layout.trees[query]
         places = [tree.places[v] for v in variables]
-        tables = [int(engine.arena.N[tree.levels[place.level], f.N_TABLE]) for place in places]
+        tables = [int(engine.arena.nodes["table"][tree.levels[place.level]]) for place in places]
         starts = [record_of(engine.arena, t, 0) + place.position for t, place in zip(tables, places, strict=True)]
         self._starts = np.array(starts, np.int64).reshape(-1, 1)
-        self._strides = engine.arena.T[tables, f.T_STRIDE].reshape(-1, 1)
+        self._strides = engine.arena.tables["stride"][tables].reshape(-1, 1)
         self._column_levels = np.array([place.level + 1 for place in places], np.int64)
         self._levels = np.array(tree.levels, np.int64)
         self._above = np.array([level_above(engine.arena, tree, node) + 1 for node in tree.levels], np.int64)
         self._many = _lanes(engine.count(query)[0])
         self._ordered = InOrder(engine, query, self._many) if tree.plan.order else None
-        self._cursors = np.full((len(tree.levels), p.C_FIELDS), -1, np.int64)
+        self._cursors = rows_of(p.CURSOR, np.full((len(tree.levels), 4), -1, np.int64))
 
     def at(self, positions: Sequence[int]) -> Words:
         """The rows at these positions, all of which are in the result, in the order asked: a row of codes per variable.
@@ -70,12 +69,12 @@ class Selection:
             return self._codes(self._ordered.rows(_all_lanes(positions)))
         n, a = len(positions), self._arena
         rows = np.zeros((len(self._levels) + 1, n), np.int64)
-        state = np.zeros((p.P_FIELDS, n), np.int64)
-        state[p.P_AT], state[p.P_AT + 1] = _all_lanes(positions)
-        state[p.P_MANY], state[p.P_MANY + 1] = self._many
+        state = np.zeros(n, p.POSITION)
+        state["at_lo"], state["at_hi"] = _all_lanes(positions)
+        state["many_lo"], state["many_hi"] = self._many
         if n == 1:
             order = np.zeros(1, np.int64)
-            p.descend(a.a64, a.a32, a.T, a.N, self._levels, self._above, order, state, self._cursors, rows)
+            p.descend(a.store, self._levels, self._above, order, state, self._cursors, rows)
         elif n:
             self._descend(state, rows)
         return self._codes(rows)
@@ -90,7 +89,7 @@ class Selection:
         a = self._arena
         reading = ResultReader(self._engine.layout, a, self._engine.ordered)
         rows = np.array([0, *(reading.row_of(self._tree, node, row) for node in self._tree.levels)], np.int64)
-        return _found(p.position_of(a.a64, a.a32, a.T, a.N, self._levels, self._above, rows, *self._many))
+        return _found(p.position_of(a.store, self._levels, self._above, rows, *self._many))
 
     def place(self, bounds: Sequence[Bound]) -> Found:
         """Where the rows of an ordered result are, or would be, that have these values of the first variables of the
@@ -104,16 +103,16 @@ class Selection:
 
     def _codes(self, rows: Words) -> Words:
         """What stands in the columns asked for, of the rows of each level."""
-        codes: Words = self._arena.a64[self._starts + rows[self._column_levels] * self._strides]
+        codes: Words = self._arena.words[self._starts + rows[self._column_levels] * self._strides]
         return codes
 
-    def _descend(self, state: Words, rows: Words) -> None:
+    def _descend(self, state: Rows, rows: Words) -> None:
         a = self._arena
         for s, node in enumerate(self._tree.levels):
-            p.aim(a.a64, a.a32, a.T, a.N, node, rows[self._above[s]], state)
-            low = state[p.P_PLACE].view(np.uint64)
-            order = np.lexsort((low, state[p.P_PLACE + 1], state[p.P_GROUP]))
-            p.choose(a.a64, a.a32, a.T, a.N, node, order, state, self._cursors[s], rows[s + 1])
+            p.aim(a.store, node, rows[self._above[s]], state)
+            low = state["place_lo"].astype(np.uint64)
+            order = np.lexsort((low, state["place_hi"], state["group"]))
+            p.choose(a.store, node, order, state, self._cursors, s, rows[s + 1])
 
 
 def find(engine: Engine, query: str, row: Mapping[str, int]) -> Found | None:

@@ -12,7 +12,7 @@ class RecordFields:
     """The record of a table in the making: words taken so far, and narrow fields to be placed behind them."""
 
     words: int
-    narrow: list[tuple[list[int], int]] = field(default_factory=list)
+    narrow: list[tuple[dict[str, int], str]] = field(default_factory=list)
 
     def wide(self, lanes: int = 1) -> int:
         place = self.words

@@ -36,7 +36,7 @@ _SAFE = 2.0**62
 
 def is_empty(live: Views, relation: str) -> bool:
     """Whether a base table holds no row. O(1)."""
-    return not live.engine.arena.T[live.base(relation).table, f.T_LIVE]
+    return not live.engine.arena.tables["live"][live.base(relation).table]
 
 
 class Replacement:
@@ -45,7 +45,7 @@ class Replacement:
     def __init__(self, live: Views, relation: str) -> None:
         self._live, self._relation = live, relation
         self._base = live.base(relation)
-        self._given = np.zeros(int(live.engine.arena.T[self._base.table, f.T_USED]), np.int64)
+        self._given = np.zeros(int(live.engine.arena.tables["used"][self._base.table]), np.int64)
         self._seen = np.zeros(len(self._given), np.bool_)
         self._total = 0.0
 
@@ -57,7 +57,7 @@ class Replacement:
         """
         arena, base = self._live.engine.arena, self._base
         rows = np.empty(len(changes), np.int64)
-        kernels.look_up(arena.a64, arena.T, base.table, np.ascontiguousarray(changes.codes), rows)
+        kernels.look_up(arena.store, base.table, np.ascontiguousarray(changes.codes), rows)
         there = np.flatnonzero(rows >= 0)
         if base.relation.key:
             self._check_keys(changes, there, rows[there])
@@ -72,9 +72,9 @@ class Replacement:
 
     def difference(self, new: Sequence[Changes]) -> Changes:
         """Deletes, and inserts of copies of rows that are there, then the rows that `add` found to be new."""
-        table = self._live.engine.arena.T[self._base.table]
+        table = self._live.engine.arena.tables[self._base.table]
         records = self._records()
-        delta = self._given - records[:, table[f.T_MULT]]
+        delta = self._given - records[:, table["mult"]]
         rows = np.flatnonzero(delta)
         net = NetDelta(records[rows, : len(self._base.order)], delta[rows])
         known = as_changes(self._live, self._relation, net)
@@ -86,9 +86,9 @@ class Replacement:
     def _records(self) -> Codes:
         """The records of the table, by row id: a view."""
         arena = self._live.engine.arena
-        table = arena.T[self._base.table]
-        first, stride = int(table[f.T_ROWS]), int(table[f.T_STRIDE])
-        records: Codes = arena.a64[first : first + len(self._given) * stride].reshape(-1, stride)
+        table = arena.tables[self._base.table]
+        first, stride = int(table["rows"]), int(table["stride"])
+        records: Codes = arena.words[first : first + len(self._given) * stride].reshape(-1, stride)
         return records
 
     def _check_keys(self, changes: Changes, there: Codes, ids: Codes) -> None:

@@ -10,15 +10,13 @@ Nothing here changes anything; what is read between two commits is the result af
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import NamedTuple
 
 import numpy as np
 
 from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.kernels import enumerate
-from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.bounds import is_in_range
-from dynq_cli.engine.kernels.enumeration_pipeline import S_FIELDS, S_FILLED, S_NEXT
+from dynq_cli.engine.kernels.enumeration_pipeline import STAGE, OutputSet, Stages
 from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.kernels.range_scan_cache import STATE, Trail
@@ -30,7 +28,7 @@ from dynq_cli.engine.tree_layout import TreeLayout
 
 BLOCK = 65536
 # Combinations of the outer levels that enumeration has ready at a time.
-STAGE = 1024
+AT_A_TIME = 1024
 # Rows of ranges that it remembers: 8 MB for each column, if there are so many.
 TRAIL = 1 << 20
 
@@ -41,39 +39,25 @@ class OverflowedError(Exception):
 
 def record_of(arena: Arena, table: int, row: int) -> int:
     """Where the record of a row starts in the arena, in words."""
-    return int(arena.T[table, f.T_ROWS]) + row * int(arena.T[table, f.T_STRIDE])
+    return int(arena.tables["rows"][table]) + row * int(arena.tables["stride"][table])
 
 
 def level_above(arena: Arena, tree: TreeLayout, node: int) -> int:
     """The level of an output node's parent; -1 if that is the root."""
-    parent = int(arena.N[node, f.N_PARENT])
+    parent = int(arena.nodes["parent"][node])
     return tree.levels.index(parent) if parent in tree.levels else -1
 
 
-class _Stages(NamedTuple):
-    """The arrays of `kernels.enumeration_pipeline`."""
-
-    rows: Words
-    origin: Words
-    codes: Words
-    copies: Words
-    heads: Words
-    tails: Words
-    state: Words
-    walkers: Words
-    places: Words
-
-
-def _stages(levels: int, columns: int, size: int, is_any: bool) -> _Stages:
+def _stages(levels: int, columns: int, size: int, is_any: bool) -> Stages:
     """Stages of that size before the first row of a result."""
     rows, origin, heads, tails = (np.zeros((levels + 1, size), np.int64) for _ in range(4))
     codes = np.zeros((levels + 1, columns, size), np.int64)
     copies = np.ones((levels + 1, size), np.int64)
-    state = np.zeros((levels + 1, S_FIELDS), np.int64)
-    state[:, S_NEXT] = -1
-    state[0, S_FILLED] = int(is_any)
+    state = np.zeros(levels + 1, STAGE)
+    state["next"] = -1
+    state["filled"][0] = int(is_any)
     walkers, places = np.zeros(min(AHEAD, size), np.int64), np.zeros(min(AHEAD, size), np.int64)
-    return _Stages(rows, origin, codes, copies, heads, tails, state, walkers, places)
+    return Stages(rows, origin, codes, copies, heads, tails, state, walkers, places)
 
 
 class ResultReader:
@@ -88,8 +72,8 @@ class ResultReader:
         """Rows with multiplicity, and distinct rows."""
         tree = self.layout.trees[query]
         a = self.arena
-        at = record_of(self.arena, int(a.N[tree.root, f.N_TABLE]), 0) + int(a.N[tree.root, f.N_VALUE])
-        lanes = [int(x) for x in a.a64[at : at + int(a.N[tree.root, f.N_WIDTH])]]
+        at = record_of(self.arena, int(a.nodes["table"][tree.root]), 0) + int(a.nodes["value"][tree.root])
+        lanes = [int(x) for x in a.words[at : at + int(a.nodes["width"][tree.root])]]
         values = [(hi << 64) + (lo & (2**64 - 1)) for lo, hi in zip(lanes[::2], lanes[1::2], strict=True)]
         return values[0], values[-1]
 
@@ -105,26 +89,23 @@ class ResultReader:
         columns = [tree.places[v] for v in variables]
         above = [level_above(a, tree, n) for n in tree.levels]
         counted = tree.plan.query.semantics == "bag"
-        fixed = (
+        output = OutputSet(
             np.array(tree.levels, np.int64),
             np.array(above, np.int64),
             np.array(tree.frontier, np.bool_),
             np.array([c.level for c in columns], np.int64),
             np.array([c.position for c in columns], np.int64),
-            counted,
         )
-        stages = _stages(len(tree.levels), len(columns), min(STAGE, block), self.count(query)[0] > 0)
-        runs = np.zeros((min(STAGE, block), enumerate.R_FIELDS), np.int64)
+        stages = _stages(len(tree.levels), len(columns), min(AT_A_TIME, block), self.count(query)[0] > 0)
         margin = block + enumerate.STEP
-        inner, many = np.zeros(margin, np.int64), np.zeros(margin, np.int64)
+        each = np.zeros(min(AT_A_TIME, block), enumerate.RUN)
+        runs = enumerate.Runs(each, np.zeros(margin, np.int64), np.zeros(margin, np.int64))
         trail = self._trail(tree, len(columns))
         more = True
         while more:
             out = np.empty((len(columns), margin), np.int64)
             copies = np.empty(margin if counted else 0, np.int64)
-            filled, more = enumerate.fill(
-                a.a64, a.a32, a.T, a.N, *fixed, *stages, runs, inner, many, trail, out, copies
-            )
+            filled, more = enumerate.fill(a.store, output, counted, stages, runs, trail, out, copies)
             if filled < 0:
                 raise OverflowedError
             if filled:
@@ -132,10 +113,10 @@ class ResultReader:
 
     def _trail(self, tree: TreeLayout, columns: int) -> Trail:
         """An empty trail, with room only if the innermost level is a range."""
-        inner = self.arena.N[tree.levels[-1]]
-        is_range = inner[f.N_END] >= 0
+        inner = self.arena.nodes[tree.levels[-1]]
+        is_range = inner["end"] >= 0
         room = TRAIL if is_range else 1
-        where = np.zeros(int(self.arena.T[inner[f.N_TABLE], f.T_CAPACITY]) + 1 if is_range else 1, np.int32)
+        where = np.zeros(int(self.arena.tables["capacity"][inner["table"]]) + 1 if is_range else 1, np.int32)
         # What is not touched costs addresses only.
         kept = scratch(2 + columns, room)
         return Trail(kept[0], where, kept[2:], kept[1], np.zeros(STATE, np.int64))
@@ -164,39 +145,43 @@ class ResultReader:
 
     def _is_in_range(self, node: int, row: int, rows: Mapping[int, int]) -> bool:
         """Whether the comparisons of a row with the row of its parent hold."""
-        a, n = self.arena, self.arena.N[node]
-        if n[f.N_READERS] < 0:
+        a, n = self.arena, self.arena.nodes[node]
+        if n["readers"] < 0:
             return True
-        above = record_of(a, int(a.N[n[f.N_PARENT], f.N_TABLE]), rows[int(n[f.N_PARENT])])
-        at = record_of(a, int(n[f.N_TABLE]), row)
-        trees = self.ordered.trees
-        return bool(is_in_range(a.a64, trees.C, trees.labels, int(n[f.N_READERS]), above, int(n[f.N_TREE]), at))
+        above = record_of(a, int(a.nodes["table"][n["parent"]]), rows[int(n["parent"])])
+        at = record_of(a, int(n["table"]), row)
+        return bool(is_in_range(a.store, int(n["readers"]), above, int(n["tree"]), at))
 
     def _value(self, node: int, row: int) -> int:
         a = self.arena
-        table = int(a.N[node, f.N_TABLE])
-        if a.N[node, f.N_DEGREE] == 0:
-            many = int(a.a64[record_of(self.arena, table, row) + int(a.T[table, f.T_MULT])])
-            return min(many, 1) if a.N[node, f.N_CLAMP] else many
-        at = record_of(self.arena, table, row) + int(a.N[node, f.N_VALUE])
-        return (int(a.a64[at + 1]) << 64) + (int(a.a64[at]) & (2**64 - 1))
+        table = int(a.nodes["table"][node])
+        if a.nodes["degree"][node] == 0:
+            many = int(a.words[record_of(self.arena, table, row) + int(a.tables["mult"][table])])
+            return min(many, 1) if a.nodes["clamp"][node] else many
+        at = record_of(self.arena, table, row) + int(a.nodes["value"][node])
+        return (int(a.words[at + 1]) << 64) + (int(a.words[at]) & (2**64 - 1))
 
     def row_of(self, tree: TreeLayout, node: int, row: Mapping[str, int]) -> int:
         """The row of an output node with these codes, or -1."""
         a, layout = self.arena, self.layout
-        table = int(a.N[node, f.N_TABLE])
+        table = int(a.nodes["table"][node])
         variables = layout.variables[node]
-        key = np.zeros(max(1, int(a.T[table, f.T_ARITY])), np.int64)
+        key = np.zeros(max(1, int(a.tables["arity"][table])), np.int64)
         positions = [layout.position(node, v) for v in variables]
         for v, p in zip(variables, positions, strict=True):
             key[p] = row[v]
-        if len(positions) == a.T[table, f.T_ARITY]:
-            found = int(find(a.a64, a.T, table, key))
+        if len(positions) == a.tables["arity"][table]:
+            found = int(find(a.store, table, key))
         else:
             found = self._row_by_key(table, key, positions)
-        filtered = int(a.N[node, f.N_LEAF_ROW])
+        filtered = int(a.nodes["leaf_row"][node])
         on_base = table in layout.base_tables
-        if found >= 0 and filtered >= 0 and on_base and a.a32[2 * record_of(self.arena, table, found) + filtered] < 0:
+        if (
+            found >= 0
+            and filtered >= 0
+            and on_base
+            and a.halves[2 * record_of(self.arena, table, found) + filtered] < 0
+        ):
             return -1
         return found
 
@@ -204,9 +189,9 @@ class ResultReader:
         """The base row that agrees in the given columns, which contain the relation's key."""
         a, place = self.arena, -1
         while True:
-            found, place = next_with_key(a.a64, a.T, table, key, place)
+            found, place = next_with_key(a.store, table, key, place)
             if found < 0:
                 return -1
             at = record_of(self.arena, table, int(found))
-            if all(a.a64[at + p] == key[p] for p in positions):
+            if all(a.words[at + p] == key[p] for p in positions):
                 return int(found)

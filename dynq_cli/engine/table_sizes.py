@@ -13,8 +13,7 @@ from itertools import pairwise
 
 import numpy as np
 
-from dynq_cli.engine.kernels import fields as f
-from dynq_cli.engine.kernels.fields import Words
+from dynq_cli.engine.kernels.fields import Rows, Words
 from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.size_facts import QuerySize, RelationSize, TableSizes
 from dynq_cli.engine.views import Views
@@ -25,7 +24,7 @@ _WORD = 8
 
 def sizes_of(live: Views, copies: Mapping[str, int] | None = None) -> TableSizes:
     """The sizes of an engine between commits. O(tables), and O(rows) for relations whose `copies` are not given."""
-    tables, known = live.engine.arena.T, copies or {}
+    tables, known = live.engine.arena.tables, copies or {}
     counted = {}
     for relation in live.spec.relations:
         if not relation.key:
@@ -35,15 +34,15 @@ def sizes_of(live: Views, copies: Mapping[str, int] | None = None) -> TableSizes
 
 
 def sizes_in(
-    layout: Layout, programs: Mapping[str, Program], tables: Words, copies: Mapping[str, int], dictionaries: int
+    layout: Layout, programs: Mapping[str, Program], tables: Rows, copies: Mapping[str, int], dictionaries: int
 ) -> TableSizes:
     """The sizes of tables that are as the rows of `tables` say; `copies` are those of relations without a key."""
     used = bytes_used(tables)
-    derived = {name: int(tables[layout.bases[name].table, f.T_LIVE]) for name in layout.derived}
+    derived = {name: int(tables["live"][layout.bases[name].table]) for name in layout.derived}
     relations = {}
     for name, base in layout.bases.items():
         if name not in derived:
-            rows = int(tables[base.table, f.T_LIVE])
+            rows = int(tables["live"][base.table])
             relations[name] = RelationSize(rows, copies.get(name, rows), int(used[base.table]))
     owners = owners_of(layout, programs)
     queries = {}
@@ -55,9 +54,9 @@ def sizes_in(
     return TableSizes(relations, queries, int(used[shared].sum()), dictionaries)
 
 
-def bytes_used(tables: Words) -> Words:
+def bytes_used(tables: Rows) -> Words:
     """The bytes of each table's records and slots, free room left out."""
-    used: Words = (tables[:, f.T_USED] * tables[:, f.T_STRIDE] + tables[:, f.T_MASK] + 1) * _WORD
+    used: Words = (tables["used"] * tables["stride"] + tables["mask"] + 1) * _WORD
     return used
 
 
@@ -75,8 +74,8 @@ def owners_of(layout: Layout, programs: Mapping[str, Program]) -> dict[int, set[
             elif isinstance(step, Tree) and step.name in layout.trees:
                 tree = layout.trees[step.name]
                 nodes = layout.nodes[tree.first : tree.stop]
-                found |= {int(table) for table in nodes[:, [f.N_TABLE, f.N_GROUP]].ravel() if table >= 0}
-                if (nodes[:, [f.N_TREE, f.N_READERS]] >= 0).any():
+                found |= {int(table) for table in (*nodes["table"], *nodes["group"]) if table >= 0}
+                if (nodes["tree"] >= 0).any() or (nodes["readers"] >= 0).any():
                     found |= set(pools)
         for table in found - given:
             needed.setdefault(table, set()).add(query)
@@ -93,7 +92,7 @@ def _group_tables(layout: Layout) -> dict[str, Iterable[int]]:
 def _copies(live: Views, table: int) -> int:
     """The rows of a base table, copies counted; a row that was freed has none."""
     arena = live.engine.arena
-    row = arena.T[table]
-    first, stride, used = int(row[f.T_ROWS]), int(row[f.T_STRIDE]), int(row[f.T_USED])
-    records = arena.a64[first : first + used * stride].reshape(-1, stride)
-    return int(records[:, row[f.T_MULT]].sum(dtype=np.int64))
+    row = arena.tables[table]
+    first, stride, used = int(row["rows"]), int(row["stride"]), int(row["used"])
+    records = arena.words[first : first + used * stride].reshape(-1, stride)
+    return int(records[:, row["mult"]].sum(dtype=np.int64))

@@ -29,8 +29,8 @@ class TreeLayout:
 
 @record(frozen=True)
 class Labelled:
-    """A key of an ordered tree that is an id: where in `ordered` the start of its labels stands, and whose id."""
+    """A key of an ordered tree that is an id: the tree, the number of the key, and whose id."""
 
     tree: int
-    place: int
+    key: int
     dictionary: str

@@ -18,7 +18,6 @@ from dataclasses import dataclass, field, replace
 from dynq_cli.engine.codes import needs_labels
 from dynq_cli.engine.forecast import Group, Rows, ValueCount
 from dynq_cli.engine.group_layout import GroupLayout
-from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.tree_layout import TreeLayout
 from dynq_cli.plan.plan import Plan
@@ -348,7 +347,7 @@ class _Walk:
         counts, query = self.counts, self.tree.plan.query
         below = [self._visit(child) for child in node.children]
         number, self.number = self.number, self.number + 1
-        table = int(self.layout.nodes[number, f.N_TABLE])
+        table = int(self.layout.nodes["table"][number])
         if node.atom is not None:
             atom = query.atoms[node.atom]
             drawn = counts.drawn(atom)
@@ -380,16 +379,16 @@ class _Walk:
         """The groups of a child that is no guard, and what stands in counted trees."""
         counts, row = self.counts, self.layout.nodes[child]
         shared = [v for v in node.variables if v in below.vars]
-        if not row[f.N_GUARD]:
+        if not row["guard"]:
             listed = ", ".join(map(quote, shared)) or "1 AS one"
             union = f"(SELECT {listed} FROM {source} UNION ALL SELECT {listed} FROM {below_source})"
             many = replace(drawn + below_drawn, distinct=counts.distinct(union, shared))
-            counts._set(int(row[f.N_GROUP]), many.all_distinct)
-        if row[f.N_TREE] >= 0:
-            rows = counts._made.rows[int(row[f.N_TABLE])].live
+            counts._set(int(row["group"]), many.all_distinct)
+        if row["tree"] >= 0:
+            rows = counts._made.rows[int(row["table"])].live
             counts.note_groups(self.layout.first_pool, below_source, shared, rows)
-        if row[f.N_READERS] >= 0:
-            rows = counts._made.rows[int(self.layout.nodes[row[f.N_PARENT], f.N_TABLE])].live
+        if row["readers"] >= 0:
+            rows = counts._made.rows[int(self.layout.nodes["table"][row["parent"]])].live
             counts.note_groups(self.layout.first_pool, source, shared, rows)
 
 

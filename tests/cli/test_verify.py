@@ -12,7 +12,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from dynq_cli.engine.kernels import fields as f
 from dynq_cli.storage.commit import commit_snapshot
 from dynq_cli.storage.lock import writing_to
 from dynq_cli.storage.manifest import read_manifest
@@ -49,8 +48,8 @@ def tamper(state: Path) -> None:
         manifest = read_manifest(state)
         opened = open_latest(state, read_plans(state, manifest))
         arena, table = opened.live.engine.arena, opened.live.layout.bases["cities"].table
-        row = arena.T[table]
-        arena.a64[int(row[f.T_ROWS] + row[f.T_MULT])] += 1
+        row = arena.tables[table]
+        arena.words[int(row["rows"] + row["mult"])] += 1
         commit_snapshot(state, opened)
 
 

@@ -18,7 +18,6 @@ from typing import Any
 import duckdb
 import pyarrow as pa
 
-from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError
 from dynq_cli.plan.lower import program_of
@@ -219,7 +218,7 @@ def run(case: Case) -> None:
     """Raises Mismatch, or whatever else goes wrong."""
     live, untried, stored = make_live(case), make_live(case), Stored(case.spec)
     chance = Random(case.seed)
-    start = live.engine.arena.T[:, f.T_LIVE].copy()
+    start = live.engine.arena.tables["live"].copy()
     for batch in case.history:
         if batch.bad:
             refuse(live, case, batch)
@@ -236,7 +235,7 @@ def run(case: Case) -> None:
     needed: list[int] = []
     while len(needed) < 2 or (needed[-1] != needed[-2] and len(needed) < 3):
         _empty(live, case, stored)
-        if (live.engine.arena.T[:, f.T_LIVE] != start).any():
+        if (live.engine.arena.tables["live"] != start).any():
             raise Mismatch("rows are left after everything was deleted")
         needed.append(live.engine.arena.top)
         for batch in case.history:

@@ -322,11 +322,11 @@ MUTANTS = {
     ),
     "only the first reader of a touched group is recomputed": (
         "update.py",
-        "row = np.int64(a32[2 * record(T, t, row) + N[c, N_VNEXT]])",
+        "row = np.int64(halves[2 * record(table, row) + child.reader_next])",
         "row = np.int64(-1)",
     ),
-    "rows of a refused batch stay": ("base.py", "if a64[at + T[t, T_MULT]] == 0:", "if False:"),
-    "sums forget to carry": ("wide.py", "hi + new_hi + np.int64(more < less)", "hi + new_hi"),
+    "rows of a refused batch stay": ("base.py", "if store.words[at + table.mult] == 0:", "if False:"),
+    "sums forget to carry": ("int128.py", "hi + new_hi + np.int64(more < less)", "hi + new_hi"),
 }
 NOTICE = """
 from tests.engine import random_queries, random_runs, test_engine_unit, test_enumeration

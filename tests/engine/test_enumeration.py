@@ -79,9 +79,9 @@ def without_prefetch() -> None:
 def reads_between_rows(n: int) -> dict[str, tuple[int, int]]:
     """Per query the rows, and the most array reads before any of them and after the last; kernels uncompiled."""
     live = chain(n)
-    for name, value in vars(live.engine.arena).items():
-        if isinstance(value, np.ndarray):
-            setattr(live.engine.arena, name, value.view(Counted))
+    arena = live.engine.arena
+    seen = (each.view(Counted) if isinstance(each, np.ndarray) else each for each in arena.store)
+    arena.store = type(arena.store)(*seen)
     found = {}
     for query in live.layout.trees:
         variables = [c.source for c in live.layout.trees[query].plan.query.columns]

@@ -21,7 +21,6 @@ from dynq_cli.engine.check import check_arena, check_table
 from dynq_cli.engine.codes import Codes, arrow_type, decode, encode, float_codes
 from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.grouped import AggregateOverflowedError, by_itself
-from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.order_statistic_tree import Sizes
 from dynq_cli.engine.pairs import joined, split
 from dynq_cli.plan.program import Groups, Measure, high, low
@@ -177,8 +176,8 @@ class Fed:
 
     def check(self) -> None:
         check_arena(self.arena)
-        for table in range(len(self.arena.T)):
-            if self.arena.T[table, f.T_MASK] >= 0:
+        for table in range(len(self.arena.tables)):
+            if self.arena.tables["mask"][table] >= 0:
                 check_table(self.arena, table)
         self.grouped._check()
         self.dictionaries._check()

@@ -14,39 +14,39 @@ from dynq_cli.engine.kernels import library, sources
 from tests.engine.test_native import ROOT, build, make_package, run
 
 CALLER = """
-from dynq_cli.engine.kernels.cache import bare
+from dynq_cli.engine.kernels.cache import kernel
 from dynq_cli.engine.kernels.callee import inner
 
-@bare
+@kernel
 def outer(x: int) -> int:
     return inner(x) + 1
 """
 CALLEE = """
-from dynq_cli.engine.kernels.cache import bare
+from dynq_cli.engine.kernels.cache import kernel
 
-@bare
+@kernel
 def inner(x: int) -> int:
     return x * {factor}
 """
 DEEP = """
-from dynq_cli.engine.kernels.cache import bare
+from dynq_cli.engine.kernels.cache import kernel
 
-@bare(forceinline=True)
+@kernel(forceinline=True)
 def least(a, i):
     a[i] -= 1
 
-@bare
+@kernel
 def deeper(a, i):
     if i > 0:
         least(a, i)
 
-@bare
+@kernel
 def deep(a):
     for i in range(len(a)):
         deeper(a, i)
     least(a, 0)
 
-@bare
+@kernel
 def top(a):
     deeper(a, 1)
     deep(a)
@@ -271,7 +271,7 @@ def test_kernels_take_nothing_from_outside_their_package() -> None:
 
 
 def test_the_digest_of_a_kernel_is_that_of_all_it_is_made_of() -> None:
-    assert set(sources.imports("table")) >= {"direct", "fields"}
+    assert set(sources.imports("table")) >= {"cache", "fields"}
     assert sources.digest_for("table") != sources.digest_for("update") != sources.digest()
 
 

@@ -67,7 +67,7 @@ def test_every_size_of_a_stage_gives_the_same_rows_in_the_same_order(
     for batch in case.history:
         apply(live, case, batch, stored.applicable(batch.changes))
     whole = [enumerated(live, query) for query in case.queries]
-    monkeypatch.setattr(result_reader, "STAGE", stage)
+    monkeypatch.setattr(result_reader, "AT_A_TIME", stage)
     for query, rows in zip(case.queries, whole, strict=True):
         assert enumerated(live, query) == rows, f"seed {seed}: {query.text}"
 

@@ -93,26 +93,25 @@ def test_whole_pages_that_are_given_back_read_as_zero_and_others_stay() -> None:
 
 
 def test_tables_keep_their_rows_while_the_arena_is_copied_to_grow() -> None:
-    table = np.full((1, f.T_FIELDS), -1, np.int64)
-    table[0, [f.T_ARITY, f.T_HASHED, f.T_STRIDE]] = (1, 1, 2)
-    table[0, [f.T_CAPACITY, f.T_USED, f.T_LIVE, f.T_MASK]] = 0
-    arena = Arena(table, np.zeros((1, f.N_FIELDS), np.int64), Memory(64, 64 * WORD))
+    fields = {"arity": 1, "hashed": 1, "stride": 2, "capacity": 0, "used": 0, "live": 0, "mask": 0}
+    table = f.made(f.TABLE, [f.blank(f.TABLE) | fields])
+    arena = Arena(table, memory=Memory(64, 64 * WORD))
     for rows in (10, 1000, 100_000):
         arena.reserve(0, rows)
-        used = int(table[0, f.T_USED])
-        at = int(table[0, f.T_ROWS])
-        assert arena.a64[at : at + 2 * used : 2].tolist() == list(range(used))
-        table[0, [f.T_USED, f.T_LIVE]] = rows
-        arena.a64[at : at + 2 * rows : 2] = np.arange(rows)
+        used = int(table["used"][0])
+        at = int(table["rows"][0])
+        assert arena.words[at : at + 2 * used : 2].tolist() == list(range(used))
+        table["used"] = table["live"] = rows
+        arena.words[at : at + 2 * rows : 2] = np.arange(rows)
 
 
 @pytest.mark.parametrize(("most", "sizes"), [(1 << 37, 4), (0, 10)])
 def test_a_table_moves_seldom_where_addresses_are_plenty_and_is_doubled_elsewhere(most: int, sizes: int) -> None:
-    tables = np.zeros((1, f.T_FIELDS), np.int64)
-    tables[0, [f.T_STRIDE, f.T_MASK]] = 4, -1
-    arena, met = Arena(tables, np.zeros((0, f.N_FIELDS), np.int64), Memory(1000, most)), set()
+    tables = np.zeros(1, f.TABLE)
+    tables["stride"], tables["mask"] = 4, -1
+    arena, met = Arena(tables, memory=Memory(1000, most)), set()
     for rows in range(0, 500_000, 1000):
-        tables[0, [f.T_LIVE, f.T_USED]] = rows
+        tables["live"] = tables["used"] = rows
         arena.reserve(0, 1000)
-        met.add(int(tables[0, f.T_CAPACITY]))
+        met.add(int(tables["capacity"][0]))
     assert len(met) == sizes

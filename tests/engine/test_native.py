@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynq_cli.engine.kernels.cache import bare
+from dynq_cli.engine.kernels.cache import kernel
 
 TABLE = np.dtype([("rows", np.int64), ("mark", np.int32), ("stride", np.int64)], align=True)
 
@@ -45,62 +45,62 @@ class Status(NamedTuple):
     is_whole: bool
 
 
-@bare
+@kernel
 def places(a, b, flag):
     return a.shape[0], a.shape[1], a.size, a.itemsize, np.int64(a[1, 2]), np.int64(b[len(b) - 1]), flag
 
-@bare
+@kernel
 def largest(x):
     return np.uint64(2**63) + np.uint64(x)
 
-@bare
+@kernel
 def is_odd(x):
     return x % 2 == 1
 
-@bare
+@kernel
 def cleared(target):
     for i in range(len(target)):
         target[i] = 0
     return len(target)
 
-@bare
+@kernel
 def one(x):
     return (x + 1,)
 
-@bare
+@kernel
 def fill(target, pair, value):
     for i in range(len(target)):
         target[i] = pair.left[i] + pair.right[i] + value
 
-@bare
+@kernel
 def half(x):
     return x * 0.5
 
-@bare
+@kernel
 def at_record(store, table, row):
     return store.tables[table].rows + row * store.tables[table].stride + store.first
 
-@bare
+@kernel
 def stored(store, row):
     at = at_record(store, 1, row)
     store.tables[1].mark += 1
     return Status(store.words[at] + store.pair.right[0], store.tables[1].mark == 8)
 
-@bare(_nrt=True)
+@kernel(_nrt=True)
 def allocates(n):
     return np.arange(n).sum()
 
-@bare(_nrt=True)
+@kernel(_nrt=True)
 def raises(x):
     if x < 0:
         raise ValueError("below zero")
     return x
 
-@bare
+@kernel
 def divides(x, y):
     return x // y
 
-@bare
+@kernel
 def same(x):
     return x
 """
@@ -382,7 +382,7 @@ def test_what_no_entry_takes_is_said(given: object) -> None:
         ("table.find(fields.Trees(int))", "no named tuple with 1 members"),
         ("table.find(int64[1], %)", "is no signature"),
         ("nowhere.find(int)", "there is no nowhere.find"),
-        ("table.find(int, int)", "table.find takes 4 arguments"),
+        ("table.find(int, int)", "table.find takes 3 arguments"),
         ("table.np(int)", "table.np is no kernel"),
     ],
 )

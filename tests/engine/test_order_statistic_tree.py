@@ -15,7 +15,7 @@ from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.codes import NULL
 from dynq_cli.engine.kernels.order_statistic_blocks import COUNT, LANES, POOLS, UNIT
 from dynq_cli.engine.kernels.order_statistic_search import AFTER_EQUAL, BEFORE_EQUAL, LEAST, MOST
-from dynq_cli.engine.order_statistic_tree import CountedTree, OrderKey, Sizes, description, pools, reserve, to_lanes
+from dynq_cli.engine.order_statistic_tree import CountedTree, OrderKey, Sizes, TreeDescription, pools, reserve, to_lanes
 
 SMALL = Sizes((2, 4, 6, 8), (4, 6, 8))
 # Labels in another order than ids, and not from the start of their array.
@@ -50,17 +50,17 @@ class Groups:
         rows: int = 400,
     ) -> None:
         self.kind, self.columns, self.order = kind, columns, order
-        tables = [[-1] * f.T_FIELDS, [-1] * f.T_FIELDS, *pools(sizes, 2 * columns)]
+        tables = [f.blank(f.TABLE), f.blank(f.TABLE), *pools(sizes, 2 * columns)]
         for table, stride, many in ((self.ROWS, self.ARITY + 2 * columns, rows), (self.GROUPS, 1, groups)):
-            tables[table][f.T_STRIDE] = stride
-            tables[table][f.T_MASK] = tables[table][f.T_LIVE] = tables[table][f.T_CAPACITY] = 0
-            tables[table][f.T_USED] = many
-        self.arena = Arena(np.array(tables, np.int64), np.zeros((0, f.N_FIELDS), np.int64))
+            tables[table]["stride"] = stride
+            tables[table]["mask"] = tables[table]["live"] = tables[table]["capacity"] = 0
+            tables[table]["used"] = many
+        self.arena = Arena(f.made(f.TABLE, tables))
         self.arena.reserve(self.ROWS, rows)
         self.arena.reserve(self.GROUPS, groups)
         for g in range(groups):
-            self.arena.a32[self.root_at(g)] = -1
-        place = description(self.ROWS, kind, self.ARITY, 2 * columns, self.FIRST_POOL, order)
+            self.arena.halves[self.root_at(g)] = -1
+        place = TreeDescription(self.ROWS, kind, self.ARITY, 2 * columns, self.FIRST_POOL, tuple(order))
         self.tree = CountedTree(self.arena, place, LABELS)
         self.lists = [SortedKeyList(key=self.sort_key) for _ in range(groups)]
         self.codes: dict[int, tuple[int, ...]] = {}
@@ -69,7 +69,7 @@ class Groups:
         self.free = list(range(rows))
 
     def root_at(self, group: int) -> int:
-        return 2 * (int(self.arena.T[self.GROUPS, f.T_ROWS]) + group)
+        return 2 * (int(self.arena.tables["rows"][self.GROUPS]) + group)
 
     def sort_key(self, row: int) -> tuple[object, ...]:
         """What SQL's ORDER BY says, without images: NULLs apart, then the value, negated where it descends."""
@@ -83,12 +83,12 @@ class Groups:
         return (*parts, row)
 
     def write(self, row: int, codes: Sequence[int], payload: Payload) -> None:
-        at = int(self.arena.T[self.ROWS, f.T_ROWS]) + row * int(self.arena.T[self.ROWS, f.T_STRIDE])
-        self.arena.a64[at : at + self.ARITY] = codes
+        at = int(self.arena.tables["rows"][self.ROWS]) + row * int(self.arena.tables["stride"][self.ROWS])
+        self.arena.words[at : at + self.ARITY] = codes
         if self.kind == LANES:
-            self.arena.a64[at + self.ARITY : at + self.ARITY + 2 * self.columns] = to_lanes(payload)
+            self.arena.words[at + self.ARITY : at + self.ARITY + 2 * self.columns] = to_lanes(payload)
         else:
-            self.arena.a64[at + self.ARITY] = payload[0] if self.kind == COUNT else 77
+            self.arena.words[at + self.ARITY] = payload[0] if self.kind == COUNT else 77
         self.codes[row], self.payload[row] = tuple(codes), payload
 
     def some_payload(self, rng: random.Random) -> Payload:
@@ -258,7 +258,7 @@ def test_rows_that_come_in_order_fill_their_blocks(order: str, backwards: bool) 
     for key in keys:
         groups.insert(0, [key, 0, 0], (1, 1))
     groups.check()
-    leaves = groups.arena.T[groups.FIRST_POOL + 3, f.T_LIVE]
+    leaves = groups.arena.tables["live"][groups.FIRST_POOL + 3]
     assert leaves == -(-300 // 8)
 
 
@@ -292,9 +292,9 @@ def test_what_is_freed_is_used_again() -> None:
         for group in range(4):
             groups.clear(group)
         groups.check()
-        blocks = groups.arena.T[groups.FIRST_POOL : groups.FIRST_POOL + POOLS]
-        assert not blocks[:, f.T_LIVE].any()
-        used.append(blocks[:, f.T_USED].tolist())
+        blocks = groups.arena.tables[groups.FIRST_POOL : groups.FIRST_POOL + POOLS]
+        assert not blocks["live"].any()
+        used.append(blocks["used"].tolist())
     assert used[0] == used[1] == used[2]
 
 
@@ -302,15 +302,15 @@ def test_one_history_gives_the_same_words_twice() -> None:
     one, other = Groups(ORDERS["three keys"]), Groups(ORDERS["three keys"])
     play(one, seed=5, steps=150, most=100)
     play(other, seed=5, steps=150, most=100)
-    assert (one.arena.T == other.arena.T).all()
-    assert (one.arena.a64[: one.arena.top] == other.arena.a64[: other.arena.top]).all()
+    assert (one.arena.tables == other.arena.tables).all()
+    assert (one.arena.words[: one.arena.top] == other.arena.words[: other.arena.top]).all()
 
 
 def test_small_groups_take_no_more_than_they_should() -> None:
     groups = Groups(ORDERS["ascending"], sizes=Sizes(), groups=3)
 
     def words() -> int:
-        return sum(int(pool[f.T_LIVE] * pool[f.T_STRIDE]) for pool in groups.arena.T[groups.FIRST_POOL :])
+        return sum(int(pool["live"] * pool["stride"]) for pool in groups.arena.tables[groups.FIRST_POOL :])
 
     groups.insert(0, [1, 0, 0], (1, 1))
     assert words() == 0

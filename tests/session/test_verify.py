@@ -10,7 +10,6 @@ from random import Random
 import pyarrow as pa
 import pytest
 
-from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import DynqError, UsageError
 from dynq_cli.session import recompute
@@ -51,9 +50,9 @@ def test_random_states_agree(seed: int) -> None:
 def change_copies(live: Views, relation: str, by: int) -> None:
     """Change the copies of the first row of a base table behind the engine's back."""
     arena, table = live.engine.arena, live.layout.bases[relation].table
-    row = arena.T[table]
-    places = [int(row[f.T_ROWS] + i * row[f.T_STRIDE] + row[f.T_MULT]) for i in range(int(row[f.T_USED]))]
-    arena.a64[next(p for p in places if arena.a64[p])] += by
+    row = arena.tables[table]
+    places = [int(row["rows"] + i * row["stride"] + row["mult"]) for i in range(int(row["used"]))]
+    arena.words[next(p for p in places if arena.words[p])] += by
 
 
 ONE = """\

@@ -73,8 +73,8 @@ def bytes_of(state: State) -> list[bytes]:
     arena, values = opened.live.engine.arena, opened.live.dictionaries
     flats = [a for d in (values.strings, values.binaries, values.decimals) for a in d.flat]
     return [
-        arena.T.tobytes(),
-        arena.a64[: arena.top].tobytes(),
+        arena.tables.tobytes(),
+        arena.words[: arena.top].tobytes(),
         repr(arena.holes).encode(),
         *(a.tobytes() for a in flats),
         values.labels.array.tobytes(),

@@ -12,7 +12,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.table_sizes import sizes_of
 from dynq_cli.errors import DamagedError, NoStateError
 from dynq_cli.storage import commit
@@ -76,7 +75,7 @@ def test_rows_copies_and_bytes_are_those_of_the_tables_after_every_version(tmp_p
         assert tables == sizes_of(live), "copies that were counted along are those that are there"
         assert tables is not None
         arena = live.engine.arena
-        used = (arena.T[:, f.T_USED] * arena.T[:, f.T_STRIDE] + arena.T[:, f.T_MASK] + 1) * 8
+        used = (arena.tables["used"] * arena.tables["stride"] + arena.tables["mask"] + 1) * 8
         parts = [*tables.relations.values(), *tables.queries.values()]
         assert sum(part.length for part in parts) + tables.shared == used.sum(), "every table belongs to somebody, once"
         found.append([(size.rows, size.copies) for size in tables.relations.values()])

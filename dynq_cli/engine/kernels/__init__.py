@@ -1,9 +1,9 @@
 """The compiled loops of the engine, one data structure per module.
 
-Every kernel is a plain function over arrays, decorated with `cache.bare` or `direct.bare`, and generic over
+Every kernel is a plain function over named tuples of arrays (`fields`), decorated with `kernel`, and generic over
 arity and tree shape: nothing is compiled per query. Only this package imports numba.
 
-- `cache`, `direct`: the decorators
+- `cache`: the decorator
 - `native`, `library`: calling compiled kernels without numba; the library that has them
 - `signatures`, `signatures.txt`: which kernels are built, for which kinds of arguments; `reached`: which should be
 - `build`: makes the library; `jit`: compiles what it lacks; `sources`: digests that say whether it is up to date

@@ -17,22 +17,10 @@ The accumulators:
              (group, value), with their copies
 """
 
+from dynq_cli.engine.kernels.cache import kernel
 from dynq_cli.engine.kernels.codes import NULL
-from dynq_cli.engine.kernels.direct import bare
-from dynq_cli.engine.kernels.exact_sums import no_null
-from dynq_cli.engine.kernels.fields import (
-    OK,
-    OVERFLOW,
-    ROW_OF_SLOT,
-    T_ARITY,
-    T_MASK,
-    T_MULT,
-    T_SLOTS,
-    T_STRIDE,
-    Halves,
-    Int,
-    Words,
-)
+from dynq_cli.engine.kernels.exact_sums import Taken, no_null
+from dynq_cli.engine.kernels.fields import OK, OVERFLOW, ROW_OF_SLOT, Int, Store, Words
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
 from dynq_cli.engine.kernels.superaccumulator import add_double
 from dynq_cli.engine.kernels.table import enqueue, find_or_insert_tagged, record, tag_of
@@ -40,157 +28,123 @@ from dynq_cli.engine.kernels.table import enqueue, find_or_insert_tagged, record
 NO_ROOT = -1
 
 
-@bare(inline="always")
-def _ask(a64: Words, T: Words, t: Int, tags: Words, n: Int) -> None:
+@kernel(inline="always")
+def _ask(store: Store, t: Int, tags: Words, n: Int) -> None:
     """The records of the next n rows are needed soon; their slots have been asked for."""
+    words = store.words
+    table = store.tables[t]
     for k in range(n):
-        slot = a64[T[t, T_SLOTS] + (tags[k] & T[t, T_MASK])]
+        slot = words[table.slots + (tags[k] & table.mask)]
         if slot != 0:
-            prefetch(a64, record(T, t, (slot & ROW_OF_SLOT) - 1))
+            prefetch(words, record(table, (slot & ROW_OF_SLOT) - 1))
 
 
-@bare(inline="always")
+@kernel(inline="always")
 def _sum_fits(a: Int, b: Int) -> Int:
     return ((a ^ (a + b)) & (b ^ (a + b))) >= 0
 
 
-@bare
-def find_groups(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    t: Int,
-    rows: Int,
-    roots: Words,
-    codes: Words,
-    copies: Words,
-    start: Int,
-    stop: Int,
-    groups: Words,
-    key: Words,
-    tags: Words,
-) -> Int:
+@kernel
+def find_groups(store: Store, t: Int, rows: Int, roots: Words, taken: Taken, start: Int, stop: Int) -> Int:
     """The group of each row, made if need be, queued and its rows counted; the caller has made room.
 
     `roots` are the half words where a group's record has the roots of trees.
     """
-    arity = T[t, T_ARITY]
+    key, tags = taken.key, taken.tags
+    words = store.words
+    table = store.tables[t]
+    arity = table.arity
     for first in range(start, stop, AHEAD):
         end = min(first + AHEAD, stop)
         for i in range(first, end):
             for j in range(arity):
-                key[j] = codes[j, i]
+                key[j] = taken.codes[j, i]
             tags[i - first] = tag_of(key, arity)
-            prefetch(a64, T[t, T_SLOTS] + (tags[i - first] & T[t, T_MASK]))
-        _ask(a64, T, t, tags, end - first)
+            prefetch(words, table.slots + (tags[i - first] & table.mask))
+        _ask(store, t, tags, end - first)
         for i in range(first, end):
             for j in range(arity):
-                key[j] = codes[j, i]
-            g, is_new = find_or_insert_tagged(a64, a32, T, t, key, tags[i - first])
-            at = record(T, t, g)
+                key[j] = taken.codes[j, i]
+            g, is_new = find_or_insert_tagged(store, t, key, tags[i - first])
+            at = record(table, g)
             if is_new:
-                start_group(a64, a32, T, t, at, rows, roots)
-            groups[i - start] = g
-            enqueue(a32, T, t, g)
-            if not _sum_fits(a64[at + rows], copies[i]):
+                start_group(store, t, at, rows, roots)
+            taken.groups[i - start] = g
+            enqueue(store, t, g)
+            if not _sum_fits(words[at + rows], taken.copies[i]):
                 return OVERFLOW
-            a64[at + rows] += copies[i]
+            words[at + rows] += taken.copies[i]
     return OK
 
 
-@bare
-def start_group(a64: Words, a32: Halves, T: Words, t: Int, at: Int, rows: Int, roots: Words) -> None:
+@kernel
+def start_group(store: Store, t: Int, at: Int, rows: Int, roots: Words) -> None:
     """A new group has no rows."""
-    for i in range(rows, T[t, T_STRIDE] - 1):
-        a64[at + i] = 0
+    for i in range(rows, store.tables[t].stride - 1):
+        store.words[at + i] = 0
     for i in range(len(roots)):
-        a32[2 * at + roots[i]] = NO_ROOT
+        store.halves[2 * at + roots[i]] = NO_ROOT
 
 
-@bare
-def touch(a32: Halves, T: Words, t: Int, group: Int) -> None:
+@kernel
+def touch(store: Store, t: Int, group: Int) -> None:
     """Have a group looked at although no row was taken into it."""
-    enqueue(a32, T, t, group)
+    enqueue(store, t, group)
 
 
-@bare
-def add_counts(
-    a64: Words,
-    T: Words,
-    t: Int,
-    place: Int,
-    columns: Words,
-    codes: Words,
-    copies: Words,
-    start: Int,
-    stop: Int,
-    groups: Words,
-) -> None:
+@kernel
+def add_counts(store: Store, t: Int, place: Int, columns: Words, taken: Taken, start: Int, stop: Int) -> None:
     """Count the rows that are NULL in none of the columns. They are rows of the group, whose number fits."""
     for i in range(start, stop):
-        if no_null(codes, columns, i):
-            a64[record(T, t, groups[i - start]) + place] += copies[i]
+        if no_null(taken.codes, columns, i):
+            store.words[record(store.tables[t], taken.groups[i - start]) + place] += taken.copies[i]
 
 
-@bare
+@kernel
 def add_doubles(
-    a64: Words,
-    a32: Halves,
-    T: Words,
+    store: Store,
     t: Int,
     place: Int,
     spills: Int,
     number: Int,
     values: Words,
-    copies: Words,
+    taken: Taken,
     start: Int,
     stop: Int,
-    groups: Words,
-    key: Words,
 ) -> None:
     """Add up doubles, given by their codes, NULL left out; the caller has made room for as many spills."""
     for i in range(start, stop):
         code = values[i - start]
         if code != NULL:
-            g = groups[i - start]
-            add_double(a64, a32, T, spills, record(T, t, g) + place, g, number, code, copies[i], key)
+            g = taken.groups[i - start]
+            add_double(store, spills, record(store.tables[t], g) + place, g, number, code, taken.copies[i], taken.key)
 
 
-@bare
-def add_values(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    v: Int,
-    columns: Words,
-    codes: Words,
-    copies: Words,
-    start: Int,
-    stop: Int,
-    groups: Words,
-    key: Words,
-    tags: Words,
-) -> None:
+@kernel
+def add_values(store: Store, v: Int, columns: Words, taken: Taken, start: Int, stop: Int) -> None:
     """Add to the copies of each group's values in table v, NULL left out; the caller has made room."""
-    width, mult = len(columns), T[v, T_MULT]
+    key, tags = taken.key, taken.tags
+    words = store.words
+    values_table = store.tables[v]
+    width, mult = len(columns), values_table.mult
     for first in range(start, stop, AHEAD):
         end = min(first + AHEAD, stop)
         for i in range(first, end):
-            key[0] = groups[i - start]
+            key[0] = taken.groups[i - start]
             for j in range(width):
-                key[j + 1] = codes[columns[j], i]
+                key[j + 1] = taken.codes[columns[j], i]
             tags[i - first] = tag_of(key, width + 1)
-            prefetch(a64, T[v, T_SLOTS] + (tags[i - first] & T[v, T_MASK]))
-        _ask(a64, T, v, tags, end - first)
+            prefetch(words, values_table.slots + (tags[i - first] & values_table.mask))
+        _ask(store, v, tags, end - first)
         for i in range(first, end):
-            if codes[columns[0], i] == NULL:
+            if taken.codes[columns[0], i] == NULL:
                 continue
-            key[0] = groups[i - start]
+            key[0] = taken.groups[i - start]
             for j in range(width):
-                key[j + 1] = codes[columns[j], i]
-            row, is_new = find_or_insert_tagged(a64, a32, T, v, key, tags[i - first])
-            at = record(T, v, row)
+                key[j + 1] = taken.codes[columns[j], i]
+            row, is_new = find_or_insert_tagged(store, v, key, tags[i - first])
+            at = record(values_table, row)
             if is_new:
-                a64[at + mult + 1] = 0
-            a64[at + mult] += copies[i]
-            enqueue(a32, T, v, row)
+                words[at + mult + 1] = 0
+            words[at + mult] += taken.copies[i]
+            enqueue(store, v, row)

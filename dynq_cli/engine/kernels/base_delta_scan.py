@@ -4,72 +4,67 @@ A base row has, behind its own fields, the values that leaves compute from it, a
 are needed again when it goes, and by then only its codes may be known.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-from dynq_cli.engine.kernels.direct import bare
-from dynq_cli.engine.kernels.fields import Flags, Halves, Int, Words
+from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.fields import DeltaEntries, Flags, Int, Store, Words
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
 from dynq_cli.engine.kernels.table import record
 
 
-@bare
-def store(
-    a64: Words,
-    T: Words,
-    t: Int,
-    touched: Halves,
-    first: Halves,
-    old: Words,
-    new: Words,
-    n: Int,
-    computed: Words,
-    stored: Words,
-) -> None:
+class Scan(NamedTuple):
+    """Which rows are passed on, and what of them."""
+
+    filter: (
+        Words  # the column of the batch's filters that applies, and the half word of base rows that keeps it; or -1s
+    )
+    sources: Words  # the words that make up a row
+
+
+@kernel
+def keep_computed(store: Store, t: Int, delta: DeltaEntries, n: Int, computed: Words, stored: Words) -> None:
     """Of a settled batch of base table t, rows that came keep what was computed: a column and a word in each row of
     `stored`."""
     for i in range(n):
-        if old[i] == 0 and new[i] != 0:
-            at = record(T, t, np.int64(touched[i]))
+        if delta.old[i] == 0 and delta.new[i] != 0:
+            at = record(store.tables[t], np.int64(delta.touched[i]))
             for k in range(len(stored)):
-                a64[at + stored[k, 1]] = computed[first[i], stored[k, 0]]
+                store.words[at + stored[k, 1]] = computed[delta.first[i], stored[k, 0]]
 
 
-@bare
+@kernel
 def passed(
-    a64: Words,
-    a32: Halves,
-    T: Words,
+    store: Store,
     t: Int,
-    touched: Halves,
-    first: Halves,
-    old: Words,
-    new: Words,
+    delta: DeltaEntries,
     start: Int,
     stop: Int,
     passes: Flags,
-    filter_: Int,
-    flag: Int,
-    sources: Words,
+    scan: Scan,
     codes: Words,
     copies: Words,
 ) -> Int:
     """Entries start … stop of a settled batch of base table t, as rows that came (copies > 0) or went: how many.
 
-    `flag` is the half word that says whether `filter_` holds, both -1 without one; `sources` are the words that make up
-    a row. O(1) for each entry.
+    O(1) for each entry.
     """
+    filter_, flag = scan.filter[0], scan.filter[1]
+    words, halves = store.words, store.halves
+    table = store.tables[t]
     n = 0
     for i in range(start, stop):
         if i + AHEAD < stop:
-            prefetch(a64, record(T, t, np.int64(touched[i + AHEAD])))
-        if old[i] == new[i]:
+            prefetch(words, record(table, np.int64(delta.touched[i + AHEAD])))
+        if delta.old[i] == delta.new[i]:
             continue
-        at = record(T, t, np.int64(touched[i]))
-        if old[i] == 0 and flag >= 0:
-            a32[2 * at + flag] = passes[first[i], filter_]
-        if flag < 0 or a32[2 * at + flag] != 0:
-            for c in range(len(sources)):
-                codes[c, n] = a64[at + sources[c]]
-            copies[n] = new[i] - old[i]
+        at = record(table, np.int64(delta.touched[i]))
+        if delta.old[i] == 0 and flag >= 0:
+            halves[2 * at + flag] = passes[delta.first[i], filter_]
+        if flag < 0 or halves[2 * at + flag] != 0:
+            for c in range(len(scan.sources)):
+                codes[c, n] = words[at + scan.sources[c]]
+            copies[n] = delta.new[i] - delta.old[i]
             n += 1
     return n

@@ -12,15 +12,11 @@ smallest code, is in no range and has none. A sum past the ends of int64 is grea
 
 import numpy as np
 
-from dynq_cli.engine.kernels.cache import bare
+from dynq_cli.engine.kernels.cache import kernel
 from dynq_cli.engine.kernels.codes import NULL
-from dynq_cli.engine.kernels.fields import Halves, Int, Words
+from dynq_cli.engine.kernels.fields import Int, Store
 from dynq_cli.engine.kernels.order_statistic_blocks import (
-    C_ORDER,
     NONE,
-    O_FIELDS,
-    O_LABELS,
-    O_POSITION,
     TINY,
     block,
     children_at,
@@ -35,25 +31,23 @@ from dynq_cli.engine.kernels.order_statistic_blocks import (
 )
 from dynq_cli.engine.kernels.order_statistic_search import following
 
-# Readers have one key, and nulls first: what blocks keep of it is its code.
-BOUNDS = C_ORDER + O_FIELDS
-B_POSITION, B_UPPER, B_STRICT, B_OFFSET, B_FIELDS = range(5)
 MOST = 2**63 - 1
 # Instead of a shift: there is no such end. Images and shifts below _FAR add up to codes.
 OPEN, _FAR = 1 << 62, 1 << 61
 
 
-@bare
-def _bound(C: Words, r: Int, labels: Words, b: Int, code: Int) -> tuple[Int, Int]:
+@kernel
+def _bound(store: Store, r: Int, b: Int, code: Int) -> tuple[Int, Int]:
     """The range that one bound leaves, for the code of its variable."""
     if code == NULL:
         return np.int64(MOST), np.int64(NULL)
-    if C[r, C_ORDER + O_LABELS] >= 0:
-        code = labels[C[r, C_ORDER + O_LABELS] + code]
-    offset, strict = C[r, b + B_OFFSET], C[r, b + B_STRICT]
+    order, bound = store.trees.orders[r, 0], store.trees.bounds[r, b]
+    if order.labels >= 0:
+        code = store.trees.labels[order.labels + code]
+    offset, strict = bound.offset, bound.strict
     above = offset > 0 and code > MOST - offset
     below = offset < 0 and code < NULL - offset
-    if C[r, b + B_UPPER]:
+    if bound.upper:
         if above:
             return np.int64(NULL + 1), np.int64(MOST)
         if below or code + offset == NULL:
@@ -66,123 +60,118 @@ def _bound(C: Words, r: Int, labels: Words, b: Int, code: Int) -> tuple[Int, Int
     return max(code + offset + strict, np.int64(NULL + 1)), np.int64(MOST)
 
 
-@bare
-def range_by_key(C: Words, r: Int, labels: Words, key: Int) -> tuple[Int, Int]:
+@kernel
+def range_by_key(store: Store, r: Int, key: Int) -> tuple[Int, Int]:
     """The range of a reader as far as the variable decides by which readers are ordered. Both ends grow with it."""
     lo, hi = np.int64(NULL + 1), np.int64(MOST)
-    for i in range(C[r, BOUNDS]):
-        b = BOUNDS + 1 + i * B_FIELDS
-        if C[r, b + B_POSITION] == C[r, C_ORDER + O_POSITION]:
-            its_lo, its_hi = _bound(C, r, labels, b, key)
+    for b in range(store.trees.forest[r].bounds):
+        if store.trees.bounds[r, b].position == store.trees.orders[r, 0].position:
+            its_lo, its_hi = _bound(store, r, b, key)
             lo, hi = max(lo, its_lo), min(hi, its_hi)
     return lo, hi
 
 
-@bare
-def shifts(C: Words, r: Int) -> tuple[Int, Int, Int]:
+@kernel
+def shifts(store: Store, r: Int) -> tuple[Int, Int, Int]:
     """How far both ends of a range are from the image of its reader's key, or OPEN; and whether that says it all.
 
     As `range_by_key`, for those who ask it of many readers.
     """
     first, last, fits = np.int64(-OPEN), np.int64(OPEN), True
-    for i in range(C[r, BOUNDS]):
-        b = BOUNDS + 1 + i * B_FIELDS
-        if C[r, b + B_POSITION] == C[r, C_ORDER + O_POSITION]:
-            offset, strict = C[r, b + B_OFFSET], C[r, b + B_STRICT]
+    for b in range(store.trees.forest[r].bounds):
+        if store.trees.bounds[r, b].position == store.trees.orders[r, 0].position:
+            offset, strict = store.trees.bounds[r, b].offset, store.trees.bounds[r, b].strict
             fits = fits and -_FAR < offset < _FAR
-            if C[r, b + B_UPPER]:
+            if store.trees.bounds[r, b].upper:
                 last = min(last, offset - strict)
             else:
                 first = max(first, offset + strict)
     return first, last, fits
 
 
-@bare(forceinline=True)
-def shifted(C: Words, r: Int, labels: Words, key: Int, first: Int, last: Int, fits: Int) -> tuple[Int, Int]:
+@kernel(forceinline=True)
+def shifted(store: Store, r: Int, key: Int, first: Int, last: Int, fits: Int) -> tuple[Int, Int]:
     """`range_by_key` from `shifts`."""
     image = key
-    if C[r, C_ORDER + O_LABELS] >= 0 and key != NULL:
-        image = labels[C[r, C_ORDER + O_LABELS] + key]
+    if store.trees.orders[r, 0].labels >= 0 and key != NULL:
+        image = store.trees.labels[store.trees.orders[r, 0].labels + key]
     if not fits or image <= -_FAR or image >= _FAR:
-        return range_by_key(C, r, labels, key)
+        return range_by_key(store, r, key)
     return np.int64(NULL + 1) if first == -OPEN else image + first, np.int64(MOST) if last == OPEN else image + last
 
 
-@bare
-def range_of(a64: Words, C: Words, r: Int, labels: Words, at: Int) -> tuple[Int, Int]:
+@kernel
+def range_of(store: Store, r: Int, at: Int) -> tuple[Int, Int]:
     """The range of the reader whose record is at `at`."""
     lo, hi = np.int64(NULL + 1), np.int64(MOST)
-    for i in range(C[r, BOUNDS]):
-        b = BOUNDS + 1 + i * B_FIELDS
-        its_lo, its_hi = _bound(C, r, labels, b, a64[at + C[r, b + B_POSITION]])
+    for b in range(store.trees.forest[r].bounds):
+        its_lo, its_hi = _bound(store, r, b, store.words[at + store.trees.bounds[r, b].position])
         lo, hi = max(lo, its_lo), min(hi, its_hi)
     return lo, hi
 
 
-@bare
-def is_in_range(a64: Words, C: Words, labels: Words, r: Int, reader: Int, c: Int, row: Int) -> Int:
+@kernel
+def is_in_range(store: Store, r: Int, reader: Int, c: Int, row: Int) -> Int:
     """Whether a row of the child is in the range of a reader; both are given by their records."""
-    lo, hi = range_of(a64, C, r, labels, reader)
-    return lo <= image(C, c, labels, 0, a64[row + C[c, C_ORDER + O_POSITION]]) <= hi
+    lo, hi = range_of(store, r, reader)
+    return lo <= image(store, c, 0, store.words[row + store.trees.orders[c, 0].position]) <= hi
 
 
-@bare
-def has_other_bounds(C: Words, r: Int) -> Int:
+@kernel
+def has_other_bounds(store: Store, r: Int) -> Int:
     """Whether ranges depend on more than the variable by which readers are ordered."""
-    for i in range(C[r, BOUNDS]):
-        if C[r, BOUNDS + 1 + i * B_FIELDS + B_POSITION] != C[r, C_ORDER + O_POSITION]:
+    for i in range(store.trees.forest[r].bounds):
+        if store.trees.bounds[r, i].position != store.trees.orders[r, 0].position:
             return True
     return False
 
 
-@bare(forceinline=True)
-def key_at(a64: Words, a32: Halves, T: Words, C: Words, c: Int, code: Int, entry: Int) -> Int:
+@kernel(forceinline=True)
+def key_at(store: Store, c: Int, code: Int, entry: Int) -> Int:
     """The key that stands at a cursor, as blocks keep it."""
     if code >= 0 or size_of(code) == TINY:
-        return key_of(a64, T, C, c, row_at(a32, T, C, c, code, entry))
-    return a64[keys_at(block(T, C, c, code), room(T, C, c, code)) + entry]
+        return key_of(store, c, row_at(store, c, code, entry))
+    return store.words[keys_at(block(store, c, code), room(store, c, code)) + entry]
 
 
-@bare
-def _reaches(C: Words, r: Int, labels: Words, key: Int, z: Int) -> Int:
+@kernel
+def _reaches(store: Store, r: Int, key: Int, z: Int) -> Int:
     """Whether upper bounds let readers with this key see z; if so, those behind them see it, too."""
-    for i in range(C[r, BOUNDS]):
-        b = BOUNDS + 1 + i * B_FIELDS
-        if C[r, b + B_UPPER] and C[r, b + B_POSITION] == C[r, C_ORDER + O_POSITION]:
-            _, hi = _bound(C, r, labels, b, key)
+    for b in range(store.trees.forest[r].bounds):
+        if store.trees.bounds[r, b].upper and store.trees.bounds[r, b].position == store.trees.orders[r, 0].position:
+            _, hi = _bound(store, r, b, key)
             if hi < z:
                 return False
     return True
 
 
-@bare
-def first_reader(
-    a64: Words, a32: Halves, T: Words, C: Words, r: Int, labels: Words, root: Int, z: Int
-) -> tuple[Int, Int]:
+@kernel
+def first_reader(store: Store, r: Int, root: Int, z: Int) -> tuple[Int, Int]:
     """A cursor at the first reader whose upper bounds, by the key of readers, are not before z. O(log n)."""
+    halves = store.halves
     code = np.int64(root)
     while is_inner(code):
-        at = block(T, C, r, code)
-        keys = keys_at(at, room(T, C, r, code))
-        low, high = np.int64(0), np.int64(a32[2 * at])
+        at = block(store, r, code)
+        keys = keys_at(at, room(store, r, code))
+        low, high = np.int64(0), np.int64(halves[2 * at])
         while low < high:
             middle = (low + high) >> 1
-            if _reaches(C, r, labels, a64[keys + middle], z):
+            if _reaches(store, r, store.words[keys + middle], z):
                 high = middle
             else:
                 low = middle + 1
         # Entries have the first key below them: the last one that does not reach z may have readers that do.
-        code = np.int64(a32[children_at(at, room(T, C, r, code)) + max(low - 1, np.int64(0))])
+        code = np.int64(halves[children_at(at, room(store, r, code)) + max(low - 1, np.int64(0))])
     if code == NONE:
         return code, np.int64(0)
-    low, high = np.int64(0), np.int64(length(a32, T, C, r, code))
+    low, high = np.int64(0), np.int64(length(store, r, code))
     many = high
     while low < high:
         middle = (low + high) >> 1
-        if _reaches(C, r, labels, key_at(a64, a32, T, C, r, code, middle), z):
+        if _reaches(store, r, key_at(store, r, code, middle), z):
             high = middle
         else:
             low = middle + 1
     if low == many:
-        return following(a32, T, C, r, code, many - 1)
+        return following(store, r, code, many - 1)
     return code, low

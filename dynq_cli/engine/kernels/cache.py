@@ -1,6 +1,6 @@
 """Kernels: loops that are compiled when dynq is built, and called without numba.
 
-`bare`, here and in `direct`, decorates every loop of this package. At its first call with arguments of new kinds its
+`kernel` decorates every loop of this package. At its first call with arguments of new kinds its
 entry is looked up in the built library (`library`). Where there is none, numba compiles it in this process (`jit`):
 while kernels are being changed, and where dynq was installed without a linker and with numba.
 
@@ -28,13 +28,15 @@ _preparations: list[Callable[[], None]] = []
 
 
 @overload
-def bare(function: Loop, /) -> Loop: ...
+def kernel(function: Loop, /) -> Loop: ...
 @overload
-def bare(**options: Any) -> Callable[[Loop], Loop]: ...
-def bare(function: Loop | None = None, /, **options: Any) -> Loop | Callable[[Loop], Loop]:
-    """A kernel that allocates nothing and therefore needs no reference counts on the arrays it is given.
+def kernel(**options: Any) -> Callable[[Loop], Loop]: ...
+def kernel(function: Loop | None = None, /, **options: Any) -> Loop | Callable[[Loop], Loop]:
+    """Make a loop a kernel: it allocates nothing, and its indices are never negative.
 
-    Counting them, atomically and at every call between kernels, takes half the time of the small ones.
+    So it needs no reference counts on the arrays it is given: counting them, atomically and at every call between
+    kernels, takes half the time of the small ones. Nor need it look at the sign of every index (`compiling`).
+    Uncompiled, and with NUMBA_BOUNDSCHECK=1, kernels are like any other function.
     """
     if function is None:
         return functools.partial(made, options={"_nrt": False, **options})
@@ -46,12 +48,12 @@ def before_compiling(prepare: Callable[[], None]) -> None:
     _preparations.append(prepare)
 
 
-def made(function: Loop, options: dict[str, Any], direct: bool = False) -> Loop:
-    """A kernel; `direct` if its indices are never negative."""
+def made(function: Loop, options: dict[str, Any]) -> Loop:
+    """A kernel with options of numba's."""
     if _is_on("NUMBA_DISABLE_JIT"):
         return function
     kind = CheckedKernel if _is_on("NUMBA_BOUNDSCHECK") else Kernel
-    return cast("Loop", kind(function, options, direct))
+    return cast("Loop", kind(function, options))
 
 
 def _is_on(switch: str) -> bool:
@@ -61,12 +63,11 @@ def _is_on(switch: str) -> bool:
 class Kernel:
     """A function that is compiled, and may be called by other kernels."""
 
-    def __init__(self, function: Callable[..., Any], options: dict[str, Any], direct: bool) -> None:
+    def __init__(self, function: Callable[..., Any], options: dict[str, Any]) -> None:
         functools.update_wrapper(self, function)
         self.py_func = function
         self.name = f"{relative(function.__module__)}.{function.__name__}"
         self._options = {"nogil": True, **options}
-        self._direct = direct
         self._natives: dict[tuple[Any, ...], native.Native] = {}
         self._quick: dict[tuple[type, ...], native.Quick] = {}
 
@@ -120,7 +121,7 @@ class Kernel:
 
         from dynq_cli.engine.kernels.compiling import compiler
 
-        return numba.njit(pipeline_class=compiler(direct=self._direct, part=False), **self._options)(self.py_func)
+        return numba.njit(pipeline_class=compiler(part=False), **self._options)(self.py_func)
 
     @functools.cached_property
     def part(self) -> Any:
@@ -130,7 +131,7 @@ class Kernel:
 
         from dynq_cli.engine.kernels.compiling import compiler
 
-        return numba.njit(pipeline_class=compiler(direct=self._direct, part=True), **self._options)(self.py_func)
+        return numba.njit(pipeline_class=compiler(part=True), **self._options)(self.py_func)
 
     @property
     def _numba_type_(self) -> Any:

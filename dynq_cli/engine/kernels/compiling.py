@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from typing import Any
 
 import numba
@@ -30,14 +30,12 @@ _arrays: Any = arrayobj
 
 
 @functools.cache
-def compiler(*, direct: bool, part: bool) -> Any:
-    """Numba's compiler for kernels whose indices are never negative (`direct`), or that kernels call (`part`)."""
+def compiler(*, part: bool) -> Any:
+    """Numba's compiler for kernels, or for those that kernels call (`part`)."""
 
     class KernelCompiler(_base):  # type: ignore[misc]
         def compile_extra(self, function: Any) -> Any:
-            with ExitStack() as stack:
-                if direct:
-                    stack.enter_context(_indices_as_they_are())
+            with _indices_as_they_are():
                 state = self.state
                 state.library = (_Part if part else _Whole)(state.targetctx.codegen(), function.__qualname__)
                 if not part:

@@ -15,43 +15,21 @@ of the rows that changed and of what comes out.
 A *route* says, for the level that is gone out from, in which order the others are set and from which level each is:
 OWN is the row above that a guard's row belongs to, READERS are the rows above that read a group, DOWN the list below.
 
-Rows are gone out from by the hundred. Stage 0 are some of those that changed; an entry of stage s is an entry of stage
+Changed rows are processed in batches. Stage 0 is one batch; an entry of stage s is an entry of stage
 s - 1, its *origin*, with a row of the level that step s sets. All lists of a stage are followed at the same time, a row
 of each in turn, so that what the next row of each needs is asked for long before it is looked at. A stage that is full
 is gone on from before its lists are followed further: an entry's origins stay as long as it does.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-from dynq_cli.engine.kernels.delta_log import forget, in_turn, many_changed, relink, take_changed
-from dynq_cli.engine.kernels.direct import bare
-from dynq_cli.engine.kernels.dirty import (
-    L_FRONTIER,
-    L_NODE,
-    first_of,
-    group_below,
-)
+from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.delta_log import Block, forget, in_turn, many_changed, relink, take_changed
+from dynq_cli.engine.kernels.dirty import Marks, first_of, group_below
 from dynq_cli.engine.kernels.enumeration_pipeline import LARGEST
-from dynq_cli.engine.kernels.fields import (
-    BEFORE,
-    LEAST,
-    N_BEGIN,
-    N_GID,
-    N_GROUP,
-    N_LISTS,
-    N_NEXT,
-    N_OWN,
-    N_TABLE,
-    N_VGID,
-    N_VHEAD,
-    N_VNEXT,
-    NOW,
-    T_ROWS,
-    T_STRIDE,
-    Halves,
-    Int,
-    Words,
-)
+from dynq_cli.engine.kernels.fields import BEFORE, LEAST, NOW, Int, Rows, Store, Words, row_type
 from dynq_cli.engine.kernels.multiplicity import value_at, value_before, value_now
 from dynq_cli.engine.kernels.prefetch import prefetch, prefetch_all
 from dynq_cli.engine.kernels.table import record
@@ -59,13 +37,9 @@ from dynq_cli.engine.kernels.table import record
 OWN, READERS, DOWN = range(3)
 # What is asked of a row of a step: nothing, since lists have live rows alone; to be live on the side; on both.
 NOTHING, ON_SIDE, ON_BOTH = range(3)
-# Of a step: its kind, the level that it sets, the one that this is found from or -1, the stage of that, what is asked.
-KIND, LEVEL, FROM, AT, ASKED, ROUTE = range(6)
-# Of an entry of a stage: its row, its origin, its copies so far. Of a list that is being followed: its next row, and
-# the entry of the stage before that it belongs to.
-ROW, ORIGIN, SHARE, WALKER, ENTRY, STAGES = range(6)
-# How many of both there are.
-FILLED, WALKING, COUNTS = range(3)
+# A step of a route: its kind, the level that it sets, the one that this is found from or -1, the stage of that one, and
+# what is asked.
+STEP = row_type("kind", "level", "origin", "stage", "asked")
 # Of the state of `fill`: 0 and 1 are the old side, not begun and begun, 2 and 3 the new one; the level that is gone
 # out from, and how many of its rows were taken.
 PHASE, AT_LEVEL, TAKEN, STATE = range(4)
@@ -74,7 +48,19 @@ DONE = 4
 _TOO_MANY = np.int64(-1)
 
 
-@bare(inline="always")
+class Stages(NamedTuple):
+    """Combinations in the making, by stage."""
+
+    rows: Words  # per entry: its row of the level that the step sets
+    origins: Words  # the entry of the stage before that it extends
+    shares: Words  # its copies so far
+    walkers: Words  # per list that is followed: its next row
+    entries: Words  # the entry of the stage before that it belongs to
+    filled: Words  # how many entries there are
+    walking: Words  # how many lists
+
+
+@kernel(inline="always")
 def _times(x: Int, y: Int) -> Int:
     """The product of two numbers of copies; -1 if it, or one of them, passes 63 bits."""
     if y == 1:
@@ -82,107 +68,90 @@ def _times(x: Int, y: Int) -> Int:
     return _TOO_MANY if x < 0 or y < 0 or np.float64(x) * np.float64(y) > LARGEST else x * y
 
 
-@bare
-def _set_out(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    L: Words,
-    level: Int,
-    changed: Halves,
-    first: Int,
-    room: Int,
-    stages: Words,
-    side: Int,
-) -> Int:
+@kernel
+def _set_out(store: Store, marks: Marks, level: Int, first: Int, room: Int, stages: Stages, side: Int) -> Int:
     """Stage 0: rows of a level that have more copies on this side, from number `first` on; how many."""
-    rows, shares, v = stages[ROW, 0, :room], stages[SHARE, 0], L[level, L_NODE]
-    many = take_changed(a64, a32, T, N, L, level, changed, side == BEFORE, first, rows)
+    rows, shares, v = stages.rows[0, :room], stages.shares[0], marks.levels[level].node
+    many = take_changed(store, marks, level, side == BEFORE, first, rows)
     for k in range(many):
-        at = record(T, N[v, N_TABLE], rows[k])
-        was, was_hi = value_before(a64, N, v, at)
-        now, now_hi = value_now(a64, a32, T, N, v, at)
+        at = record(store.tables[store.nodes[v].table], rows[k])
+        was, was_hi = value_before(store, v, at)
+        now, now_hi = value_now(store, v, at)
         more, hi, least = (was, was_hi, now) if side == BEFORE else (now, now_hi, was)
         shares[k] = _TOO_MANY if hi != 0 or more < 0 else more - least
     return many
 
 
-@bare(inline="always")
-def _entry_at(stages: Words, s: Int, at: Int, e: Int) -> Int:
+@kernel(inline="always")
+def _entry_at(stages: Stages, s: Int, at: Int, e: Int) -> Int:
     """The entry of stage `at` that an entry of stage s goes back to."""
     for k in range(s - at):
-        e = stages[ORIGIN, s - k, e]
+        e = stages.origins[s - k, e]
     return e
 
 
-@bare
-def _begin(
-    a64: Words, a32: Halves, T: Words, N: Words, L: Words, root: Int, route: Words, s: Int, stages: Words, counts: Words
-) -> None:
+@kernel
+def _begin(store: Store, marks: Marks, route: Rows, s: Int, stages: Stages) -> None:
     """Stage s begins: for each entry of the stage before the first row that it may be combined with."""
-    kind, level, below, at = route[s - 1, KIND], route[s - 1, LEVEL], route[s - 1, FROM], route[s - 1, AT]
-    walkers, entries, filled = stages[WALKER, s], stages[ENTRY, s], counts[s - 1, FILLED]
-    v = L[level, L_NODE]
-    start, stride, many = T[N[v, N_TABLE], T_ROWS], T[N[v, N_TABLE], T_STRIDE], 0
+    words, halves = store.words, store.halves
+    step = route[s - 1]
+    kind, here, below, at = step.kind, marks.levels[step.level], step.origin, step.stage
+    walkers, entries, filled = stages.walkers[s], stages.entries[s], stages.filled[s - 1]
+    v = here.node
+    node = store.nodes[v]
+    table, many = store.tables[node.table], 0
+    start, stride = table.rows, table.stride
     if below < 0:
         # The list below the root is the same for all of them.
-        head = first_of(a32, T, N, v, group_below(a32, T, N, v, N[root, N_TABLE], np.int64(0)))
+        head = first_of(store, v, group_below(store, v, store.nodes[marks.root[0].node].table, np.int64(0)))
         for e in range(filled):
             walkers[e], entries[e] = head, e
-        counts[s, WALKING] = filled if head >= 0 else 0
+        stages.walking[s] = filled if head >= 0 else 0
         return
-    from_ = L[below, L_NODE]
-    rows, begin, length = stages[ROW, at], T[N[from_, N_TABLE], T_ROWS], T[N[from_, N_TABLE], T_STRIDE]
+    origin = store.nodes[marks.levels[below].node]
+    origin_table, rows = store.tables[origin.table], stages.rows[at]
+    begin, length = origin_table.rows, origin_table.stride
     # Where a row says which row or group it leads to; a list below a guard begins in the row itself.
-    is_itself, field = kind == DOWN and N[v, N_OWN], N[v, N_VGID] if kind == DOWN else N[from_, N_GID]
+    is_itself, field = kind == DOWN and node.own, node.reads if kind == DOWN else origin.gid
     for e in range(filled):
         row = rows[_entry_at(stages, s - 1, at, np.int64(e))]
-        walkers[e] = row if is_itself else np.int64(a32[2 * (begin + row * length) + field])
+        walkers[e] = row if is_itself else np.int64(halves[2 * (begin + row * length) + field])
         entries[e] = e
         if kind == OWN:
-            prefetch_all(a64, start + walkers[e] * stride, stride)
+            prefetch_all(words, start + walkers[e] * stride, stride)
     if kind == OWN:
-        counts[s, WALKING] = filled
+        stages.walking[s] = filled
         return
-    table = N[v, N_LISTS] if kind == DOWN else N[from_, N_GROUP]
-    place = N[v, N_BEGIN] if kind == DOWN else N[from_, N_VHEAD]
-    begin, length = T[table, T_ROWS], T[table, T_STRIDE]
+    lists = store.tables[node.list_table if kind == DOWN else origin.group]
+    place = node.begin if kind == DOWN else origin.reader_head
+    begin, length = lists.rows, lists.stride
     if not is_itself:
         for e in range(filled):
-            prefetch(a32, 2 * (begin + walkers[e] * length) + place)
+            prefetch(halves, 2 * (begin + walkers[e] * length) + place)
     for e in range(filled):
-        head = np.int64(a32[2 * (begin + walkers[e] * length) + place])
+        head = np.int64(halves[2 * (begin + walkers[e] * length) + place])
         if head >= 0:
-            prefetch_all(a64, start + head * stride, stride)
+            prefetch_all(words, start + head * stride, stride)
             walkers[many], entries[many] = head, e
             many += 1
-    counts[s, WALKING] = many
+    stages.walking[s] = many
 
 
-@bare
-def _go_on(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    L: Words,
-    route: Words,
-    s: Int,
-    room: Int,
-    stages: Words,
-    counts: Words,
-    side: Int,
-) -> None:
+@kernel
+def _go_on(store: Store, marks: Marks, route: Rows, s: Int, room: Int, stages: Stages, side: Int) -> None:
     """Fill stage s with up to `room` entries: the lists that it has begun are followed, a row of each in turn."""
-    kind, level, asked = route[s - 1, KIND], route[s - 1, LEVEL], route[s - 1, ASKED]
-    rows, origins, shares = stages[ROW, s], stages[ORIGIN, s], stages[SHARE, s]
-    walkers, entries, before = stages[WALKER, s], stages[ENTRY, s], stages[SHARE, s - 1]
-    v = L[level, L_NODE]
-    start, stride = T[N[v, N_TABLE], T_ROWS], T[N[v, N_TABLE], T_STRIDE]
-    counted, on = L[level, L_FRONTIER], side if asked == ON_SIDE else np.int64(LEAST)
-    link = N[v, N_NEXT] if kind == DOWN else N[L[route[s - 1, FROM], L_NODE], N_VNEXT]
-    filled, many = 0, counts[s, WALKING]
+    step = route[s - 1]
+    kind, here, asked = step.kind, marks.levels[step.level], step.asked
+    rows, origins, shares = stages.rows[s], stages.origins[s], stages.shares[s]
+    walkers, entries, before = stages.walkers[s], stages.entries[s], stages.shares[s - 1]
+    v = here.node
+    node = store.nodes[v]
+    table = store.tables[node.table]
+    start, stride = table.rows, table.stride
+    counted, on = here.frontier, side if asked == ON_SIDE else np.int64(LEAST)
+    link = node.next if kind == DOWN else store.nodes[marks.levels[step.origin].node].reader_next
+    filled = 0
+    many: Int = stages.walking[s]
     while many > 0 and filled < room:
         left = 0
         for k in range(many):
@@ -190,7 +159,7 @@ def _go_on(
             if filled < room:
                 share, at = before[e], start + row * stride
                 if asked != NOTHING:
-                    lo, hi = value_at(a64, a32, T, N, v, at, on)
+                    lo, hi = value_at(store, v, at, on)
                     if lo == 0 and hi == 0:
                         share = np.int64(0)
                     elif counted:
@@ -198,157 +167,101 @@ def _go_on(
                 if share != 0:
                     rows[filled], origins[filled], shares[filled] = row, e, share
                     filled += 1
-                row = np.int64(-1) if kind == OWN else np.int64(a32[2 * at + link])
+                row = np.int64(-1) if kind == OWN else np.int64(store.halves[2 * at + link])
                 if row >= 0:
-                    prefetch_all(a64, start + row * stride, stride)
+                    prefetch_all(store.words, start + row * stride, stride)
             if row >= 0:
                 walkers[left], entries[left] = row, e
                 left += 1
         many = left
-    counts[s, FILLED], counts[s, WALKING] = filled, many
+    stages.filled[s], stages.walking[s] = filled, many
 
 
-@bare
+@kernel
 def _give(
-    a64: Words,
-    T: Words,
-    N: Words,
-    L: Words,
-    route: Words,
-    stages: Words,
-    many: Int,
-    columns: Words,
-    codes: Words,
-    copies: Words,
-    filled: Int,
-    sign: Int,
+    store: Store, marks: Marks, route: Rows, stages: Stages, many: Int, out: Block, filled: Int, sign: Int
 ) -> Int:
     """The entries of the last stage come out; False if one has too many copies."""
     last = len(route)
     for e in range(many):
-        share = stages[SHARE, last, e]
+        share = stages.shares[last, e]
         if share < 0:
             return False
-        copies[filled + e] = sign * share
-    for c in range(len(columns)):
-        level, at = columns[c, 0], 0
+        out.copies[filled + e] = sign * share
+    for c in range(len(out.columns)):
+        level = out.columns[c, 0]
+        at: Int = 0
         for k in range(last):
-            if route[k, LEVEL] == level:
+            if route[k].level == level:
                 at = k + 1
-        t, rows, out = N[L[level, L_NODE], N_TABLE], stages[ROW, at], codes[c, filled:]
-        start, stride = T[t, T_ROWS] + columns[c, 1], T[t, T_STRIDE]
+        table, rows = store.tables[store.nodes[marks.levels[level].node].table], stages.rows[at]
+        start, stride, codes = table.rows + out.columns[c, 1], table.stride, out.codes[c, filled:]
         for e in range(many):
-            out[e] = a64[start + rows[_entry_at(stages, last, at, np.int64(e))] * stride]
+            codes[e] = store.words[start + rows[_entry_at(stages, last, at, np.int64(e))] * stride]
     return True
 
 
-@bare
+@kernel
 def _read(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    L: Words,
-    root: Int,
-    routes: Words,
-    changed: Halves,
-    stages: Words,
-    counts: Words,
-    columns: Words,
-    codes: Words,
-    copies: Words,
-    filled: Int,
-    side: Int,
-    state: Words,
+    store: Store, marks: Marks, routes: Rows, stages: Stages, out: Block, filled: Int, side: Int, state: Words
 ) -> Int:
-    """Fill `codes` and `copies` from one side: how many, or -1; all that there is if state[AT_LEVEL] is len(L)."""
-    last, wide, sign = len(L) - 1, stages.shape[2], np.int64(-1 if side == BEFORE else 1)
-    while state[AT_LEVEL] < len(L) and filled < len(copies):
+    """Fill `codes` and `copies` from one side: how many, or -1; all that there is if state[AT_LEVEL] is len(levels)."""
+    last, wide, sign = len(marks.levels) - 1, stages.rows.shape[1], np.int64(-1 if side == BEFORE else 1)
+    while state[AT_LEVEL] < len(marks.levels) and filled < len(out.copies):
         level = state[AT_LEVEL]
         route = routes[level * last : (level + 1) * last]
-        room, s = min(wide, len(copies) - filled), last
-        while s > 0 and counts[s, WALKING] == 0:
+        room, s = min(wide, len(out.copies) - filled), last
+        while s > 0 and stages.walking[s] == 0:
             s -= 1
         if s > 0:
-            _go_on(a64, a32, T, N, L, route, s, room if s == last else wide, stages, counts, side)
-        elif L[level, L_FRONTIER] and state[TAKEN] < many_changed(L, level, side == BEFORE):
+            _go_on(store, marks, route, s, room if s == last else wide, stages, side)
+        elif marks.levels[level].frontier and state[TAKEN] < many_changed(marks, level, side == BEFORE):
             most = room if last == 0 else wide
-            many = _set_out(a64, a32, T, N, L, level, changed, state[TAKEN], most, stages, side)
-            counts[0, FILLED] = many
+            many = _set_out(store, marks, level, state[TAKEN], most, stages, side)
+            stages.filled[0] = many
             state[TAKEN] += many
         else:
             state[AT_LEVEL], state[TAKEN] = level + 1, 0
             continue
-        while s < last and counts[s, FILLED] > 0:
+        while s < last and stages.filled[s] > 0:
             s += 1
-            _begin(a64, a32, T, N, L, root, route, s, stages, counts)
-            _go_on(a64, a32, T, N, L, route, s, room if s == last else wide, stages, counts, side)
+            _begin(store, marks, route, s, stages)
+            _go_on(store, marks, route, s, room if s == last else wide, stages, side)
         if s == last:
-            if not _give(a64, T, N, L, route, stages, counts[s, FILLED], columns, codes, copies, filled, sign):
+            if not _give(store, marks, route, stages, stages.filled[s], out, filled, sign):
                 return _TOO_MANY
-            filled += counts[s, FILLED]
+            filled += stages.filled[s]
     return filled
 
 
-@bare
+@kernel
 def fill(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    L: Words,
-    root: Int,
-    routes: Words,
-    changed: Halves,
-    stages: Words,
-    counts: Words,
-    columns: Words,
-    codes: Words,
-    copies: Words,
-    had_rows: Int,
-    has_rows: Int,
-    state: Words,
-    work: Words,
+    store: Store, marks: Marks, routes: Rows, stages: Stages, out: Block, had_rows: Int, has_rows: Int, state: Words
 ) -> Int:
-    """Fill `codes` and `copies` with rows that went (< 0) or came: how many, or -1 if one has too many copies.
+    """Fill a block with rows that went (copies < 0) or came: how many, or -1 if one has too many copies.
 
-    `columns` are level and position per row of `codes`; `routes` has a step for each other level, level by level.
-    `had_rows` and `has_rows` say whether the result had any row, and has one. `state` and `counts` are zeros at first,
-    and state[PHASE] is DONE after the last call. They and `stages` stay between calls; `work` is to work in.
+    `routes` has a step (STEP) for each other level, level by level. `had_rows` and `has_rows` say whether the result
+    had any row, and has one. `state` and the numbers of `stages` are zeros at first, and state[PHASE] is DONE after the
+    last call; they stay between calls.
     """
     filled = np.int64(0)
     while state[PHASE] != DONE:
         if state[PHASE] == 0:
-            in_turn(a64, a32, T, N, L, changed)
+            in_turn(store, marks)
             state[PHASE] = 1
         elif state[PHASE] == 2:
-            for level in range(len(L)):
-                relink(a64, a32, T, N, L, level, changed, work)
+            for level in range(len(marks.levels)):
+                relink(store, marks, level)
             state[PHASE] = 3
         is_old = state[PHASE] == 1
         if had_rows if is_old else has_rows:
             filled = _read(
-                a64,
-                a32,
-                T,
-                N,
-                L,
-                root,
-                routes,
-                changed,
-                stages,
-                counts,
-                columns,
-                codes,
-                copies,
-                filled,
-                np.int64(BEFORE) if is_old else np.int64(NOW),
-                state,
+                store, marks, routes, stages, out, filled, np.int64(BEFORE) if is_old else np.int64(NOW), state
             )
-            if filled < 0 or state[AT_LEVEL] < len(L):
+            if filled < 0 or state[AT_LEVEL] < len(marks.levels):
                 return filled
         state[PHASE] += 1
         state[AT_LEVEL] = 0
-    for level in range(len(L)):
-        forget(a32, T, N, L, level, changed)
+    for level in range(len(marks.levels)):
+        forget(store, marks, level)
     return filled

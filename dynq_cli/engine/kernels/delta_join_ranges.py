@@ -11,18 +11,12 @@ The marks are those of `dirty`, and stand in arrays that stay from commit to com
 
 import numpy as np
 
-from dynq_cli.engine.kernels.delta_log import forget, in_turn, many_changed, relink, take_changed
-from dynq_cli.engine.kernels.direct import bare
+from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.delta_log import Block, forget, in_turn, many_changed, relink, take_changed
 from dynq_cli.engine.kernels.dirty import (
-    L_ASKED,
-    L_BELOW,
-    L_FRONTIER,
-    L_GROUPS,
-    L_MANY,
-    L_NODE,
-    L_QUEUE,
-    L_ROWS,
     NEXT,
+    Marks,
+    Odometer,
     ask,
     ask_for_groups,
     group_below,
@@ -36,19 +30,7 @@ from dynq_cli.engine.kernels.dirty import (
 from dynq_cli.engine.kernels.dirty_ranges import climb
 from dynq_cli.engine.kernels.dirty_walk import expand, walk
 from dynq_cli.engine.kernels.enumeration_pipeline import LARGEST
-from dynq_cli.engine.kernels.fields import (
-    BEFORE,
-    LEAST,
-    N_READERS,
-    N_SIDE,
-    N_TABLE,
-    NOW,
-    Bytes,
-    Halves,
-    Int,
-    Trees,
-    Words,
-)
+from dynq_cli.engine.kernels.fields import BEFORE, LEAST, NOW, Int, Store, Words
 from dynq_cli.engine.kernels.multiplicity import value_on
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.kernels.table import record
@@ -59,314 +41,154 @@ PHASE, LISTED, STARTED, STATE = range(4)
 DONE = 4
 
 
-@bare
-def _start(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    L: Words,
-    level: Int,
-    marks: Bytes,
-    changed: Halves,
-    links: Halves,
-    heads: Halves,
-    rows: Words,
-) -> None:
+@kernel
+def _start(store: Store, marks: Marks, level: Int) -> None:
     """Mark the rows of a level of the frontier that have fewer copies on the other side, of those that changed.
 
     Most of them may be in no combination at all: where few rows of another relation pass a filter.
     """
-    is_old = N[L[level, L_NODE], N_SIDE] == BEFORE
-    for first in range(0, many_changed(L, level, is_old), AHEAD):
-        many = take_changed(a64, a32, T, N, L, level, changed, is_old, first, rows[:AHEAD])
+    is_old, rows = store.nodes[marks.levels[level].node].side == BEFORE, marks.work[:AHEAD]
+    for first in range(0, many_changed(marks, level, is_old), AHEAD):
+        many = take_changed(store, marks, level, is_old, first, rows)
         for k in range(many):
-            if is_reached(a64, a32, T, N, L, level, rows[k]):
-                mark(a32, T, N, L, level, rows[k], marks, links, heads)
+            if is_reached(store, marks, level, rows[k]):
+                mark(store, marks, level, rows[k])
 
 
-@bare
-def _begin(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    trees: Trees,
-    L: Words,
-    below: Words,
-    root: Int,
-    roots: Int,
-    marks: Bytes,
-    changed: Halves,
-    links: Halves,
-    heads: Halves,
-    groups: Bytes,
-    is_old: Int,
-    has_rows: Int,
-    rows: Words,
-) -> Int:
+@kernel
+def _begin(store: Store, marks: Marks, is_old: Int, has_rows: Int) -> Int:
     """Put the tree on a side; how many clean rows `_read` has to list, or -1 if nothing is marked.
 
-    `has_rows` says whether the result has any on this side; without, there is nothing to mark. `rows` is to work in.
+    `has_rows` says whether the result has any on this side; without, there is nothing to mark.
     """
     if is_old:
-        in_turn(a64, a32, T, N, L, changed)
-    for level in range(len(L)):
-        v = L[level, L_NODE]
+        in_turn(store, marks)
+    for level in range(len(marks.levels)):
+        node = store.nodes[marks.levels[level].node]
         if not is_old:
-            relink(a64, a32, T, N, L, level, changed, rows)
-        N[v, N_SIDE] = BEFORE if is_old else NOW
+            relink(store, marks, level)
+        node.side = BEFORE if is_old else NOW
     if not has_rows:
         return np.int64(-1)
     is_any = False
-    for level in range(len(L)):
-        if L[level, L_FRONTIER]:
-            _start(a64, a32, T, N, L, level, marks, changed, links, heads, rows)
-            is_any = is_any or L[level, L_QUEUE] > 0
+    for level in range(len(marks.levels)):
+        if marks.levels[level].frontier:
+            _start(store, marks, level)
+            is_any = is_any or marks.levels[level].queued > 0
     if not is_any:
         return np.int64(-1)
-    climb(a64, a32, T, N, trees, L, marks, links, heads, rows)
-    judge(a32, T, N, L, below, marks, links, heads, groups)
-    return ask(a32, T, N, L, below, root, roots, marks, links, heads, groups)
+    climb(store, marks)
+    judge(store, marks)
+    return ask(store, marks)
 
 
-@bare
-def _more(a64: Words, a32: Halves, T: Words, N: Words, L: Words, rows: Words, i: Int) -> Int:
+@kernel
+def _more(store: Store, marks: Marks, rows: Words, i: Int) -> Int:
     """How many copies more combination i has on this side than if each row had the fewer of its two multiplicities;
     -1 if that passes 63 bits."""
     here, least, size = np.int64(1), np.int64(1), 1.0
-    for level in range(len(L)):
-        if L[level, L_FRONTIER]:
-            v, row = L[level, L_NODE], rows[level, i]
-            lo, hi = value_on(a64, a32, T, N, v, row, N[v, N_SIDE])
+    for level in range(len(marks.levels)):
+        this = marks.levels[level]
+        if this.frontier:
+            v, row = this.node, rows[level, i]
+            lo, hi = value_on(store, v, row, store.nodes[v].side)
             if hi != 0 or lo < 0:
                 return np.int64(-1)
             here *= lo
             size *= float(lo)
-            least *= value_on(a64, a32, T, N, v, row, LEAST)[0]
+            least *= value_on(store, v, row, LEAST)[0]
     return np.int64(-1) if size > LARGEST else here - least
 
 
-@bare
+@kernel
 def _read(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    L: Words,
-    below: Words,
-    order: Words,
-    slots: Words,
-    root: Int,
-    roots: Int,
-    marks: Bytes,
-    links: Halves,
-    heads: Halves,
-    groups: Bytes,
-    lists: Words,
-    ends: Words,
-    current: Words,
-    modes: Words,
-    choices: Words,
-    cursor: Words,
-    started: Int,
-    rows: Words,
-    columns: Words,
-    codes: Words,
-    copies: Words,
-    work: Words,
+    store: Store, marks: Marks, wheels: Odometer, started: Int, rows: Words, out: Block, begin: Int
 ) -> tuple[Int, Int]:
-    """Fill `codes` and `copies`: (how many, whether more follow), or (-1, …) if a row has too many copies."""
+    """Fill a block from a row on: (how many, whether more follow), or (-1, …) if a row has too many copies."""
     if not started:
-        list_clean(a32, T, N, L, marks, heads, lists, ends)
-    filled, runs, more = walk(
-        a32,
-        T,
-        N,
-        L,
-        below,
-        order,
-        slots,
-        root,
-        roots,
-        marks,
-        links,
-        heads,
-        groups,
-        lists,
-        ends,
-        current,
-        modes,
-        choices,
-        cursor,
-        started,
-        rows,
-        work,
-    )
+        list_clean(store, marks, wheels)
+    filled, runs, more = walk(store, marks, wheels, started, rows)
     expand(rows, filled, runs)
     for i in range(filled):
-        copies[i] = _more(a64, a32, T, N, L, rows, i)
-        if copies[i] < 0:
+        out.copies[begin + i] = _more(store, marks, rows, i)
+        if out.copies[begin + i] < 0:
             return np.int64(-1), more
-    for c in range(len(columns)):
-        level, position = columns[c, 0], columns[c, 1]
-        t = N[L[level, L_NODE], N_TABLE]
+    for c in range(len(out.columns)):
+        level, position = out.columns[c, 0], out.columns[c, 1]
+        table = store.tables[store.nodes[marks.levels[level].node].table]
         for i in range(filled):
-            codes[c, i] = a64[record(T, t, rows[level, i]) + position]
+            out.codes[c, begin + i] = store.words[record(table, rows[level, i]) + position]
     return filled, more
 
 
-@bare
-def _clean(
-    a32: Halves,
-    T: Words,
-    N: Words,
-    L: Words,
-    below: Words,
-    root: Int,
-    roots: Int,
-    marks: Bytes,
-    links: Halves,
-    heads: Halves,
-    groups: Bytes,
-) -> None:
+@kernel
+def _clean(store: Store, marks: Marks) -> None:
     """Marks of rows and groups are zeros again. Groups are marked only where a row of theirs, or above, is."""
-    for k in range(roots):
-        child = below[k]
-        g = L[child, L_GROUPS] + group_below(a32, T, N, L[child, L_NODE], N[root, N_TABLE], np.int64(0))
-        heads[g, 0], heads[g, 1], heads[g, 2], groups[g] = 0, 0, 0, 0
-    for level in range(len(L)):
-        v = L[level, L_NODE]
-        last = L[level, L_QUEUE] - 1
+    heads = marks.heads
+    root = marks.root[0]
+    for k in range(root.children):
+        child = marks.levels[marks.below[k]]
+        g = child.groups + group_below(store, child.node, store.nodes[root.node].table, np.int64(0))
+        heads[g, 0], heads[g, 1], heads[g, 2], marks.groups[g] = 0, 0, 0, 0
+    for level in range(len(marks.levels)):
+        here = marks.levels[level]
+        v = here.node
+        node = store.nodes[v]
+        last = here.queued - 1
         for back in range(last + 1):
             if back % AHEAD == 0:
-                ask_for_groups(a32, T, N, L, below, level, links, heads, last - back)
-            row = queued(L, level, links, last - back)
-            at = L[level, L_ROWS] + row
-            for k in range(L[level, L_MANY]):
-                child = below[L[level, L_BELOW] + k]
-                g = L[child, L_GROUPS] + group_below(a32, T, N, L[child, L_NODE], N[v, N_TABLE], row)
-                heads[g, 0], heads[g, 1], heads[g, 2], groups[g] = 0, 0, 0, 0
+                ask_for_groups(store, marks, level, last - back)
+            row = queued(marks, level, last - back)
+            at = here.rows + row
+            for k in range(here.children):
+                child = marks.levels[marks.below[here.below + k]]
+                g = child.groups + group_below(store, child.node, node.table, row)
+                heads[g, 0], heads[g, 1], heads[g, 2], marks.groups[g] = 0, 0, 0, 0
             # The marks of ranges are those of their readers, which are marked themselves.
-            if N[v, N_READERS] < 0:
-                g = L[level, L_GROUPS] + group_of(a32, T, N, v, row)
-                heads[g, 0], heads[g, 1], heads[g, 2], groups[g] = 0, 0, 0, 0
-            links[at, NEXT], marks[at] = 0, 0
-        L[level, L_QUEUE], L[level, L_ASKED] = 0, 0
+            if node.readers < 0:
+                g = here.groups + group_of(store, v, row)
+                heads[g, 0], heads[g, 1], heads[g, 2], marks.groups[g] = 0, 0, 0, 0
+            marks.links[at, NEXT], marks.flags[at] = 0, 0
+        here.queued, here.asked = 0, 0
 
 
-@bare
-def _end(a32: Halves, T: Words, N: Words, L: Words, changed: Halves) -> None:
+@kernel
+def _end(store: Store, marks: Marks) -> None:
     """The commit is over for this tree: no row of it has changed."""
-    for level in range(len(L)):
-        forget(a32, T, N, L, level, changed)
+    for level in range(len(marks.levels)):
+        forget(store, marks, level)
 
 
-@bare
+@kernel
 def fill(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    trees: Trees,
-    L: Words,
-    below: Words,
-    order: Words,
-    slots: Words,
-    root: Int,
-    roots: Int,
-    marks: Bytes,
-    changed: Halves,
-    links: Halves,
-    heads: Halves,
-    groups: Bytes,
-    lists: Words,
-    ends: Words,
-    current: Words,
-    modes: Words,
-    choices: Words,
-    cursor: Words,
-    rows: Words,
-    columns: Words,
-    codes: Words,
-    copies: Words,
-    had_rows: Int,
-    has_rows: Int,
-    state: Words,
-    work: Words,
+    store: Store, marks: Marks, wheels: Odometer, rows: Words, out: Block, had_rows: Int, has_rows: Int, state: Words
 ) -> Int:
-    """Fill `codes` and `copies` with rows that went (< 0) or came: how many, or -1 if one has too many copies.
+    """Fill a block with rows that went (copies < 0) or came: how many, or -1 if one has too many copies.
 
-    `columns` are level and position per row of `codes`; `rows` is to work in, as is `work`, AHEAD words per level and
-    at least two times that; from `below` to `cursor` it is as for `walk`. `had_rows` and `has_rows` say whether the
-    result had any row, and has one. `state` is zeros at first. After a call state[PHASE] is DONE at the end; else
-    either the block is full, or `lists` and `ends` are shorter than state[LISTED].
+    `rows` has room for the combinations, as `walk` gives them. `had_rows` and `has_rows` say whether the result had any
+    row, and has one. `state` is zeros at first. After a call state[PHASE] is DONE at the end; else either the block is
+    full, or the lists of `wheels` are shorter than state[LISTED].
     """
-    filled, size = np.int64(0), len(copies)
+    filled, size = np.int64(0), len(out.copies)
     while state[PHASE] != DONE:
         is_old = state[PHASE] == 0 or state[PHASE] == 1
         if state[PHASE] == 0 or state[PHASE] == 2:
-            listed = _begin(
-                a64,
-                a32,
-                T,
-                N,
-                trees,
-                L,
-                below,
-                root,
-                roots,
-                marks,
-                changed,
-                links,
-                heads,
-                groups,
-                is_old,
-                had_rows if is_old else has_rows,
-                work,
-            )
+            listed = _begin(store, marks, is_old, had_rows if is_old else has_rows)
             state[PHASE] += 1 if listed >= 0 else 2
             state[LISTED], state[STARTED] = listed, 0
             continue
-        if filled == size or state[LISTED] > len(lists):
+        if filled == size or state[LISTED] > len(wheels.lists):
             return filled
-        many, more = _read(
-            a64,
-            a32,
-            T,
-            N,
-            L,
-            below,
-            order,
-            slots,
-            root,
-            roots,
-            marks,
-            links,
-            heads,
-            groups,
-            lists,
-            ends,
-            current,
-            modes,
-            choices,
-            cursor,
-            state[STARTED],
-            rows[:, filled:],
-            columns,
-            codes[:, filled:],
-            copies[filled:],
-            work,
-        )
+        many, more = _read(store, marks, wheels, state[STARTED], rows[:, filled:], out, filled)
         if many < 0:
             return many
         if is_old:
             for i in range(filled, filled + many):
-                copies[i] = -copies[i]
+                out.copies[i] = -out.copies[i]
         filled += many
         state[STARTED] = 1
         if not more:
-            _clean(a32, T, N, L, below, root, roots, marks, links, heads, groups)
+            _clean(store, marks)
             state[PHASE] += 1
-    _end(a32, T, N, L, changed)
+    _end(store, marks)
     return filled

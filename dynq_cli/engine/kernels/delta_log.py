@@ -14,40 +14,13 @@ the first row of each: to go through it, as many rows are waited for at a time i
 Nothing is allocated and nothing overflows.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-from dynq_cli.engine.kernels.direct import bare
-from dynq_cli.engine.kernels.dirty import L_FEWER, L_MORE, L_NODE, L_ROWS
-from dynq_cli.engine.kernels.fields import (
-    N_BEGIN,
-    N_CHANGED,
-    N_DEGREE,
-    N_END,
-    N_GID,
-    N_GROUP,
-    N_HEAD,
-    N_LISTED,
-    N_NEXT,
-    N_OLD,
-    N_PARENT,
-    N_PREV,
-    N_READERS,
-    N_RING,
-    N_TABLE,
-    N_TBEGIN,
-    N_TELL,
-    N_TEND,
-    N_TOLD,
-    N_VALUE,
-    RING,
-    T_CAPACITY,
-    T_MULT,
-    T_ROWS,
-    T_STRIDE,
-    Halves,
-    Int,
-    Words,
-)
+from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.dirty import Marks
+from dynq_cli.engine.kernels.fields import RING, Int, Store, Words
 from dynq_cli.engine.kernels.group_prefetch import ask_for_neighbours
 from dynq_cli.engine.kernels.groups import link, unlink
 from dynq_cli.engine.kernels.int128 import is_less
@@ -57,195 +30,211 @@ from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch, prefetch_all
 from dynq_cli.engine.kernels.table import record
 
 
-@bare(inline="always")
-def remember(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int, old: Words) -> None:
+class Block(NamedTuple):
+    """Rows of a result that came or went, to be filled."""
+
+    columns: Words  # per variable: the level and the position in its key where it is read
+    codes: Words  # a row per variable
+    copies: Words
+
+
+@kernel(inline="always")
+def remember(store: Store, v: Int, row: Int, old: Words) -> None:
     """The payload of a row of node v changes from `old`, maybe not for the first time in this commit."""
-    at = record(T, N[v, N_TABLE], row)
-    if a32[2 * at + N[v, N_CHANGED]] == 0:
-        keep(a64, N, v, at, old)
-        _list(a32, N, v, row, at)
+    node = store.nodes[v]
+    at = record(store.tables[node.table], row)
+    if store.halves[2 * at + node.changed] == 0:
+        keep(store, v, at, old)
+        _list(store, v, row, at)
 
 
-@bare(inline="always")
-def keep(a64: Words, N: Words, v: Int, at: Int, old: Words) -> None:
+@kernel(inline="always")
+def keep(store: Store, v: Int, at: Int, old: Words) -> None:
     """What the multiplicity of a row of node v was; that of a leaf fits a lane."""
-    a64[at + N[v, N_OLD]] = old[0]
-    if N[v, N_DEGREE] > 0:
-        a64[at + N[v, N_OLD] + 1] = old[1]
+    words = store.words
+    node = store.nodes[v]
+    words[at + node.old] = old[0]
+    if node.degree > 0:
+        words[at + node.old + 1] = old[1]
 
 
-@bare(inline="always")
-def _list(a32: Halves, N: Words, v: Int, row: Int, at: Int) -> None:
+@kernel(inline="always")
+def _list(store: Store, v: Int, row: Int, at: Int) -> None:
     """A row of node v, whose record is at `at`, is the first of those that changed."""
-    place = N_RING + (N[v, N_LISTED] & RING - 1)
-    a32[2 * at + N[v, N_CHANGED]] = N[v, place] + 2
-    N[v, place] = row
-    N[v, N_LISTED] += 1
+    node = store.nodes[v]
+    place = node.listed & RING - 1
+    store.halves[2 * at + node.changed] = node.ring[place] + 2
+    node.ring[place] = row
+    node.listed += 1
 
 
-@bare
-def remember_in_order(a32: Halves, T: Words, N: Words, v: Int, rows: Words, many: Int) -> None:
+@kernel
+def remember_in_order(store: Store, v: Int, rows: Words, many: Int) -> None:
     """Rows of compared node v have changed; they are listed in the order given, that of their groups' lists."""
     for back in range(many):
         row = rows[many - 1 - back]
-        _list(a32, N, v, row, record(T, N[v, N_TABLE], row))
+        _list(store, v, row, record(store.tables[store.nodes[v].table], row))
 
 
-@bare
-def remember_range(a32: Halves, N: Words, c: Int, row: Int, at: Int, first: Int, last: Int) -> None:
+@kernel
+def remember_range(store: Store, c: Int, row: Int, at: Int, first: Int, last: Int) -> None:
     """The range of a reader of node c, whose record is at `at`, goes from `first` to `last` once lists are relinked."""
-    a32[2 * at + N[c, N_TBEGIN]], a32[2 * at + N[c, N_TEND]] = first, last
-    a32[2 * at + N[c, N_TOLD]] = N[c, N_TELL]
-    N[c, N_TELL] = row
+    halves = store.halves
+    child = store.nodes[c]
+    halves[2 * at + child.new_begin], halves[2 * at + child.new_end] = first, last
+    halves[2 * at + child.told] = child.first_told
+    child.first_told = row
 
 
-@bare
-def _move_ranges(a32: Halves, T: Words, N: Words, c: Int) -> None:
+@kernel
+def _move_ranges(store: Store, c: Int) -> None:
     """Readers of node c begin and end where they do in the new state."""
-    above, row = N[N[c, N_PARENT], N_TABLE], N[c, N_TELL]
+    halves = store.halves
+    child = store.nodes[c]
+    above, row = store.tables[store.nodes[child.parent].table], child.first_told
     while row >= 0:
-        at = 2 * record(T, above, row)
-        a32[at + N[c, N_BEGIN]], a32[at + N[c, N_END]] = a32[at + N[c, N_TBEGIN]], a32[at + N[c, N_TEND]]
-        row = np.int64(a32[at + N[c, N_TOLD]])
-    N[c, N_TELL] = -1
+        at = 2 * record(above, row)
+        halves[at + child.begin], halves[at + child.end] = halves[at + child.new_begin], halves[at + child.new_end]
+        row = np.int64(halves[at + child.told])
+    child.first_told = -1
 
 
-@bare
-def in_turn(a64: Words, a32: Halves, T: Words, N: Words, L: Words, changed: Halves) -> None:
+@kernel
+def in_turn(store: Store, marks: Marks) -> None:
     """The rows that changed, of every level in the order of its list, into `changed`: those that became fewer from the
     beginning of the level's part on, those that became more from its end on, backwards; ~row for one that died or came
     to life. Those that are what they were are not listed any more."""
-    for level in range(len(L)):
-        v, fewer, more = L[level, L_NODE], np.int64(0), np.int64(0)
-        t, old, link_ = N[v, N_TABLE], N[v, N_OLD], N[v, N_CHANGED]
-        value = N[v, N_VALUE] if N[v, N_DEGREE] > 0 else T[t, T_MULT]
-        for back in range(N[v, N_LISTED]):
-            place = N_RING + (N[v, N_LISTED] - 1 - back & RING - 1)
-            row = N[v, place]
-            at = record(T, t, row)
-            following = np.int64(a32[2 * at + link_]) - 2
-            N[v, place] = following
+    words, halves = store.words, store.halves
+    for level in range(len(marks.levels)):
+        here = marks.levels[level]
+        v, fewer, more = here.node, np.int64(0), np.int64(0)
+        node = store.nodes[v]
+        table, old, link_ = store.tables[node.table], node.old, node.changed
+        value = node.value if node.degree > 0 else table.mult
+        for back in range(node.listed):
+            place = node.listed - 1 - back & RING - 1
+            row = node.ring[place]
+            at = record(table, row)
+            following = np.int64(halves[2 * at + link_]) - 2
+            node.ring[place] = following
             if following >= 0:
-                there = record(T, t, following)
-                prefetch(a64, there + (link_ >> 1))
-                prefetch(a64, there + old)
-                prefetch(a64, there + value)
-            was_lo, was_hi = value_before(a64, N, v, at)
-            lo, hi = value_now(a64, a32, T, N, v, at)
+                there = record(table, following)
+                prefetch(words, there + (link_ >> 1))
+                prefetch(words, there + old)
+                prefetch(words, there + value)
+            was_lo, was_hi = value_before(store, v, at)
+            lo, hi = value_now(store, v, at)
             entry = row if (lo != 0 or hi != 0) == (was_lo != 0 or was_hi != 0) else ~row
             if is_less(lo, hi, was_lo, was_hi):
-                changed[L[level, L_ROWS] + fewer] = entry
+                marks.changed[here.rows + fewer] = entry
                 fewer += 1
             elif lo != was_lo or hi != was_hi:
-                changed[L[level, L_ROWS] + T[t, T_CAPACITY] - 1 - more] = entry
+                marks.changed[here.rows + table.capacity - 1 - more] = entry
                 more += 1
             else:
-                a32[2 * at + link_] = 0
-        N[v, N_LISTED] = 0
-        L[level, L_FEWER], L[level, L_MORE] = fewer, more
+                halves[2 * at + link_] = 0
+        node.listed = 0
+        here.fewer, here.more = fewer, more
 
 
-@bare(inline="always")
-def _entry(T: Words, N: Words, L: Words, level: Int, changed: Halves, is_old: Int, k: Int) -> Int:
+@kernel(inline="always")
+def _entry(store: Store, marks: Marks, level: Int, is_old: Int, k: Int) -> Int:
     """Number k of the rows of a level that became fewer, if `is_old`, or more; ~row if it died or came to life."""
+    here = marks.levels[level]
     if is_old:
-        return np.int64(changed[L[level, L_ROWS] + k])
-    return np.int64(changed[L[level, L_ROWS] + T[N[L[level, L_NODE], N_TABLE], T_CAPACITY] - 1 - k])
+        return np.int64(marks.changed[here.rows + k])
+    return np.int64(marks.changed[here.rows + store.tables[store.nodes[here.node].table].capacity - 1 - k])
 
 
-@bare(inline="always")
-def many_changed(L: Words, level: Int, is_old: Int) -> Int:
+@kernel(inline="always")
+def many_changed(marks: Marks, level: Int, is_old: Int) -> Int:
     """How many rows of a level have more copies on a side than on the other."""
-    return L[level, L_FEWER] if is_old else L[level, L_MORE]
+    here = marks.levels[level]
+    return here.fewer if is_old else here.more
 
 
-@bare
-def take_changed(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    L: Words,
-    level: Int,
-    changed: Halves,
-    is_old: Int,
-    first: Int,
-    rows: Words,
-) -> Int:
+@kernel
+def take_changed(store: Store, marks: Marks, level: Int, is_old: Int, first: Int, rows: Words) -> Int:
     """Rows of a level that have more copies on a side than on the other, from number `first` on, as many as `rows` has
     room for, and all that says how they changed asked for, and their groups: how many."""
-    v = L[level, L_NODE]
-    t, group, many = N[v, N_TABLE], N[v, N_GROUP], min(np.int64(len(rows)), many_changed(L, level, is_old) - first)
-    start, stride = T[t, T_ROWS], T[t, T_STRIDE]
+    words = store.words
+    node = store.nodes[marks.levels[level].node]
+    table, group_table = store.tables[node.table], store.tables[node.group]
+    many = min(np.int64(len(rows)), many_changed(marks, level, is_old) - first)
+    start, stride = table.rows, table.stride
     for k in range(many):
-        entry = _entry(T, N, L, level, changed, is_old, first + k)
+        entry = _entry(store, marks, level, is_old, first + k)
         rows[k] = max(entry, ~entry)
-        prefetch_all(a64, start + rows[k] * stride, stride)
+        prefetch_all(words, start + rows[k] * stride, stride)
     for k in range(many):
-        there = record(T, group, np.int64(a32[2 * (start + rows[k] * stride) + N[v, N_GID]]))
-        prefetch(a64, there)
-        prefetch(a64, there + (N[v, N_HEAD] >> 1))
+        there = record(group_table, np.int64(store.halves[2 * (start + rows[k] * stride) + node.gid]))
+        prefetch(words, there)
+        prefetch(words, there + (node.head >> 1))
     return many
 
 
-@bare
-def relink(a64: Words, a32: Halves, T: Words, N: Words, L: Words, level: Int, changed: Halves, work: Words) -> None:
-    """Rows of a level that died leave the lists of live rows, and those that came to life join them; `work` is two
-    times AHEAD words.
+@kernel
+def relink(store: Store, marks: Marks, level: Int) -> None:
+    """Rows of a level that died leave the lists of live rows, and those that came to life join them.
 
     Of a compared node the row that one is to be linked behind came before it, or was there.
     """
-    v = L[level, L_NODE]
+    v = marks.levels[level].node
     for is_old in (True, False):
-        first, many = np.int64(0), many_changed(L, level, is_old)
+        first, many = np.int64(0), many_changed(marks, level, is_old)
         while first < many:
             taken = 0
             while taken < AHEAD and first < many:
-                entry = _entry(T, N, L, level, changed, is_old, first)
+                entry = _entry(store, marks, level, is_old, first)
                 first += 1
                 if entry < 0:
-                    work[taken] = ~entry
+                    marks.work[taken] = ~entry
                     taken += 1
-            _move_rows(a64, a32, T, N, v, work, taken, is_old)
-    if N[v, N_READERS] >= 0:
-        _move_ranges(a32, T, N, v)
+            _move_rows(store, v, marks.work, taken, is_old)
+    if store.nodes[v].readers >= 0:
+        _move_ranges(store, v)
 
 
-@bare
-def _move_rows(a64: Words, a32: Halves, T: Words, N: Words, v: Int, work: Words, many: Int, is_old: Int) -> None:
+@kernel
+def _move_rows(store: Store, v: Int, work: Words, many: Int, is_old: Int) -> None:
     """The first `many` rows in `work` leave the lists of their groups, or join them."""
-    t, group, head, places = N[v, N_TABLE], N[v, N_GROUP], N[v, N_HEAD], work[AHEAD:]
+    words, halves = store.words, store.halves
+    node = store.nodes[v]
+    t, group_table, head, places = node.table, store.tables[node.group], node.head, work[AHEAD:]
+    table = store.tables[t]
     for k in range(many):
-        at = record(T, t, work[k])
-        prefetch(a64, at + (N[v, N_GID] >> 1))
-        prefetch(a64, at + (N[v, N_PREV] >> 1))
+        at = record(table, work[k])
+        prefetch(words, at + (node.gid >> 1))
+        prefetch(words, at + (node.prev >> 1))
     for k in range(many):
-        places[k] = record(T, group, np.int64(a32[2 * record(T, t, work[k]) + N[v, N_GID]]))
-        prefetch(a64, places[k] + (head >> 1))
+        places[k] = record(group_table, np.int64(halves[2 * record(table, work[k]) + node.gid]))
+        prefetch(words, places[k] + (head >> 1))
     for k in range(many):
-        ask_for_neighbours(a64, a32, T, N, v, work[k], places[k], is_old, not is_old)
+        ask_for_neighbours(store, v, work[k], places[k], is_old, not is_old)
     for k in range(many):
         head_at = 2 * places[k] + head
         if is_old:
-            unlink(a32, T, t, work[k], head_at, N[v, N_NEXT], N[v, N_PREV])
-        elif N[v, N_READERS] >= 0:
-            before = np.int64(a32[2 * record(T, t, work[k]) + N[v, N_PREV]])
-            link_behind(a32, T, N, v, work[k], before, head_at)
+            unlink(store, t, work[k], head_at, node.next, node.prev)
+        elif node.readers >= 0:
+            before = np.int64(halves[2 * record(table, work[k]) + node.prev])
+            link_behind(store, v, work[k], before, head_at)
         else:
-            link(a32, T, t, work[k], head_at, N[v, N_NEXT], N[v, N_PREV])
+            link(store, t, work[k], head_at, node.next, node.prev)
 
 
-@bare
-def forget(a32: Halves, T: Words, N: Words, L: Words, level: Int, changed: Halves) -> None:
+@kernel
+def forget(store: Store, marks: Marks, level: Int) -> None:
     """No row of a level has changed."""
-    v = L[level, L_NODE]
-    t = N[v, N_TABLE]
+    halves = store.halves
+    here = marks.levels[level]
+    node = store.nodes[here.node]
+    table = store.tables[node.table]
     for is_old in (True, False):
-        many = many_changed(L, level, is_old)
+        many = many_changed(marks, level, is_old)
         for k in range(many):
             if k + AHEAD < many:
-                ahead = _entry(T, N, L, level, changed, is_old, k + AHEAD)
-                prefetch(a32, 2 * record(T, t, max(ahead, ~ahead)) + N[v, N_CHANGED])
-            entry = _entry(T, N, L, level, changed, is_old, np.int64(k))
-            a32[2 * record(T, t, max(entry, ~entry)) + N[v, N_CHANGED]] = 0
-    L[level, L_FEWER], L[level, L_MORE] = 0, 0
+                ahead = _entry(store, marks, level, is_old, k + AHEAD)
+                prefetch(halves, 2 * record(table, max(ahead, ~ahead)) + node.changed)
+            entry = _entry(store, marks, level, is_old, np.int64(k))
+            halves[2 * record(table, max(entry, ~entry)) + node.changed] = 0
+    here.fewer, here.more = 0, 0

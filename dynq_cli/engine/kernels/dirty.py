@@ -17,29 +17,12 @@ are a row + 1, or 0. The marked rows of a level stand in an array, too, in the o
 of `links` has number k of the queue in its second column. Work is that of the marks and of the rows that come out.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-from dynq_cli.engine.kernels.direct import bare
-from dynq_cli.engine.kernels.fields import (
-    N_BEGIN,
-    N_END,
-    N_GID,
-    N_GROUP,
-    N_GUARD,
-    N_LISTS,
-    N_NEXT,
-    N_OWN,
-    N_READERS,
-    N_TABLE,
-    N_VALUE,
-    N_VGID,
-    N_VHEAD,
-    N_VNEXT,
-    Bytes,
-    Halves,
-    Int,
-    Words,
-)
+from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.fields import Bytes, Halves, Int, Rows, Store, Words, row_type
 from dynq_cli.engine.kernels.multiplicity import value_of
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
 from dynq_cli.engine.kernels.table import record
@@ -48,408 +31,371 @@ from dynq_cli.engine.kernels.table import record
 IS_DIRTY, NO_CLEAN = 1, 2
 WITHOUT, WITH, ASKED = 1, 2, 4
 ANY, CLEAN, DIRTY = 0, 1, 2
-# Per level: where its marks by row and by group start, the level above, whether it is of the frontier, its first
-# child in `below`, how many of its rows are dirty below, the first group that was asked for, how many rows became
-# fewer and how many more.
-(
-    L_NODE,
-    L_ROWS,
-    L_GROUPS,
-    L_ABOVE,
-    L_FRONTIER,
-    L_BELOW,
-    L_MANY,
-    L_QUEUE,
-    L_ASKED,
-    L_FEWER,
-    L_MORE,
-    L_FIELDS,
-) = range(12)
+# A node of the output set, parents first; in what follows, its *level*.
+LEVEL = row_type(
+    "node",
+    "rows",  # where its marks by row begin
+    "groups",  # where its marks by group begin
+    "above",  # the level of its parent, or -1 for the root
+    "frontier",
+    "below",  # its first child in `Marks.below`
+    "children",
+    "queued",  # how many of its rows are dirty below
+    "asked",  # the first group that was asked for + 1, or 0
+    "fewer",  # how many rows became fewer
+    "more",
+)
 NEXT, QUEUED, LINKS = range(3)
+# Of a group: its first row that is dirty below + 1; how many such rows have no clean combination; the next group that
+# was asked for + 1, later the place of its list of clean rows + 1; of a range, its last dirty row + 1.
+HEADS = 4
+# A wheel of the odometer: the rows of a level, or, if it chooses, the first of its children with a dirty row.
+WHEEL = row_type("level", "chooses")
 
 
-@bare
-def is_live(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int) -> Int:
+class Marks(NamedTuple):
+    """What is dirty in a tree. Between two uses all marks are zeros."""
+
+    levels: Rows  # LEVEL
+    root: Rows  # LEVEL: the root, whose one row is 0
+    below: Words  # the children of all levels, first those of the root
+    flags: Bytes  # by row: IS_DIRTY, NO_CLEAN
+    links: Halves  # by row: the next row of its group that is dirty below + 1; by number in the queue: a row
+    heads: Halves  # by group: HEADS numbers
+    groups: Bytes  # by group: WITHOUT, WITH, ASKED
+    changed: Halves  # by level: the rows that changed, see `delta_log.in_turn`
+    work: Words  # scratch: AHEAD words per level, two times that at least
+
+
+class Odometer(NamedTuple):
+    """Where the walk through the dirty combinations stands."""
+
+    order: Words  # per level: its place among its siblings
+    slots: Rows  # WHEEL: from the slowest to the fastest
+    lists: Words  # clean rows of the groups that were asked for, one group after the other
+    ends: Words  # where the list of each ends
+    current: Words  # per level: its row
+    modes: Words  # per level, the root first: whether ANY, CLEAN or DIRTY combinations are gone through below its row
+    choices: Words  # likewise: the child that is the first with a dirty row
+    cursor: Words  # per level: its place in the list of clean rows or in the queue, or -1
+
+
+@kernel
+def is_live(store: Store, v: Int, row: Int) -> Int:
     """Whether a row of node v is in the result of its subtree, on the side that the node is on."""
-    lo, hi = value_of(a64, a32, T, N, v, row)
+    lo, hi = value_of(store, v, row)
     return lo != 0 or hi != 0
 
 
-@bare(inline="always")
-def group_of(a32: Halves, T: Words, N: Words, v: Int, row: Int) -> Int:
+@kernel(inline="always")
+def group_of(store: Store, v: Int, row: Int) -> Int:
     """The group that a row of node v is in."""
-    return np.int64(a32[2 * record(T, N[v, N_TABLE], row) + N[v, N_GID]])
+    node = store.nodes[v]
+    return np.int64(store.halves[2 * record(store.tables[node.table], row) + node.gid])
 
 
-@bare(inline="always")
-def group_below(a32: Halves, T: Words, N: Words, c: Int, t: Int, row: Int) -> Int:
+@kernel(inline="always")
+def group_below(store: Store, c: Int, t: Int, row: Int) -> Int:
     """The group of child c that a row of the parent, whose table is t, reads; of a range, the row itself."""
-    if N[c, N_OWN]:
+    child = store.nodes[c]
+    if child.own:
         return row
-    return np.int64(a32[2 * record(T, t, row) + N[c, N_VGID]])
+    return np.int64(store.halves[2 * record(store.tables[t], row) + child.reads])
 
 
-@bare
-def is_reached(a64: Words, a32: Halves, T: Words, N: Words, L: Words, level: Int, row: Int) -> Int:
+@kernel
+def is_reached(store: Store, marks: Marks, level: Int, row: Int) -> Int:
     """Whether the rows that a row guards, one above the other, are all live; if not, it is in no combination."""
     while True:
-        v, up = L[level, L_NODE], L[level, L_ABOVE]
-        if up < 0 or not N[v, N_GUARD]:
+        v, up = marks.levels[level].node, marks.levels[level].above
+        if up < 0 or not store.nodes[v].guard:
             return True
-        row = group_of(a32, T, N, v, row)
-        if not is_live(a64, a32, T, N, L[up, L_NODE], row):
+        row = group_of(store, v, row)
+        if not is_live(store, marks.levels[up].node, row):
             return False
         level = up
 
 
-@bare
-def mark(
-    a32: Halves, T: Words, N: Words, L: Words, level: Int, row: Int, marks: Bytes, links: Halves, heads: Halves
-) -> None:
+@kernel
+def mark(store: Store, marks: Marks, level: Int, row: Int) -> None:
     """A row is dirty below: it joins the list of its group, and the queue of its level."""
-    at = L[level, L_ROWS] + row
-    if marks[at] & IS_DIRTY:
+    heads = marks.heads
+    here = marks.levels[level]
+    at = here.rows + row
+    if marks.flags[at] & IS_DIRTY:
         return
-    marks[at] |= IS_DIRTY
+    marks.flags[at] |= IS_DIRTY
     # Rows that ranges share are listed later, in order.
-    if N[L[level, L_NODE], N_READERS] < 0:
-        g = L[level, L_GROUPS] + group_of(a32, T, N, L[level, L_NODE], row)
-        links[at, NEXT] = heads[g, 0]
+    if store.nodes[here.node].readers < 0:
+        g = here.groups + group_of(store, here.node, row)
+        marks.links[at, NEXT] = heads[g, 0]
         heads[g, 0] = row + 1
-    links[L[level, L_ROWS] + L[level, L_QUEUE], QUEUED] = row
-    L[level, L_QUEUE] += 1
+    marks.links[here.rows + here.queued, QUEUED] = row
+    here.queued += 1
 
 
-@bare(inline="always")
-def queued(L: Words, level: Int, links: Halves, k: Int) -> Int:
+@kernel(inline="always")
+def queued(marks: Marks, level: Int, k: Int) -> Int:
     """The row of a level that was marked as number k."""
-    return np.int64(links[L[level, L_ROWS] + k, QUEUED])
+    return np.int64(marks.links[marks.levels[level].rows + k, QUEUED])
 
 
-@bare
-def ask_for_groups(
-    a32: Halves, T: Words, N: Words, L: Words, below: Words, level: Int, links: Halves, heads: Halves, k: Int
-) -> None:
+@kernel
+def ask_for_groups(store: Store, marks: Marks, level: Int, k: Int) -> None:
     """Ask for the marks of the groups that row number k of a queue, and those marked just before it, are in or read."""
-    v, first = L[level, L_NODE], max(k - AHEAD + 1, 0)
-    t = N[v, N_TABLE]
-    for c in range(L[level, L_MANY]):
-        place = max(N[L[below[L[level, L_BELOW] + c], L_NODE], N_VGID], np.int64(0))
+    heads = marks.heads
+    here = marks.levels[level]
+    v, first = here.node, max(k - AHEAD + 1, 0)
+    node = store.nodes[v]
+    t = node.table
+    for c in range(here.children):
+        place = max(store.nodes[marks.levels[marks.below[here.below + c]].node].reads, np.int64(0))
         for i in range(first, k + 1):
-            prefetch(a32, 2 * record(T, t, queued(L, level, links, i)) + place)
+            prefetch(store.halves, 2 * record(store.tables[t], queued(marks, level, i)) + place)
     for i in range(first, k + 1):
-        row = queued(L, level, links, i)
-        prefetch(links, L[level, L_ROWS] + row)
-        if N[v, N_READERS] < 0:
-            prefetch(heads, L[level, L_GROUPS] + group_of(a32, T, N, v, row))
-        for c in range(L[level, L_MANY]):
-            child = below[L[level, L_BELOW] + c]
-            prefetch(heads, L[child, L_GROUPS] + group_below(a32, T, N, L[child, L_NODE], t, row))
+        row = queued(marks, level, i)
+        prefetch(marks.links, here.rows + row)
+        if node.readers < 0:
+            prefetch(heads, here.groups + group_of(store, v, row))
+        for c in range(here.children):
+            child_level = marks.levels[marks.below[here.below + c]]
+            prefetch(heads, child_level.groups + group_below(store, child_level.node, t, row))
 
 
-@bare
-def start(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    L: Words,
-    level: Int,
-    rows: Words,
-    marks: Bytes,
-    links: Halves,
-    heads: Halves,
-) -> None:
+@kernel
+def start(store: Store, marks: Marks, level: Int, rows: Words) -> None:
     """Mark rows of a level of the frontier, as far as they are live on this side."""
     for row in rows:
-        if is_live(a64, a32, T, N, L[level, L_NODE], row):
-            mark(a32, T, N, L, level, row, marks, links, heads)
+        if is_live(store, marks.levels[level].node, row):
+            mark(store, marks, level, row)
 
 
-@bare
-def climb_from(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    L: Words,
-    level: Int,
-    marks: Bytes,
-    links: Halves,
-    heads: Halves,
-    work: Words,
-) -> None:
+@kernel
+def climb_from(store: Store, marks: Marks, level: Int) -> None:
     """Mark the rows above marked ones of a level that is no range, if they are live and reached; levels below are."""
-    up = L[level, L_ABOVE]
+    here = marks.levels[level]
+    up = here.above
     if up < 0:
         return
-    if N[L[level, L_NODE], N_GUARD]:
-        _climb_to_own(a64, a32, T, N, L, level, marks, links, heads, work)
+    if store.nodes[here.node].guard:
+        _climb_to_own(store, marks, level)
     else:
-        _climb_to_readers(a64, a32, T, N, L, level, marks, links, heads, work)
+        _climb_to_readers(store, marks, level)
 
 
-@bare(inline="always")
-def _mark_above(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    L: Words,
-    up: Int,
-    row: Int,
-    marks: Bytes,
-    links: Halves,
-    heads: Halves,
-) -> None:
-    if is_live(a64, a32, T, N, L[up, L_NODE], row) and is_reached(a64, a32, T, N, L, up, row):
-        mark(a32, T, N, L, up, row, marks, links, heads)
+@kernel(inline="always")
+def _mark_above(store: Store, marks: Marks, up: Int, row: Int) -> None:
+    if is_live(store, marks.levels[up].node, row) and is_reached(store, marks, up, row):
+        mark(store, marks, up, row)
 
 
-@bare
-def _climb_to_own(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    L: Words,
-    level: Int,
-    marks: Bytes,
-    links: Halves,
-    heads: Halves,
-    work: Words,
-) -> None:
+@kernel
+def _climb_to_own(store: Store, marks: Marks, level: Int) -> None:
     """From the rows of a guard to the rows that they belong to."""
-    up, v = L[level, L_ABOVE], L[level, L_NODE]
-    t, value = N[L[up, L_NODE], N_TABLE], N[L[up, L_NODE], N_VALUE]
-    left = L[level, L_QUEUE]
+    here = marks.levels[level]
+    up, v = here.above, here.node
+    above_level = marks.levels[up]
+    table, value = store.tables[store.nodes[above_level.node].table], store.nodes[above_level.node].value
+    left = here.queued
     while left > 0:
         many = min(left, np.int64(AHEAD))
         for k in range(many):
-            work[k] = group_of(a32, T, N, v, queued(L, level, links, left - 1 - k))
-            prefetch(a64, record(T, t, work[k]) + value)
+            marks.work[k] = group_of(store, v, queued(marks, level, left - 1 - k))
+            prefetch(store.words, record(table, marks.work[k]) + value)
         left -= many
         for k in range(many):
-            _mark_above(a64, a32, T, N, L, up, work[k], marks, links, heads)
+            _mark_above(store, marks, up, marks.work[k])
 
 
-@bare
-def _climb_to_readers(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    L: Words,
-    level: Int,
-    marks: Bytes,
-    links: Halves,
-    heads: Halves,
-    work: Words,
-) -> None:
+@kernel
+def _climb_to_readers(store: Store, marks: Marks, level: Int) -> None:
     """From the rows of a child that is no guard to all that read their groups, those of several groups in turn."""
-    up, v = L[level, L_ABOVE], L[level, L_NODE]
-    t, value = N[L[up, L_NODE], N_TABLE], N[L[up, L_NODE], N_VALUE]
-    more, many = L[level, L_QUEUE], 0
+    words, halves = store.words, store.halves
+    here = marks.levels[level]
+    up, v = here.above, here.node
+    node = store.nodes[v]
+    above_level = marks.levels[up]
+    table, value = store.tables[store.nodes[above_level.node].table], store.nodes[above_level.node].value
+    more, many = here.queued, 0
     while True:
         while more > 0 and many < AHEAD:
             more -= 1
-            g = group_of(a32, T, N, v, queued(L, level, links, more))
-            reader = np.int64(a32[2 * record(T, N[v, N_GROUP], g) + N[v, N_VHEAD]])
+            g = group_of(store, v, queued(marks, level, more))
+            reader = np.int64(halves[2 * record(store.tables[node.group], g) + node.reader_head])
             if reader >= 0:
-                prefetch(a64, record(T, t, reader) + value)
-                prefetch(a64, record(T, t, reader) + (N[v, N_VNEXT] >> 1))
-                work[many] = reader
+                prefetch(words, record(table, reader) + value)
+                prefetch(words, record(table, reader) + (node.reader_next >> 1))
+                marks.work[many] = reader
                 many += 1
         if many == 0:
             return
         left = 0
         for k in range(many):
-            _mark_above(a64, a32, T, N, L, up, work[k], marks, links, heads)
-            reader = np.int64(a32[2 * record(T, t, work[k]) + N[v, N_VNEXT]])
+            _mark_above(store, marks, up, marks.work[k])
+            reader = np.int64(halves[2 * record(table, marks.work[k]) + node.reader_next])
             if reader >= 0:
-                prefetch(a64, record(T, t, reader) + value)
-                prefetch(a64, record(T, t, reader) + (N[v, N_VNEXT] >> 1))
-                work[left] = reader
+                prefetch(words, record(table, reader) + value)
+                prefetch(words, record(table, reader) + (node.reader_next >> 1))
+                marks.work[left] = reader
                 left += 1
         many = left
 
 
-@bare
-def first_of(a32: Halves, T: Words, N: Words, v: Int, g: Int) -> Int:
+@kernel
+def first_of(store: Store, v: Int, g: Int) -> Int:
     """The first row of a list of node v."""
-    return np.int64(a32[2 * record(T, N[v, N_LISTS], g) + N[v, N_BEGIN]])
+    node = store.nodes[v]
+    return np.int64(store.halves[2 * record(store.tables[node.list_table], g) + node.begin])
 
 
-@bare
-def next_of(a32: Halves, T: Words, N: Words, v: Int, g: Int, row: Int) -> Int:
+@kernel
+def next_of(store: Store, v: Int, g: Int, row: Int) -> Int:
     """The row behind another in a list of node v, or -1."""
-    if N[v, N_END] >= 0 and a32[2 * record(T, N[v, N_LISTS], g) + N[v, N_END]] == row:
+    halves = store.halves
+    node = store.nodes[v]
+    if node.end >= 0 and halves[2 * record(store.tables[node.list_table], g) + node.end] == row:
         return np.int64(-1)
-    return np.int64(a32[2 * record(T, N[v, N_TABLE], row) + N[v, N_NEXT]])
+    return np.int64(halves[2 * record(store.tables[node.table], row) + node.next])
 
 
-@bare
-def _count_unclean(L: Words, child: Int, g: Int, marks: Bytes, links: Halves, heads: Halves) -> None:
+@kernel
+def _count_unclean(marks: Marks, child: Int, g: Int) -> None:
     """Count the dirty rows of a range that have no clean combination."""
-    at, many = L[child, L_GROUPS] + g, 0
+    heads = marks.heads
+    child_level = marks.levels[child]
+    at, many = child_level.groups + g, 0
     row = np.int64(heads[at, 0]) - 1
     while row >= 0:
-        place = L[child, L_ROWS] + row
-        many += marks[place] & NO_CLEAN != 0
-        row = np.int64(-1) if row == heads[at, 3] - 1 else np.int64(links[place, NEXT]) - 1
+        place = child_level.rows + row
+        many += marks.flags[place] & NO_CLEAN != 0
+        row = np.int64(-1) if row == heads[at, 3] - 1 else np.int64(marks.links[place, NEXT]) - 1
     heads[at, 1] = many
 
 
-@bare
-def has_clean(a32: Halves, T: Words, N: Words, L: Words, level: Int, g: Int, marks: Bytes, groups: Bytes) -> Int:
+@kernel
+def has_clean(store: Store, marks: Marks, level: Int, g: Int) -> Int:
     """Whether a group has a row with a clean combination; remembered."""
-    at = L[level, L_GROUPS] + g
-    if groups[at] & (WITHOUT | WITH) == 0:
-        v = L[level, L_NODE]
-        row = first_of(a32, T, N, v, g)
-        while row >= 0 and marks[L[level, L_ROWS] + row] & NO_CLEAN:
-            row = next_of(a32, T, N, v, g, row)
-        groups[at] |= WITH if row >= 0 else WITHOUT
-    return groups[at] & WITH != 0
+    here = marks.levels[level]
+    at = here.groups + g
+    if marks.groups[at] & (WITHOUT | WITH) == 0:
+        v = here.node
+        row = first_of(store, v, g)
+        while row >= 0 and marks.flags[here.rows + row] & NO_CLEAN:
+            row = next_of(store, v, g, row)
+        marks.groups[at] |= WITH if row >= 0 else WITHOUT
+    return marks.groups[at] & WITH != 0
 
 
-@bare
-def judge(
-    a32: Halves,
-    T: Words,
-    N: Words,
-    L: Words,
-    below: Words,
-    marks: Bytes,
-    links: Halves,
-    heads: Halves,
-    groups: Bytes,
-) -> None:
+@kernel
+def judge(store: Store, marks: Marks) -> None:
     """Find the rows that have no clean combination, and count them by group."""
-    for down in range(len(L)):
-        level = len(L) - 1 - down
-        v = L[level, L_NODE]
-        last = L[level, L_QUEUE] - 1
+    heads = marks.heads
+    for down in range(len(marks.levels)):
+        level = len(marks.levels) - 1 - down
+        here = marks.levels[level]
+        v = here.node
+        node = store.nodes[v]
+        last = here.queued - 1
         for back in range(last + 1):
             if back % AHEAD == 0:
-                ask_for_groups(a32, T, N, L, below, level, links, heads, last - back)
-            row = queued(L, level, links, last - back)
-            unclean = L[level, L_FRONTIER] != 0
-            for k in range(L[level, L_MANY]):
-                child = below[L[level, L_BELOW] + k]
-                g = group_below(a32, T, N, L[child, L_NODE], N[v, N_TABLE], row)
-                if N[L[child, L_NODE], N_READERS] >= 0:
-                    _count_unclean(L, child, g, marks, links, heads)
-                if heads[L[child, L_GROUPS] + g, 1] > 0 and not has_clean(a32, T, N, L, child, g, marks, groups):
+                ask_for_groups(store, marks, level, last - back)
+            row = queued(marks, level, last - back)
+            unclean = here.frontier != 0
+            for k in range(here.children):
+                child = marks.below[here.below + k]
+                child_level = marks.levels[child]
+                g = group_below(store, child_level.node, node.table, row)
+                if store.nodes[child_level.node].readers >= 0:
+                    _count_unclean(marks, child, g)
+                if heads[child_level.groups + g, 1] > 0 and not has_clean(store, marks, child, g):
                     unclean = True
             if unclean:
-                marks[L[level, L_ROWS] + row] |= NO_CLEAN
-                if N[v, N_READERS] < 0:
-                    heads[L[level, L_GROUPS] + group_of(a32, T, N, v, row), 1] += 1
+                marks.flags[here.rows + row] |= NO_CLEAN
+                if node.readers < 0:
+                    heads[here.groups + group_of(store, v, row), 1] += 1
 
 
-@bare
-def _ask(
-    a32: Halves,
-    T: Words,
-    N: Words,
-    L: Words,
-    child: Int,
-    g: Int,
-    marks: Bytes,
-    heads: Halves,
-    groups: Bytes,
-) -> Int:
+@kernel
+def _ask(store: Store, marks: Marks, child: Int, g: Int) -> Int:
     """The clean rows of a group are wanted: how many have to be listed, since it has unclean ones, too."""
-    at = L[child, L_GROUPS] + g
-    if groups[at] & ASKED:
+    heads = marks.heads
+    child_level = marks.levels[child]
+    at = child_level.groups + g
+    if marks.groups[at] & ASKED:
         return np.int64(0)
-    groups[at] |= ASKED
-    if heads[at, 1] == 0 or not has_clean(a32, T, N, L, child, g, marks, groups):
+    marks.groups[at] |= ASKED
+    if heads[at, 1] == 0 or not has_clean(store, marks, child, g):
         return np.int64(0)
-    if N[L[child, L_NODE], N_READERS] >= 0:
+    if store.nodes[child_level.node].readers >= 0:
         return np.int64(0)
-    heads[at, 2] = L[child, L_ASKED]
-    L[child, L_ASKED] = g + 1
-    v = L[child, L_NODE]
+    heads[at, 2] = child_level.asked
+    child_level.asked = g + 1
+    v = child_level.node
     many = np.int64(0)
-    row = first_of(a32, T, N, v, g)
+    row = first_of(store, v, g)
     while row >= 0:
-        many += marks[L[child, L_ROWS] + row] & NO_CLEAN == 0
-        row = next_of(a32, T, N, v, g, row)
+        many += marks.flags[child_level.rows + row] & NO_CLEAN == 0
+        row = next_of(store, v, g, row)
     return many
 
 
-@bare
-def ask(
-    a32: Halves,
-    T: Words,
-    N: Words,
-    L: Words,
-    below: Words,
-    root: Int,
-    roots: Int,
-    marks: Bytes,
-    links: Halves,
-    heads: Halves,
-    groups: Bytes,
-) -> Int:
-    """Mark the groups whose clean rows have to be listed; how many rows that are.
-
-    `root` is the root node, whose one row is 0, `roots` how many children it has, first in `below`.
-    """
-    many = np.int64(0)
-    for level in range(-1, len(L)):
-        first = L[level, L_BELOW] if level >= 0 else np.int64(0)
-        children = L[level, L_MANY] if level >= 0 else roots
-        t = N[L[level, L_NODE], N_TABLE] if level >= 0 else N[root, N_TABLE]
-        rows = L[level, L_QUEUE] if level >= 0 else np.int64(1)
+@kernel
+def ask(store: Store, marks: Marks) -> Int:
+    """Mark the groups whose clean rows have to be listed; how many rows that are."""
+    many = _ask_below(store, marks, np.int64(-1), np.int64(0))
+    for level in range(len(marks.levels)):
+        rows = marks.levels[level].queued
         for back in range(rows):
-            if level >= 0 and back % AHEAD == 0:
-                ask_for_groups(a32, T, N, L, below, level, links, heads, rows - 1 - back)
-            row = queued(L, level, links, rows - 1 - back) if level >= 0 else np.int64(0)
-            last: Int = np.int64(-1)
-            for k in range(children):
-                child = below[first + k]
-                if heads[L[child, L_GROUPS] + group_below(a32, T, N, L[child, L_NODE], t, row), 0] > 0:
-                    last = k
-            if level >= 0 and marks[L[level, L_ROWS] + row] & NO_CLEAN == 0:
-                # Which ranges ask for a row is not known here; that one might is reason enough.
-                is_asked = N[L[level, L_NODE], N_READERS] >= 0
-                if not is_asked:
-                    own = L[level, L_GROUPS] + group_of(a32, T, N, L[level, L_NODE], row)
-                    is_asked = groups[own] & ASKED != 0
-                if is_asked:
-                    last = children
-            for k in range(min(last, children)):
-                child = below[first + k]
-                g = group_below(a32, T, N, L[child, L_NODE], t, row)
-                many += _ask(a32, T, N, L, child, g, marks, heads, groups)
+            if back % AHEAD == 0:
+                ask_for_groups(store, marks, np.int64(level), rows - 1 - back)
+            many += _ask_below(store, marks, np.int64(level), queued(marks, np.int64(level), rows - 1 - back))
     return many
 
 
-@bare
-def list_clean(
-    a32: Halves, T: Words, N: Words, L: Words, marks: Bytes, heads: Halves, lists: Words, ends: Words
-) -> None:
-    """List the clean rows of each group that was asked for: `lists` from `ends` of the one before.
+@kernel
+def _ask_below(store: Store, marks: Marks, level: Int, row: Int) -> Int:
+    """Mark the groups below a row whose clean rows have to be listed; how many rows that are."""
+    here = marks.levels[level] if level >= 0 else marks.root[0]
+    t, last, many = store.nodes[here.node].table, np.int64(-1), np.int64(0)
+    for k in range(here.children):
+        child = marks.levels[marks.below[here.below + k]]
+        if marks.heads[child.groups + group_below(store, child.node, t, row), 0] > 0:
+            last = np.int64(k)
+    if level >= 0 and marks.flags[here.rows + row] & NO_CLEAN == 0:
+        # Which ranges ask for a row is not known here; that one might is reason enough.
+        is_asked = store.nodes[here.node].readers >= 0
+        if not is_asked:
+            is_asked = marks.groups[here.groups + group_of(store, here.node, row)] & ASKED != 0
+        if is_asked:
+            last = here.children
+    for k in range(min(last, here.children)):
+        c = marks.below[here.below + k]
+        many += _ask(store, marks, c, group_below(store, marks.levels[c].node, t, row))
+    return many
+
+
+@kernel
+def list_clean(store: Store, marks: Marks, wheels: Odometer) -> None:
+    """List the clean rows of each group that was asked for: each list begins at the end of the one before.
 
     From here on heads[group, 2] is the place of the group's list + 1.
     """
+    heads = marks.heads
     filled = n = 0
-    for level in range(len(L)):
-        v = L[level, L_NODE]
-        asked = L[level, L_ASKED]
+    for level in range(len(marks.levels)):
+        here = marks.levels[level]
+        v = here.node
+        asked = here.asked
         while asked > 0:
             g = asked - 1
-            at = L[level, L_GROUPS] + g
+            at = here.groups + g
             asked = np.int64(heads[at, 2])
-            row = first_of(a32, T, N, v, g)
+            row = first_of(store, v, g)
             while row >= 0:
-                if marks[L[level, L_ROWS] + row] & NO_CLEAN == 0:
-                    lists[filled] = row
+                if marks.flags[here.rows + row] & NO_CLEAN == 0:
+                    wheels.lists[filled] = row
                     filled += 1
-                row = next_of(a32, T, N, v, g, row)
-            ends[n] = filled
+                row = next_of(store, v, g, row)
+            wheels.ends[n] = filled
             n += 1
             heads[at, 2] = n

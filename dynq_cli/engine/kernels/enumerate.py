@@ -12,40 +12,30 @@ Runs of ranges are copied from the `range_scan_cache`, as far as that has room.
 The state between blocks is that of the stages. O(1) per row.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
-from dynq_cli.engine.kernels.direct import bare
-from dynq_cli.engine.kernels.enumeration_pipeline import (
-    LARGEST,
-    S_FILLED,
-    S_NEXT,
-    S_ORIGIN,
-    S_PLACE,
-    S_WARM,
-    is_left,
-    refill,
-    warm,
-)
-from dynq_cli.engine.kernels.fields import (
-    N_END,
-    N_NEXT,
-    N_TABLE,
-    T_ROWS,
-    T_STRIDE,
-    Flags,
-    Halves,
-    Int,
-    Words,
-)
+from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.enumeration_pipeline import LARGEST, OutputSet, Stages, is_left, refill, warm
+from dynq_cli.engine.kernels.fields import Int, Rows, Store, Words, row_type
 from dynq_cli.engine.kernels.range_scan_cache import BEYOND, KNOWN, MOST, UNKNOWN, Trail, most_of, take_run
 
 STEP = 8
-# Per run: its entry, where it starts, how long it is, where its like stands, the most copies of a row in it or more,
-# and its place on the trail, or -1.
-R_ENTRY, R_START, R_LENGTH, R_LIKE, R_MOST, R_PLACE, R_FIELDS = range(7)
+# A run: its entry, where it starts, how long it is, where its like stands, the most copies of a row in it or more, and
+# its place on the trail, or -1.
+RUN = row_type("entry", "start", "length", "like", "most", "place")
 
 
-@bare(inline="always")
+class Runs(NamedTuple):
+    """The runs of a block, and the rows of the innermost level in it, with a margin of STEP words."""
+
+    each: Rows  # RUN
+    rows: Words
+    many: Words  # their multiplicities
+
+
+@kernel(inline="always")
 def _copy_step(column: Words, to: Int, start: Int) -> None:
     """STEP words within a column; all are read before any is written."""
     a, b, c, d = column[start], column[start + 1], column[start + 2], column[start + 3]
@@ -54,39 +44,41 @@ def _copy_step(column: Words, to: Int, start: Int) -> None:
     column[to + 4], column[to + 5], column[to + 6], column[to + 7] = e, f, g, h
 
 
-@bare
-def _outer_column(column: Words, codes: Words, runs: Words, n: Int) -> None:
+@kernel
+def _outer_column(column: Words, codes: Words, runs: Rows, n: Int) -> None:
     """A column of an outer level: one code to a run."""
     for k in range(n):
-        code, start = codes[runs[k, R_ENTRY]], runs[k, R_START]
+        run = runs[k]
+        code, start = codes[run.entry], run.start
         for j in range(STEP):
             column[start + j] = code
-        for to in range(start + STEP, start + runs[k, R_LENGTH], STEP):
+        for to in range(start + STEP, start + run.length, STEP):
             for j in range(STEP):
                 column[to + j] = code
 
 
-@bare
+@kernel
 def _inner_column(
-    a64: Words, at: Int, stride: Int, column: Words, inner: Words, kept: Words, runs: Words, n: Int
+    words: Words, at: Int, stride: Int, column: Words, inner: Words, kept: Words, runs: Rows, n: Int
 ) -> None:
     """A column of the innermost level, at `at` in row 0 and on the trail in `kept`: gathered, or copied."""
     for k in range(n):
-        start, length, like, place = runs[k, R_START], runs[k, R_LENGTH], runs[k, R_LIKE], runs[k, R_PLACE]
+        run = runs[k]
+        start, length, like, place = run.start, run.length, run.like, run.place
         if place >= 0:
             for j in range(length):
                 column[start + j] = kept[place + j]
             continue
         if like == start:
             for j in range(start, start + length):
-                column[j] = a64[at + inner[j] * stride]
+                column[j] = words[at + inner[j] * stride]
             continue
         _copy_step(column, start, like)
         for done in range(STEP, length, STEP):
             _copy_step(column, start + done, like + done)
 
 
-@bare
+@kernel
 def _fits(outer: Int, kept: Words, place: Int, length: Int) -> Int:
     """Whether the copies of a run on the trail fit 63 bits; of another one its largest is known."""
     if place < 0:
@@ -97,48 +89,32 @@ def _fits(outer: Int, kept: Words, place: Int, length: Int) -> Int:
     return True
 
 
-@bare
-def _copies(column: Words, many: Words, kept: Words, copies: Words, runs: Words, n: Int) -> Int:
+@kernel
+def _copies(column: Words, many: Words, kept: Words, copies: Words, runs: Rows, n: Int) -> Int:
     """Copies of each row: those of the entry times those of the innermost row, which are in `many`, or on the trail in
     `kept`. False if one does not fit 63 bits."""
     for k in range(n):
-        outer, start, like, place = copies[runs[k, R_ENTRY]], runs[k, R_START], runs[k, R_LIKE], runs[k, R_PLACE]
-        if float(outer) * float(runs[k, R_MOST]) > LARGEST and not _fits(outer, kept, place, runs[k, R_LENGTH]):
+        run = runs[k]
+        outer, start, like, place = copies[run.entry], run.start, run.like, run.place
+        if float(outer) * float(run.most) > LARGEST and not _fits(outer, kept, place, run.length):
             return False
         if place >= 0:
-            for j in range(runs[k, R_LENGTH]):
+            for j in range(run.length):
                 column[start + j] = outer * kept[place + j]
             continue
-        for done in range(0, runs[k, R_LENGTH], STEP):
+        for done in range(0, run.length, STEP):
             for j in range(done, done + STEP):
                 column[start + j] = outer * many[like + j]
     return True
 
 
-@bare
+@kernel
 def fill(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    levels: Words,
-    above: Words,
-    frontier: Flags,
-    column_level: Words,
-    column_position: Words,
+    store: Store,
+    output: OutputSet,
     counted: Int,
-    rows: Words,
-    origin: Words,
-    codes: Words,
-    copies: Words,
-    heads: Words,
-    tails: Words,
-    state: Words,
-    walkers: Words,
-    places: Words,
-    runs: Words,
-    inner: Words,
-    many: Words,
+    stages: Stages,
+    runs: Runs,
     trail: Trail,
     out: Words,
     out_copies: Words,
@@ -147,95 +123,67 @@ def fill(
 
     Returns (rows written, whether more follow); (-1, _) if a multiplicity does not fit 63 bits.
     """
-    size, s = out.shape[1] - STEP, len(levels)
-    v = levels[s - 1]
-    t, following = N[v, N_TABLE], N[v, N_NEXT]
-    start, stride = T[t, T_ROWS], T[t, T_STRIDE]
-    filled, is_range = 0, N[v, N_END] >= 0
+    size, s = out.shape[1] - STEP, len(output.levels)
+    stage, before, inner, many = stages.state[s], stages.state[s - 1], runs.rows, runs.many
+    v = output.levels[s - 1]
+    node = store.nodes[v]
+    table, following = store.tables[node.table], node.next
+    start, stride = table.rows, table.stride
+    filled, is_range = 0, node.end >= 0
     # The last run that was gathered whole.
     head, tail, like, length, most = np.int64(-1), np.int64(-1), 0, 0, np.int64(1)
     while True:
-        n, e, row, place = 0, state[s, S_ORIGIN], state[s, S_NEXT], state[s, S_PLACE]
-        while filled < size and e < state[s - 1, S_FILLED]:
-            if e == state[s, S_WARM]:
-                warm(a64, a32, T, N, levels, above, s, rows, origin, heads, tails, state, walkers, places)
-            runs[n, R_PLACE] = -1
+        n, e, row, place = 0, stage.origin, stage.next, stage.place
+        while filled < size and e < before.filled:
+            if e == stage.warm:
+                warm(store, output, s, stages)
+            run = runs.each[n]
+            run.place = -1
             if row < 0:
-                row, place = heads[s, e], np.int64(UNKNOWN)
+                row, place = stages.heads[s, e], np.int64(UNKNOWN)
             if is_range and place != BEYOND and (n == 0 or trail.state[KNOWN] < len(trail.rows)):
-                runs[n, R_PLACE], length, row, place = take_run(
-                    a64,
-                    a32,
-                    T,
-                    N,
-                    v,
-                    s - 1,
-                    column_level,
-                    column_position,
-                    counted,
-                    trail,
-                    row,
-                    place,
-                    tails[s, e],
-                    size - filled,
-                    n == 0,
+                run.place, length, row, place = take_run(
+                    store, output, counted, trail, row, place, stages.tails[s, e], size - filled, n == 0
                 )
                 most = trail.state[MOST]
                 if length < 0:
                     return -1, False
-            elif row == head and tails[s, e] == tail and filled + length <= size:
+            elif row == head and stages.tails[s, e] == tail and filled + length <= size:
                 row = np.int64(-1)
             else:
-                head, tail, like = row, tails[s, e], filled
+                head, tail, like = row, stages.tails[s, e], filled
                 at = filled
                 while row >= 0 and at < size:
                     inner[at] = row
                     at += 1
-                    row = np.int64(-1) if row == tail else np.int64(a32[2 * (start + row * stride) + following])
+                    is_last = row == tail
+                    row = np.int64(-1) if is_last else np.int64(store.halves[2 * (start + row * stride) + following])
                 length = at - like
                 if row >= 0:
                     head = np.int64(-1)
                 if counted:
-                    most = most_of(a64, T, N, v, inner, many, like, at)
+                    most = most_of(store, v, inner, many, like, at)
                     if most < 0:
                         return -1, False
-            runs[n, R_ENTRY], runs[n, R_START], runs[n, R_LENGTH] = e, filled, length
-            runs[n, R_LIKE], runs[n, R_MOST] = like, most
+            run.entry, run.start, run.length = e, filled, length
+            run.like, run.most = like, most
             n += 1
             filled += length
             if row < 0:
                 e += 1
-        state[s, S_ORIGIN], state[s, S_NEXT], state[s, S_PLACE] = e, row, place
-        for c in range(len(column_level)):
-            if column_level[c] == s - 1:
-                _inner_column(a64, start + column_position[c], stride, out[c], inner, trail.codes[c], runs, n)
+        stage.origin, stage.next, stage.place = e, row, place
+        for c in range(len(output.column_level)):
+            if output.column_level[c] == s - 1:
+                _inner_column(
+                    store.words, start + output.column_position[c], stride, out[c], inner, trail.codes[c], runs.each, n
+                )
             else:
-                _outer_column(out[c], codes[s - 1, c], runs, n)
-        if counted and not _copies(out_copies, many, trail.many, copies[s - 1], runs, n):
+                _outer_column(out[c], stages.codes[s - 1, c], runs.each, n)
+        if counted and not _copies(out_copies, many, trail.many, stages.copies[s - 1], runs.each, n):
             return -1, False
-        if not is_left(state):
+        if not is_left(stages):
             return filled, False
         if filled == size:
             return filled, True
-        if not refill(
-            a64,
-            a32,
-            T,
-            N,
-            levels,
-            above,
-            frontier,
-            column_level,
-            column_position,
-            counted,
-            rows,
-            origin,
-            codes,
-            copies,
-            heads,
-            tails,
-            state,
-            walkers,
-            places,
-        ):
+        if not refill(store, output, counted, stages):
             return -1, False

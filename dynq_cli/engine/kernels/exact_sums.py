@@ -8,28 +8,46 @@ What most sums add fits 63 bits in every row. That is known from the largest num
 then evaluated column by column without a look at the single value; else row by row, with every step checked.
 """
 
+from typing import NamedTuple
+
 import numpy as np
 
+from dynq_cli.engine.kernels.cache import kernel
 from dynq_cli.engine.kernels.codes import NULL
-from dynq_cli.engine.kernels.direct import bare
-from dynq_cli.engine.kernels.fields import OK, OVERFLOW, T_ROWS, T_STRIDE, Int, Words
+from dynq_cli.engine.kernels.fields import OK, OVERFLOW, Int, Rows, Store, Words, row_type
 from dynq_cli.engine.kernels.int128_signed import add, joined, product
 from dynq_cli.engine.kernels.table import record
 
-# Sums: rows of a matrix.
-(
-    E_PLACE,  # word of the group's record: the accumulator's first
-    E_POLYNOMIAL,  # where in the list of numbers it begins
-    E_COLUMNS,  # where in it the columns begin that may not be NULL
-    E_MANY,  # how many they are
-    E_FIELDS,
-) = range(5)
+# A sum: the first word of its accumulator in a group's record, where in the list of numbers its polynomial begins and
+# where the columns that may not be NULL, and how many these are.
+SUM = row_type("place", "polynomial", "columns", "many")
+
+
+class Sums(NamedTuple):
+    """All sums of an aggregate query, and what adding to them needs."""
+
+    each: Rows  # SUM
+    numbers: Words  # polynomials and columns
+    largest: Words  # scratch: a word per column of the rows taken in
+    values: Words  # scratch: a word per row
+    products: Words  # scratch: likewise
+
+
+class Taken(NamedTuple):
+    """Rows that are taken into groups."""
+
+    codes: Words  # a row per column, keys first
+    copies: Words  # how often each came, or went (< 0)
+    groups: Words  # the group of each, counted from the first of those in turn
+    key: Words  # scratch: a key
+    tags: Words  # scratch: AHEAD words
+
 
 _NARROW = 4.6e18  # a little less than 2^62
 _HAS_NULL = -1
 
 
-@bare(inline="always")
+@kernel(inline="always")
 def no_null(codes: Words, columns: Words, i: Int) -> Int:
     """Whether a row is NULL in none of the columns."""
     for j in range(len(columns)):
@@ -38,7 +56,7 @@ def no_null(codes: Words, columns: Words, i: Int) -> Int:
     return True
 
 
-@bare
+@kernel
 def _largest(column: Words, start: Int, stop: Int) -> Int:
     """The largest absolute value among some codes; _HAS_NULL if one of them is NULL."""
     least, greatest = np.int64(0), np.int64(0)
@@ -50,7 +68,7 @@ def _largest(column: Words, start: Int, stop: Int) -> Int:
     return max(-least, greatest)
 
 
-@bare
+@kernel
 def _is_narrow(polynomial: Words, largest: Words, copies: Int) -> Int:
     """Whether no value can leave 63 bits; `largest` are the numbers of `_largest`, by column."""
     total, place = 0.0, 1
@@ -70,7 +88,7 @@ def _is_narrow(polynomial: Words, largest: Words, copies: Int) -> Int:
     return total < _NARROW
 
 
-@bare
+@kernel
 def _evaluate(codes: Words, polynomial: Words, start: Int, stop: Int, values: Words, work: Words) -> None:
     """The values of a polynomial, none of which leaves 63 bits. What a step on the way wraps round comes back."""
     many = stop - start
@@ -91,23 +109,23 @@ def _evaluate(codes: Words, polynomial: Words, start: Int, stop: Int, values: Wo
             values[i] += work[i]
 
 
-@bare
-def _add_narrow(
-    a64: Words, T: Words, t: Int, place: Int, copies: Words, start: Int, stop: Int, groups: Words, values: Words
-) -> Int:
+@kernel
+def _add_narrow(store: Store, t: Int, place: Int, taken: Taken, start: Int, stop: Int, values: Words) -> Int:
     """Add values to the accumulators of their groups."""
-    first, stride = T[t, T_ROWS] + place, T[t, T_STRIDE]
+    words = store.words
+    table = store.tables[t]
+    first, stride = table.rows + place, table.stride
     for i in range(start, stop):
-        at = first + groups[i - start] * stride
-        value = values[i - start] * copies[i]
-        a64[at] += copies[i]
-        a64[at + 1], a64[at + 2], fits = add(a64[at + 1], a64[at + 2], value, value >> 63)
+        at = first + taken.groups[i - start] * stride
+        value = values[i - start] * taken.copies[i]
+        words[at] += taken.copies[i]
+        words[at + 1], words[at + 2], fits = add(words[at + 1], words[at + 2], value, value >> 63)
         if not fits:
             return OVERFLOW
     return OK
 
 
-@bare
+@kernel
 def _value(codes: Words, polynomial: Words, i: Int) -> tuple[Int, Int, Int]:
     """What a polynomial is in a row where no factor is NULL, and whether it fits."""
     total_lo, total_hi, place = np.int64(0), np.int64(0), 1
@@ -130,71 +148,48 @@ def _value(codes: Words, polynomial: Words, i: Int) -> tuple[Int, Int, Int]:
     return total_lo, total_hi, True
 
 
-@bare
+@kernel
 def _add_wide(
-    a64: Words,
-    T: Words,
-    t: Int,
-    place: Int,
-    columns: Words,
-    polynomial: Words,
-    codes: Words,
-    copies: Words,
-    start: Int,
-    stop: Int,
-    groups: Words,
+    store: Store, t: Int, place: Int, columns: Words, polynomial: Words, taken: Taken, start: Int, stop: Int
 ) -> Int:
     """Add up a polynomial over the rows where none of its columns is NULL."""
+    words = store.words
     for i in range(start, stop):
-        if not no_null(codes, columns, i):
+        if not no_null(taken.codes, columns, i):
             continue
-        lo, hi, fits = _value(codes, polynomial, i)
+        lo, hi, fits = _value(taken.codes, polynomial, i)
         if not fits:
             return OVERFLOW
-        lo, hi, fits = product(lo, hi, copies[i], copies[i] >> 63)
+        lo, hi, fits = product(lo, hi, taken.copies[i], taken.copies[i] >> 63)
         if not fits:
             return OVERFLOW
-        at = record(T, t, groups[i - start]) + place
-        a64[at] += copies[i]
-        a64[at + 1], a64[at + 2], fits = add(a64[at + 1], a64[at + 2], lo, hi)
+        at = record(store.tables[t], taken.groups[i - start]) + place
+        words[at] += taken.copies[i]
+        words[at + 1], words[at + 2], fits = add(words[at + 1], words[at + 2], lo, hi)
         if not fits:
             return OVERFLOW
     return OK
 
 
-@bare
-def add_exact(
-    a64: Words,
-    T: Words,
-    t: Int,
-    sums: Words,
-    numbers: Words,
-    codes: Words,
-    copies: Words,
-    start: Int,
-    stop: Int,
-    groups: Words,
-    largest: Words,
-    values: Words,
-    work: Words,
-) -> tuple[Int, Int]:
-    """Add rows start … stop to all sums: OK, or OVERFLOW and which does not fit.
-
-    `largest` has a word per column of `codes` to work in, `values` and `work` one per row.
-    """
-    most = _largest(copies, start, stop)
-    for k in range(len(sums)):
-        for j in range(sums[k, E_MANY]):
-            column = numbers[sums[k, E_COLUMNS] + j]
-            largest[column] = _largest(codes[column], start, stop)
-    for k in range(len(sums)):
-        polynomial = numbers[sums[k, E_POLYNOMIAL] :]
+@kernel
+def add_exact(store: Store, t: Int, sums: Sums, taken: Taken, start: Int, stop: Int) -> tuple[Int, Int]:
+    """Add rows start … stop to all sums: OK, or OVERFLOW and which does not fit."""
+    numbers, largest, values = sums.numbers, sums.largest, sums.values
+    most = _largest(taken.copies, start, stop)
+    for k in range(len(sums.each)):
+        one = sums.each[k]
+        for j in range(one.many):
+            column = numbers[one.columns + j]
+            largest[column] = _largest(taken.codes[column], start, stop)
+    for k in range(len(sums.each)):
+        one = sums.each[k]
+        polynomial = numbers[one.polynomial :]
         if most != _HAS_NULL and _is_narrow(polynomial, largest, most):
-            _evaluate(codes, polynomial, start, stop, values, work)
-            done = _add_narrow(a64, T, t, sums[k, E_PLACE], copies, start, stop, groups, values)
+            _evaluate(taken.codes, polynomial, start, stop, values, sums.products)
+            done = _add_narrow(store, t, one.place, taken, start, stop, values)
         else:
-            columns = numbers[sums[k, E_COLUMNS] : sums[k, E_COLUMNS] + sums[k, E_MANY]]
-            done = _add_wide(a64, T, t, sums[k, E_PLACE], columns, polynomial, codes, copies, start, stop, groups)
+            columns = numbers[one.columns : one.columns + one.many]
+            done = _add_wide(store, t, one.place, columns, polynomial, taken, start, stop)
         if done != OK:
             return done, k
     return OK, -1

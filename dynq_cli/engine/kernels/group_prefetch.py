@@ -8,135 +8,96 @@ nothing depends on what was found: what a row of the same batch makes is not see
 
 import numpy as np
 
-from dynq_cli.engine.kernels.direct import bare
-from dynq_cli.engine.kernels.fields import (
-    N_CHILDREN,
-    N_DEGREE,
-    N_GID,
-    N_GROUP,
-    N_GUARD,
-    N_HEAD,
-    N_KEY,
-    N_LEAF_ROW,
-    N_NEXT,
-    N_OUTPUT,
-    N_PARENT,
-    N_PREV,
-    N_PROJECT,
-    N_SUM,
-    N_TABLE,
-    N_VHEAD,
-    N_VPREV,
-    N_VPROJECT,
-    T_HASHED,
-    T_MASK,
-    T_REFS,
-    T_SLOTS,
-    Halves,
-    Int,
-    Words,
-)
-from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
+from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.fields import DeltaEntries, Int, Scratch, Store, Words
+from dynq_cli.engine.kernels.prefetch import prefetch
 from dynq_cli.engine.kernels.table import likely, record, tag_of
 
 # Instead of a place: nothing to look for, or a group that is not there yet.
 _NOTHING, _NEW = -2, -1
 
 
-@bare(inline="always")
-def ask_for_neighbours(
-    a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int, at: Int, was_live: Int, is_live: Int
-) -> None:
+@kernel(inline="always")
+def ask_for_neighbours(store: Store, v: Int, row: Int, at: Int, was_live: Int, is_live: Int) -> None:
     """The rows between which a row of v enters or leaves the list of its group, whose record is at `at`."""
-    t = N[v, N_TABLE]
+    words, halves = store.words, store.halves
+    node = store.nodes[v]
+    table = store.tables[node.table]
     if is_live and not was_live:
-        head = np.int64(a32[2 * at + N[v, N_HEAD]])
+        head = np.int64(halves[2 * at + node.head])
         if head >= 0:
-            prefetch(a64, record(T, t, head) + (N[v, N_PREV] >> 1))
+            prefetch(words, record(table, head) + (node.prev >> 1))
     elif was_live and not is_live:
-        mine = 2 * record(T, t, row)
-        before, after = np.int64(a32[mine + N[v, N_PREV]]), np.int64(a32[mine + N[v, N_NEXT]])
+        mine = 2 * record(table, row)
+        before, after = np.int64(halves[mine + node.prev]), np.int64(halves[mine + node.next])
         if before >= 0:
-            prefetch(a64, record(T, t, before) + (N[v, N_NEXT] >> 1))
+            prefetch(words, record(table, before) + (node.next >> 1))
         if after >= 0:
-            prefetch(a64, record(T, t, after) + (N[v, N_PREV] >> 1))
+            prefetch(words, record(table, after) + (node.prev >> 1))
 
 
-@bare
+@kernel
 def _ask_for_lookups(
-    a64: Words,
-    T: Words,
-    N: Words,
-    lists: Words,
+    store: Store,
     v: Int,
-    touched: Halves,
+    delta: DeltaEntries,
     begin: Int,
     many: Int,
-    key: Words,
-    places: Words,
+    scratch: Scratch,
     where: Words,
+    c: Int,
     project: Int,
-    length: Int,
-    t: Int,
-    found: Words,
 ) -> None:
-    """For each new row of a node above leaf v, the row of table t that agrees on the codes `project` says of its key.
+    """For each new row of a node above leaf v, its group of node c, by the codes that `project` says of its key.
 
     `where` says which code of the leaf's row each code of that key is.
     """
+    words, key, places, found = store.words, scratch.key, scratch.places, scratch.found
+    leaf_table, child = store.tables[store.nodes[v].table], store.nodes[c]
+    group_table = store.tables[child.group]
     for k in range(many):
         if places[k] != _NEW:
             continue
-        at = record(T, N[v, N_TABLE], np.int64(touched[begin + k]))
-        for j in range(length):
-            key[j] = a64[at + where[lists[project + j]]]
-        found[k] = tag_of(key, length)
-        prefetch(a64, T[t, T_SLOTS] + (found[k] & T[t, T_MASK]))
+        at = record(leaf_table, np.int64(delta.touched[begin + k]))
+        for j in range(child.key):
+            key[j] = words[at + where[store.lists[project + j]]]
+        found[k] = tag_of(key, child.key)
+        prefetch(words, group_table.slots + (found[k] & group_table.mask))
     for k in range(many):
         if places[k] == _NEW:
-            found[k] = likely(a64, T, t, found[k])
-            prefetch(a64, max(found[k], np.int64(0)))
+            found[k] = likely(store, child.group, found[k])
+            prefetch(words, max(found[k], np.int64(0)))
 
 
-@bare
-def _ask_above(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    lists: Words,
-    v: Int,
-    touched: Halves,
-    begin: Int,
-    many: Int,
-    key: Words,
-    places: Words,
-    found: Words,
-) -> None:
+@kernel
+def _ask_above(store: Store, v: Int, delta: DeltaEntries, begin: Int, many: Int, scratch: Scratch) -> None:
     """What new rows above guard v will be linked to: the groups they read, the first readers there, their own group;
     and the same of the rows above that are new for them, level by level."""
-    room = len(key) // 3
-    where, other = key[room : 2 * room], key[2 * room :]
-    for j in range(N[v, N_KEY]):
-        where[j] = lists[N[v, N_PROJECT] + j]
-    n, is_any = N[v, N_PARENT], True
+    places, found = scratch.places, scratch.found
+    leaf = store.nodes[v]
+    room = len(scratch.key) // 3
+    where, other = scratch.key[room : 2 * room], scratch.key[2 * room :]
+    for j in range(leaf.key):
+        where[j] = store.lists[leaf.project + j]
+    n, is_any = leaf.parent, True
     while is_any:
-        for k in range(N[n, N_DEGREE]):
-            c = lists[N[n, N_CHILDREN] + k]
-            if N[c, N_GUARD]:
+        node = store.nodes[n]
+        table = store.tables[node.table]
+        for k in range(node.degree):
+            c = store.lists[node.children + k]
+            child = store.nodes[c]
+            if child.guard:
                 continue
-            t, project, length = N[c, N_GROUP], N[c, N_VPROJECT], N[c, N_KEY]
-            _ask_for_lookups(a64, T, N, lists, v, touched, begin, many, key, places, where, project, length, t, found)
+            _ask_for_lookups(store, v, delta, begin, many, scratch, where, c, child.reader_project)
             for i in range(many):
-                if places[i] == _NEW and found[i] >= 0 and N[c, N_VHEAD] >= 0:
-                    reader = np.int64(a32[2 * found[i] + N[c, N_VHEAD]])
+                if places[i] == _NEW and found[i] >= 0 and child.reader_head >= 0:
+                    reader = np.int64(store.halves[2 * found[i] + child.reader_head])
                     if reader >= 0:
-                        prefetch(a64, record(T, N[n, N_TABLE], reader) + (N[c, N_VPREV] >> 1))
-        if N[n, N_PARENT] < 0 or N[n, N_KEY] == 0:
+                        prefetch(store.words, record(table, reader) + (child.reader_prev >> 1))
+        if node.parent < 0 or node.key == 0:
             return
-        t, project, length = N[n, N_GROUP], N[n, N_PROJECT], N[n, N_KEY]
-        _ask_for_lookups(a64, T, N, lists, v, touched, begin, many, key, places, where, project, length, t, found)
-        if not N[n, N_GUARD]:
+        _ask_for_lookups(store, v, delta, begin, many, scratch, where, n, node.project)
+        if not node.guard:
             return
         is_any = False
         for i in range(many):
@@ -145,65 +106,54 @@ def _ask_above(
                     places[i] = _NOTHING
                 else:
                     is_any = True
-        for j in range(length):
-            other[j] = where[lists[project + j]]
+        for j in range(node.key):
+            other[j] = where[store.lists[node.project + j]]
         where, other = other, where
-        n = N[n, N_PARENT]
+        n = node.parent
 
 
-@bare
-def ask_for_groups(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    lists: Words,
-    v: Int,
-    touched: Halves,
-    old: Words,
-    new: Words,
-    begin: Int,
-    end: Int,
-    key: Words,
-    ahead: Words,
-) -> None:
+@kernel
+def ask_for_groups(store: Store, v: Int, delta: DeltaEntries, begin: Int, end: Int, scratch: Scratch) -> None:
     """Entries begin … end, at most AHEAD, of a settled batch for leaf v on the base table.
 
-    Leaves the tag of the group's key in `ahead` for each row that comes.
+    Leaves the tag of the group's key in `scratch.tags` for each row that comes.
     """
-    places, found = ahead[AHEAD:], ahead[2 * AHEAD :]
-    t, group, leaf_row, many = N[v, N_TABLE], N[v, N_GROUP], N[v, N_LEAF_ROW], end - begin
-    slots, mask, hashed = T[group, T_SLOTS], T[group, T_MASK], T[group, T_HASHED]
+    words, halves = store.words, store.halves
+    node = store.nodes[v]
+    places = scratch.places
+    table, group, leaf_row, many = store.tables[node.table], node.group, node.leaf_row, end - begin
+    group_table = store.tables[group]
+    slots, mask, hashed = group_table.slots, group_table.mask, group_table.hashed
     for k in range(many):
         i = begin + k
-        at = record(T, t, np.int64(touched[i]))
+        at = record(table, np.int64(delta.touched[i]))
         places[k] = _NOTHING
-        if old[i] == new[i] or (old[i] != 0 and leaf_row >= 0 and a32[2 * at + leaf_row] < 0):
+        if delta.old[i] == delta.new[i] or (delta.old[i] != 0 and leaf_row >= 0 and halves[2 * at + leaf_row] < 0):
             continue
-        if old[i] != 0:
-            places[k] = record(T, group, np.int64(a32[2 * at + N[v, N_GID]]))
-            prefetch(a64, places[k] + N[v, N_SUM])
+        if delta.old[i] != 0:
+            places[k] = record(group_table, np.int64(halves[2 * at + node.gid]))
+            prefetch(words, places[k] + node.sums)
             continue
         for j in range(hashed):
-            key[j] = a64[at + lists[N[v, N_PROJECT] + j]]
-        ahead[k] = tag_of(key, hashed)
+            scratch.key[j] = words[at + store.lists[node.project + j]]
+        scratch.tags[k] = tag_of(scratch.key, hashed)
         places[k] = _NEW
-        prefetch(a64, slots + (ahead[k] & mask))
+        prefetch(words, slots + (scratch.tags[k] & mask))
     is_any_new = False
     for k in range(many):
         if places[k] == _NEW:
-            places[k] = likely(a64, T, group, ahead[k])
+            places[k] = likely(store, group, scratch.tags[k])
             if places[k] == _NEW:
                 is_any_new = True
             else:
-                prefetch(a64, places[k])
-                prefetch(a64, places[k] + N[v, N_SUM])
-                prefetch(a64, places[k] + (T[group, T_REFS] >> 1))
-    if is_any_new and N[v, N_GUARD]:
-        _ask_above(a64, a32, T, N, lists, v, touched, begin, many, key, places, found)
-    if N[v, N_OUTPUT]:
+                prefetch(words, places[k])
+                prefetch(words, places[k] + node.sums)
+                prefetch(words, places[k] + (group_table.refs >> 1))
+    if is_any_new and node.guard:
+        _ask_above(store, v, delta, begin, many, scratch)
+    if node.output:
         for k in range(many):
             if places[k] >= 0:
                 i = begin + k
-                row = np.int64(touched[i])
-                ask_for_neighbours(a64, a32, T, N, v, row, places[k], old[i] != 0, new[i] != 0)
+                row = np.int64(delta.touched[i])
+                ask_for_neighbours(store, v, row, places[k], delta.old[i] != 0, delta.new[i] != 0)

@@ -9,197 +9,178 @@ belong to it; a group lives while rows belong to it or read it. Live or not, a r
 
 import numpy as np
 
-from dynq_cli.engine.kernels.direct import bare
-from dynq_cli.engine.kernels.fields import (
-    N_BEGIN,
-    N_CHANGED,
-    N_CHILDREN,
-    N_DEGREE,
-    N_END,
-    N_FRESH,
-    N_GID,
-    N_GROUP,
-    N_GUARD,
-    N_HEAD,
-    N_KEY,
-    N_NOTE,
-    N_NOTED,
-    N_OLD,
-    N_OUTPUT,
-    N_PARENT,
-    N_PENDING,
-    N_PROJECT,
-    N_READERS,
-    N_ROOT,
-    N_RROOT,
-    N_SUM,
-    N_TABLE,
-    N_TOTAL,
-    N_TREE,
-    N_VALUE,
-    N_VGID,
-    N_VHEAD,
-    N_VNEXT,
-    N_VPREV,
-    N_VPROJECT,
-    N_WIDTH,
-    T_REFS,
-    Halves,
-    Int,
-    Trees,
-    Words,
-)
+from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.fields import Int, Store, Words
 from dynq_cli.engine.kernels.order_statistic_blocks import NONE
 from dynq_cli.engine.kernels.order_statistic_tree import delete
 from dynq_cli.engine.kernels.table import find_or_insert_tagged, record, remove, tag_of
 
 
-@bare(inline="always")
-def link(a32: Halves, T: Words, t: Int, row: Int, head_at: Int, following: Int, previous: Int) -> None:
+@kernel(inline="always")
+def link(store: Store, t: Int, row: Int, head_at: Int, following: Int, previous: Int) -> None:
     """Put a row of table t in front of the list whose head stands at `head_at`."""
-    at = 2 * record(T, t, row)
-    head = np.int64(a32[head_at])
-    a32[at + following] = head
-    a32[at + previous] = -1
+    halves = store.halves
+    table = store.tables[t]
+    at = 2 * record(table, row)
+    head = np.int64(halves[head_at])
+    halves[at + following] = head
+    halves[at + previous] = -1
     if head >= 0:
-        a32[2 * record(T, t, head) + previous] = row
-    a32[head_at] = row
+        halves[2 * record(table, head) + previous] = row
+    halves[head_at] = row
 
 
-@bare(inline="always")
-def unlink(a32: Halves, T: Words, t: Int, row: Int, head_at: Int, following: Int, previous: Int) -> None:
+@kernel(inline="always")
+def unlink(store: Store, t: Int, row: Int, head_at: Int, following: Int, previous: Int) -> None:
     """Take a row of table t out of the list whose head stands at `head_at`."""
-    at = 2 * record(T, t, row)
-    after, before = np.int64(a32[at + following]), np.int64(a32[at + previous])
+    halves = store.halves
+    table = store.tables[t]
+    at = 2 * record(table, row)
+    after, before = np.int64(halves[at + following]), np.int64(halves[at + previous])
     if after >= 0:
-        a32[2 * record(T, t, after) + previous] = before
+        halves[2 * record(table, after) + previous] = before
     if before >= 0:
-        a32[2 * record(T, t, before) + following] = after
+        halves[2 * record(table, before) + following] = after
     else:
-        a32[head_at] = after
+        halves[head_at] = after
 
 
-@bare(inline="always")
-def _start_group(a64: Words, a32: Halves, N: Words, v: Int, at: Int) -> None:
+@kernel(inline="always")
+def _start_group(store: Store, v: Int, at: Int) -> None:
     """A group of v's rows, whose record is at `at`, begins empty."""
-    for i in range(N[v, N_WIDTH]):
-        a64[at + N[v, N_SUM] + i] = 0
-    if N[v, N_OUTPUT]:
-        a32[2 * at + N[v, N_HEAD]] = -1
-    if N[v, N_TREE] >= 0:
-        a32[2 * at + N[v, N_ROOT]] = -1
+    halves = store.halves
+    node = store.nodes[v]
+    for i in range(node.width):
+        store.words[at + node.sums + i] = 0
+    if node.output:
+        halves[2 * at + node.head] = -1
+    if node.tree >= 0:
+        halves[2 * at + node.root] = -1
 
 
-@bare
-def _own_group(a64: Words, a32: Halves, T: Words, N: Words, v: Int, key: Words, tag: Int) -> Int:
+@kernel
+def _own_group(store: Store, v: Int, key: Words, tag: Int) -> Int:
     """The row of v's own group table for a key, made if need be, with one more reference."""
-    t = N[v, N_GROUP]
-    g, is_new = find_or_insert_tagged(a64, a32, T, t, key, tag)
-    at = record(T, t, g)
+    halves = store.halves
+    node = store.nodes[v]
+    t = node.group
+    table = store.tables[t]
+    g, is_new = find_or_insert_tagged(store, t, key, tag)
+    at = record(table, g)
     if is_new:
-        _start_group(a64, a32, N, v, at)
-        if N[v, N_READERS] >= 0:
-            a32[2 * at + N[v, N_RROOT]] = NONE
+        _start_group(store, v, at)
+        if node.readers >= 0:
+            halves[2 * at + node.readers_root] = NONE
         else:
-            a32[2 * at + N[v, N_VHEAD]] = -1
-    a32[2 * at + T[t, T_REFS]] += 1
+            halves[2 * at + node.reader_head] = -1
+    halves[2 * at + table.refs] += 1
     return g
 
 
-@bare
-def start_row(a64: Words, a32: Halves, T: Words, N: Words, lists: Words, n: Int, row: Int, key: Words) -> None:
+@kernel
+def start_row(store: Store, n: Int, row: Int, key: Words) -> None:
     """A row of inner node n begins dead, with empty groups, reading the groups of its other children.
 
     What it reads of a range is found when all rows of the commit have come.
     """
-    t = N[n, N_TABLE]
-    at = record(T, t, row)
-    for i in range(N[n, N_WIDTH]):
-        a64[at + N[n, N_VALUE] + i] = 0
-    for k in range(N[n, N_DEGREE]):
-        c = lists[N[n, N_CHILDREN] + k]
-        if N[c, N_GUARD]:
-            _start_group(a64, a32, N, c, at)
+    words, halves = store.words, store.halves
+    node = store.nodes[n]
+    t = node.table
+    at = record(store.tables[t], row)
+    for i in range(node.width):
+        words[at + node.value + i] = 0
+    for k in range(node.degree):
+        c = store.lists[node.children + k]
+        child = store.nodes[c]
+        if child.guard:
+            _start_group(store, c, at)
             continue
-        for j in range(N[c, N_KEY]):
-            key[j] = a64[at + lists[N[c, N_VPROJECT] + j]]
-        g = _own_group(a64, a32, T, N, c, key, tag_of(key, N[c, N_KEY]))
-        a32[2 * at + N[c, N_VGID]] = g
-        group_at = 2 * record(T, N[c, N_GROUP], g)
-        if N[c, N_READERS] >= 0:
-            for i in range(N[c, N_WIDTH]):
-                a64[at + N[c, N_TOTAL] + i] = 0
-            a32[2 * at + N[c, N_BEGIN]], a32[2 * at + N[c, N_END]] = -1, N[c, N_FRESH]
-            N[c, N_FRESH] = row
-            N[c, N_PENDING] += 1
+        for j in range(child.key):
+            key[j] = words[at + store.lists[child.reader_project + j]]
+        g = _own_group(store, c, key, tag_of(key, child.key))
+        halves[2 * at + child.reads] = g
+        group_at = 2 * record(store.tables[child.group], g)
+        if child.readers >= 0:
+            for i in range(child.width):
+                words[at + child.total + i] = 0
+            halves[2 * at + child.begin], halves[2 * at + child.end] = -1, child.fresh
+            child.fresh = row
+            child.pending += 1
         else:
-            link(a32, T, t, row, group_at + N[c, N_VHEAD], N[c, N_VNEXT], N[c, N_VPREV])
+            link(store, t, row, group_at + child.reader_head, child.reader_next, child.reader_prev)
 
 
-@bare
-def join_group(
-    a64: Words, a32: Halves, T: Words, N: Words, lists: Words, v: Int, row: Int, key: Words, tag: Int
-) -> None:
+@kernel
+def join_group(store: Store, v: Int, row: Int, key: Words, tag: Int) -> None:
     """Give a new row of v its group, making the rows above that it needs; `tag` is that of the group's key, or -1."""
+    words, halves = store.words, store.halves
     while True:
-        at = record(T, N[v, N_TABLE], row)
-        if N[v, N_OLD] >= 0:
-            a32[2 * at + N[v, N_CHANGED]] = 0
-        if N[v, N_NOTE] >= 0:
-            a32[2 * at + N[v, N_NOTED]] = 0
-            for i in range(N[v, N_WIDTH] if N[v, N_DEGREE] > 0 else 1):
-                a64[at + N[v, N_NOTE] + i] = 0
-        for j in range(N[v, N_KEY]):
-            key[j] = a64[at + lists[N[v, N_PROJECT] + j]]
+        node = store.nodes[v]
+        at = record(store.tables[node.table], row)
+        if node.old >= 0:
+            halves[2 * at + node.changed] = 0
+        if node.note >= 0:
+            halves[2 * at + node.noted] = 0
+            for i in range(node.width if node.degree > 0 else 1):
+                words[at + node.note + i] = 0
+        for j in range(node.key):
+            key[j] = words[at + store.lists[node.project + j]]
         if tag < 0:
-            tag = tag_of(key, N[v, N_KEY])
-        if not N[v, N_GUARD]:
-            a32[2 * at + N[v, N_GID]] = _own_group(a64, a32, T, N, v, key, tag)
+            tag = tag_of(key, node.key)
+        if not node.guard:
+            halves[2 * at + node.gid] = _own_group(store, v, key, tag)
             return
-        t, parent = N[v, N_GROUP], N[v, N_PARENT]
-        g, is_new = find_or_insert_tagged(a64, a32, T, t, key, tag)
+        t, parent = node.group, node.parent
+        table = store.tables[t]
+        g, is_new = find_or_insert_tagged(store, t, key, tag)
         if is_new:
-            start_row(a64, a32, T, N, lists, parent, g, key)
-        a32[2 * record(T, t, g) + T[t, T_REFS]] += 1
-        a32[2 * at + N[v, N_GID]] = g
+            start_row(store, parent, g, key)
+        halves[2 * record(table, g) + table.refs] += 1
+        halves[2 * at + node.gid] = g
         if not is_new:
             return
         v, row, tag = parent, g, np.int64(-1)
 
 
-@bare
-def leave_group(a64: Words, a32: Halves, T: Words, N: Words, lists: Words, trees: Trees, v: Int, g: Int) -> None:
+@kernel
+def leave_group(store: Store, v: Int, g: Int) -> None:
     """A row of v that was in group g is gone: free what nothing refers to any more."""
+    halves = store.halves
     while True:
-        t = N[v, N_GROUP]
-        at = record(T, t, g)
-        a32[2 * at + T[t, T_REFS]] -= 1
-        if a32[2 * at + T[t, T_REFS]] > 0:
+        member = store.nodes[v]
+        t = member.group
+        table = store.tables[t]
+        at = record(table, g)
+        halves[2 * at + table.refs] -= 1
+        if halves[2 * at + table.refs] > 0:
             return
-        if not N[v, N_GUARD]:
-            remove(a64, T, t, g)
+        if not member.guard:
+            remove(store, t, g)
             return
-        n = N[v, N_PARENT]
-        for k in range(N[n, N_DEGREE]):
-            c = lists[N[n, N_CHILDREN] + k]
-            if not N[c, N_GUARD]:
-                _stop_reading(a64, a32, T, N, trees, c, g)
-        up = np.int64(a32[2 * at + N[n, N_GID]])
-        remove(a64, T, t, g)
+        n = member.parent
+        node = store.nodes[n]
+        for k in range(node.degree):
+            c = store.lists[node.children + k]
+            if not store.nodes[c].guard:
+                _stop_reading(store, c, g)
+        up = np.int64(halves[2 * at + node.gid])
+        remove(store, t, g)
         v, g = n, up
 
 
-@bare
-def _stop_reading(a64: Words, a32: Halves, T: Words, N: Words, trees: Trees, c: Int, row: Int) -> None:
+@kernel
+def _stop_reading(store: Store, c: Int, row: Int) -> None:
     """A row of c's parent no longer reads its group."""
-    above, t = N[N[c, N_PARENT], N_TABLE], N[c, N_GROUP]
-    g = np.int64(a32[2 * record(T, above, row) + N[c, N_VGID]])
-    at = 2 * record(T, t, g)
-    if N[c, N_READERS] >= 0:
-        C, labels, work = trees.C, trees.labels, trees.work
-        delete(a64, a32, T, C, N[c, N_READERS], labels, work, at + N[c, N_RROOT], row)
+    halves = store.halves
+    child = store.nodes[c]
+    above, t = store.nodes[child.parent].table, child.group
+    table = store.tables[t]
+    g = np.int64(halves[2 * record(store.tables[above], row) + child.reads])
+    at = 2 * record(table, g)
+    if child.readers >= 0:
+        delete(store, child.readers, at + child.readers_root, row)
     else:
-        unlink(a32, T, above, row, at + N[c, N_VHEAD], N[c, N_VNEXT], N[c, N_VPREV])
-    a32[at + T[t, T_REFS]] -= 1
-    if a32[at + T[t, T_REFS]] == 0:
-        remove(a64, T, t, g)
+        unlink(store, above, row, at + child.reader_head, child.reader_next, child.reader_prev)
+    halves[at + table.refs] -= 1
+    if halves[at + table.refs] == 0:
+        remove(store, t, g)

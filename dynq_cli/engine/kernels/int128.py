@@ -5,7 +5,7 @@ Counts are never negative, so a result with hi < 0 has overflowed; `multiply` an
 
 import numpy as np
 
-from dynq_cli.engine.kernels.direct import bare
+from dynq_cli.engine.kernels.cache import kernel
 from dynq_cli.engine.kernels.fields import Int
 
 _SMALL = 1 << 31
@@ -15,7 +15,7 @@ _LARGEST = 1.6e38
 _TWO_64 = 18446744073709551616.0
 
 
-@bare
+@kernel
 def multiply(alo: Int, ahi: Int, blo: Int, bhi: Int) -> tuple[Int, Int]:
     """a × b; (0, -1) if it does not fit 127 bits."""
     if ahi == 0 and bhi == 0 and 0 <= alo < _SMALL and 0 <= blo < _SMALL:
@@ -33,7 +33,7 @@ def multiply(alo: Int, ahi: Int, blo: Int, bhi: Int) -> tuple[Int, Int]:
     return np.int64(ua * ub), np.int64(high)
 
 
-@bare(inline="always")
+@kernel(inline="always")
 def replace(lo: Int, hi: Int, old_lo: Int, old_hi: Int, new_lo: Int, new_hi: Int) -> tuple[Int, Int]:
     """sum − old + new."""
     u = np.uint64(lo)
@@ -44,7 +44,7 @@ def replace(lo: Int, hi: Int, old_lo: Int, old_hi: Int, new_lo: Int, new_hi: Int
     return np.int64(more), hi
 
 
-@bare(inline="always")
+@kernel(inline="always")
 def is_less(alo: Int, ahi: Int, blo: Int, bhi: Int) -> Int:
     """a < b."""
     return ahi < bhi or (ahi == bhi and np.uint64(alo) < np.uint64(blo))

@@ -6,7 +6,7 @@ does not fit is said, never wrapped.
 
 import numpy as np
 
-from dynq_cli.engine.kernels.direct import bare
+from dynq_cli.engine.kernels.cache import kernel
 from dynq_cli.engine.kernels.fields import Int
 from dynq_cli.engine.kernels.int128 import multiply
 
@@ -23,7 +23,7 @@ _REST = np.uint64((1 << 62) - 1)
 _PAIR_SHIFT = np.uint64(3 << 61)
 
 
-@bare(inline="always")
+@kernel(inline="always")
 def add(alo: Int, ahi: Int, blo: Int, bhi: Int) -> tuple[Int, Int, Int]:
     """a + b, and whether it fits."""
     lo = np.uint64(alo) + np.uint64(blo)
@@ -31,12 +31,12 @@ def add(alo: Int, ahi: Int, blo: Int, bhi: Int) -> tuple[Int, Int, Int]:
     return np.int64(lo), hi, ((ahi ^ hi) & (bhi ^ hi)) >= 0
 
 
-@bare(inline="always")
+@kernel(inline="always")
 def negated(lo: Int, hi: Int) -> tuple[Int, Int]:
     return -lo, ~hi + np.int64(lo == 0)
 
 
-@bare
+@kernel
 def product(alo: Int, ahi: Int, blo: Int, bhi: Int) -> tuple[Int, Int, Int]:
     """a × b, and whether it fits."""
     if ahi == alo >> 63 and bhi == blo >> 63 and -_SMALL < alo < _SMALL and -_SMALL < blo < _SMALL:
@@ -53,7 +53,7 @@ def product(alo: Int, ahi: Int, blo: Int, bhi: Int) -> tuple[Int, Int, Int]:
     return lo, hi, fits
 
 
-@bare
+@kernel
 def has_38_digits(lo: Int, hi: Int) -> Int:
     """Whether a number has 38 digits at most."""
     if hi < 0:
@@ -61,7 +61,7 @@ def has_38_digits(lo: Int, hi: Int) -> Int:
     return 0 <= hi < _TOO_HIGH or (hi == _TOO_HIGH and np.uint64(lo) < _TOO_LOW)
 
 
-@bare
+@kernel
 def as_double(lo: Int, hi: Int) -> float:
     """The number to a unit in the last place."""
     if hi < 0:
@@ -70,7 +70,7 @@ def as_double(lo: Int, hi: Int) -> float:
     return float(hi) * _TWO_64 + float(np.uint64(lo))
 
 
-@bare
+@kernel
 def _tenth(lo: Int, hi: Int) -> tuple[Int, Int, Int]:
     """A tenth of a number that is not negative, rounded down, and the digit that is lost."""
     rest, upper, lower = np.uint64(0), np.uint64(hi), np.uint64(lo)
@@ -85,7 +85,7 @@ def _tenth(lo: Int, hi: Int) -> tuple[Int, Int, Int]:
     return np.int64(c << _SHIFT | d), np.int64(a << _SHIFT | b), np.int64(rest - d * _TEN)
 
 
-@bare
+@kernel
 def without_digits(lo: Int, hi: Int, digits: Int) -> tuple[Int, Int]:
     """A number without its last digits, rounded half away from zero as SQL casts decimals."""
     negative, lost = hi < 0, np.int64(0)
@@ -98,7 +98,7 @@ def without_digits(lo: Int, hi: Int, digits: Int) -> tuple[Int, Int]:
     return negated(lo, hi) if negative else (lo, hi)
 
 
-@bare(inline="always")
+@kernel(inline="always")
 def split(lo: Int, hi: Int) -> tuple[Int, Int]:
     """The two codes of a number, as `engine.pairs.split_lanes` has them."""
     top = hi + np.int64(np.uint64(lo) >> _WHOLE)
@@ -107,7 +107,7 @@ def split(lo: Int, hi: Int) -> tuple[Int, Int]:
     return hi + third, np.int64(low)
 
 
-@bare(inline="always")
+@kernel(inline="always")
 def joined(high: Int, low: Int) -> tuple[Int, Int]:
     """The number of two codes, as `engine.pairs.join_lanes` has it."""
     unsigned = np.uint64(low) + _PAIR_SHIFT

@@ -18,8 +18,8 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from dynq_cli.engine.kernels.cache import kernel
 from dynq_cli.engine.kernels.codes import NULL, UNKNOWN
-from dynq_cli.engine.kernels.direct import bare
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
 
 Bytes = npt.NDArray[np.uint8]
@@ -45,7 +45,7 @@ class Flat(NamedTuple):
     slots: Int32s
 
 
-@bare
+@kernel
 def word(data: Bytes, start: int) -> np.uint64:
     """Eight bytes from `start`, the first one lowest."""
     # An unsigned index spares numba's test for negative ones; the eight loads then become one.
@@ -56,7 +56,7 @@ def word(data: Bytes, start: int) -> np.uint64:
     return found
 
 
-@bare
+@kernel
 def tail(data: Bytes, start: int, end: int) -> np.uint64:
     """Fewer than eight bytes."""
     found = np.uint64(0)
@@ -65,7 +65,7 @@ def tail(data: Bytes, start: int, end: int) -> np.uint64:
     return found
 
 
-@bare
+@kernel
 def hash_bytes(data: Bytes, start: int, end: int) -> np.uint64:
     """A hash of the bytes and their number that never changes: it is kept on disk."""
     mixed = _SEED ^ (np.uint64(end - start) * _ROUND)
@@ -82,7 +82,7 @@ def hash_bytes(data: Bytes, start: int, end: int) -> np.uint64:
     return mixed ^ (mixed >> _MIX_SHIFT)
 
 
-@bare
+@kernel
 def same_bytes(left: Bytes, at: int, right: Bytes, start: int, length: int) -> bool:
     i = 0
     while i + 8 <= length:
@@ -92,7 +92,7 @@ def same_bytes(left: Bytes, at: int, right: Bytes, start: int, length: int) -> b
     return bool(tail(left, at + i, at + length) == tail(right, start + i, start + length))
 
 
-@bare
+@kernel
 def find_slot(
     known_data: Bytes,
     known_offsets: Int64s,
@@ -117,7 +117,7 @@ def find_slot(
     return int(slot)
 
 
-@bare
+@kernel
 def _ask(hashes: Hashes, slots: Int32s, offsets: Int64s, data: Bytes, first: int, stop: int, ids: Int64s) -> None:
     """Rows first … stop get their hashes for ids, and what the first look at each needs is asked for at once."""
     mask = np.uint64(len(slots) - 1)
@@ -131,7 +131,7 @@ def _ask(hashes: Hashes, slots: Int32s, offsets: Int64s, data: Bytes, first: int
             prefetch(hashes, int(known))
 
 
-@bare
+@kernel
 def intern_rows(
     table: Flat, count: int, offsets: Int64s, data: Bytes, valid: Flags, first: int, ids: Int64s
 ) -> tuple[int, int]:
@@ -167,7 +167,7 @@ def intern_rows(
     return len(ids), count
 
 
-@bare
+@kernel
 def look_up_rows(table: Flat, offsets: Int64s, data: Bytes, valid: Flags, ids: Int64s) -> None:
     """Like `intern_rows`, but a value that is not there is UNKNOWN."""
     known_data, known_offsets, hashes, slots = table
@@ -181,7 +181,7 @@ def look_up_rows(table: Flat, offsets: Int64s, data: Bytes, valid: Flags, ids: I
         ids[row] = known if known >= 0 else UNKNOWN
 
 
-@bare
+@kernel
 def fill_slots(slots: Int32s, hashes: Hashes, count: int) -> None:
     """Put the ids below `count` into slots that are all empty."""
     mask = len(slots) - 1
@@ -192,7 +192,7 @@ def fill_slots(slots: Int32s, hashes: Hashes, count: int) -> None:
         slots[slot] = known
 
 
-@bare
+@kernel
 def drop_largest(table: Flat, count: int, kept: int) -> None:
     """Empty the slots of the ids from `kept` to `count`."""
     _, _, hashes, slots = table
@@ -204,7 +204,7 @@ def drop_largest(table: Flat, count: int, kept: int) -> None:
         slots[slot] = -1
 
 
-@bare
+@kernel
 def gather_offsets(table: Flat, ids: Int64s, offsets: Int64s) -> None:
     """Where each id's value begins and ends once they lie one after the other; NULL is empty."""
     known_offsets = table.offsets
@@ -215,7 +215,7 @@ def gather_offsets(table: Flat, ids: Int64s, offsets: Int64s) -> None:
         offsets[row + 1] = offsets[row] + length
 
 
-@bare
+@kernel
 def gather_bytes(table: Flat, ids: Int64s, offsets: Int64s, data: Bytes) -> None:
     """Copy each id's value to its place."""
     known_data, known_offsets, _, _ = table

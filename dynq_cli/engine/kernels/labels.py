@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from dynq_cli.engine.kernels.cache import bare
+from dynq_cli.engine.kernels.cache import kernel
 from dynq_cli.engine.kernels.intern import Bytes, Int32s, Int64s, word
 
 # Places in the array of numbers that kernels update.
@@ -35,7 +35,7 @@ class Order(NamedTuple):
     numbers: Int64s
 
 
-@bare
+@kernel
 def is_less(data: Bytes, offsets: Int64s, a: int, b: int) -> bool:
     """Whether value a comes before value b: byte by byte, a prefix before what it begins."""
     at, other = offsets[a], offsets[b]
@@ -51,7 +51,7 @@ def is_less(data: Bytes, offsets: Int64s, a: int, b: int) -> bool:
     return bool(length_a < length_b)
 
 
-@bare
+@kernel
 def sort_by_value(data: Bytes, offsets: Int64s, ids: Int64s, spare: Int64s) -> None:
     """Merge sort; a batch that is in order already costs one comparison per id and level. `spare` is as long as ids."""
     many, width, is_spare = len(ids), 1, False
@@ -67,7 +67,7 @@ def sort_by_value(data: Bytes, offsets: Int64s, ids: Int64s, spare: Int64s) -> N
             ids[i] = spare[i]
 
 
-@bare
+@kernel
 def _merge_runs(data: Bytes, offsets: Int64s, source: Int64s, target: Int64s, many: int, width: int) -> None:
     """Sorted runs of `width` ids as sorted runs of twice that."""
     start = 0
@@ -86,7 +86,7 @@ def _merge_runs(data: Bytes, offsets: Int64s, source: Int64s, target: Int64s, ma
         start = end
 
 
-@bare
+@kernel
 def locate(data: Bytes, offsets: Int64s, order: Order, known: int, hint: int) -> tuple[int, int]:
     """Where a value belongs: the place of its block in the sequence, and the place in that block.
 
@@ -124,7 +124,7 @@ def locate(data: Bytes, offsets: Int64s, order: Order, known: int, hint: int) ->
     return place, low
 
 
-@bare(error_model="numpy")  # blocks have a size, and what can raise cannot be built
+@kernel(error_model="numpy")  # blocks have a size, and what can raise cannot be built
 def insert_run(order: Order, place: int, at: int, ids: Int64s, start: int, end: int, spare: Int64s) -> tuple[int, int]:
     """Put ids before position `at` of a block, splitting it if need be; returns where the first one went.
 
@@ -167,7 +167,7 @@ def insert_run(order: Order, place: int, at: int, ids: Int64s, start: int, end: 
     return found_place, found_at
 
 
-@bare(error_model="numpy")
+@kernel(error_model="numpy")
 def spread(order: Order, place: int, at: int, added: int, anchor: int, capacity: Int64s) -> bool:
     """Label `added` new ids, the first of them at the position given, and what is around them.
 
@@ -215,7 +215,7 @@ def spread(order: Order, place: int, at: int, added: int, anchor: int, capacity:
     return False
 
 
-@bare(error_model="numpy")
+@kernel(error_model="numpy")
 def insert_sorted(
     data: Bytes, offsets: Int64s, order: Order, ids: Int64s, spare: Int64s, stride: int, capacity: Int64s
 ) -> bool:

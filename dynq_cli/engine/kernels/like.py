@@ -2,12 +2,12 @@
 
 import numpy as np
 
-from dynq_cli.engine.kernels.direct import bare
+from dynq_cli.engine.kernels.cache import kernel
 from dynq_cli.engine.kernels.fields import Int, Words
 from dynq_cli.engine.kernels.intern import Bytes, Flags, Int64s
 
 
-@bare(inline="always")
+@kernel(inline="always")
 def _is_at(data: Bytes, at: Int, pieces: Bytes, first: Int, stop: Int) -> bool:
     for i in range(stop - first):
         if data[at + i] != pieces[first + i]:
@@ -15,7 +15,7 @@ def _is_at(data: Bytes, at: Int, pieces: Bytes, first: Int, stop: Int) -> bool:
     return True
 
 
-@bare
+@kernel
 def like_rows(
     offsets: Int64s, data: Bytes, valid: Flags, pieces: Bytes, ends: Int64s, opened: Int, closed: Int, found: Words
 ) -> None:

@@ -1,77 +1,65 @@
-"""How often a row of a node is there, on a side of a commit that is on its way: now, before it, or the less of both.
+"""A row's multiplicity during a commit: new, old, or their minimum.
 
 A row that changed, in a tree that feeds relations, keeps what it was (`delta_log`); any other is what it was.
 """
 
 import numpy as np
 
-from dynq_cli.engine.kernels.direct import bare
-from dynq_cli.engine.kernels.fields import (
-    LEAST,
-    N_CHANGED,
-    N_CLAMP,
-    N_DEGREE,
-    N_LEAF_ROW,
-    N_OLD,
-    N_SIDE,
-    N_TABLE,
-    N_VALUE,
-    NOW,
-    T_MULT,
-    T_REFS,
-    T_USED,
-    Halves,
-    Int,
-    Words,
-)
+from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.fields import LEAST, NOW, Int, Store
 from dynq_cli.engine.kernels.int128 import is_less
 from dynq_cli.engine.kernels.table import record
 
 
-@bare
-def value_of(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int) -> tuple[Int, Int]:
+@kernel
+def value_of(store: Store, v: Int, row: Int) -> tuple[Int, Int]:
     """The multiplicity of a row of node v, on the side that the node is on, in two lanes; 0 for a row id that is not
     in use."""
-    if row >= T[N[v, N_TABLE], T_USED]:
+    node = store.nodes[v]
+    if row >= store.tables[node.table].used:
         return np.int64(0), np.int64(0)
-    return value_on(a64, a32, T, N, v, row, N[v, N_SIDE])
+    return value_on(store, v, row, node.side)
 
 
-@bare
-def value_on(a64: Words, a32: Halves, T: Words, N: Words, v: Int, row: Int, side: Int) -> tuple[Int, Int]:
+@kernel
+def value_on(store: Store, v: Int, row: Int, side: Int) -> tuple[Int, Int]:
     """The multiplicity of a row of node v that is in use, on a side."""
-    return value_at(a64, a32, T, N, v, record(T, N[v, N_TABLE], row), side)
+    return value_at(store, v, record(store.tables[store.nodes[v].table], row), side)
 
 
-@bare(inline="always")
-def value_at(a64: Words, a32: Halves, T: Words, N: Words, v: Int, at: Int, side: Int) -> tuple[Int, Int]:
+@kernel(inline="always")
+def value_at(store: Store, v: Int, at: Int, side: Int) -> tuple[Int, Int]:
     """The multiplicity of the row of node v whose record is at `at`, on a side."""
-    if side == NOW or a32[2 * at + N[v, N_CHANGED]] == 0:
-        return value_now(a64, a32, T, N, v, at)
-    lo, hi = value_before(a64, N, v, at)
+    if side == NOW or store.halves[2 * at + store.nodes[v].changed] == 0:
+        return value_now(store, v, at)
+    lo, hi = value_before(store, v, at)
     if side == LEAST:
-        now_lo, now_hi = value_now(a64, a32, T, N, v, at)
+        now_lo, now_hi = value_now(store, v, at)
         if is_less(now_lo, now_hi, lo, hi):
             return now_lo, now_hi
     return lo, hi
 
 
-@bare(inline="always")
-def value_before(a64: Words, N: Words, v: Int, at: Int) -> tuple[Int, Int]:
+@kernel(inline="always")
+def value_before(store: Store, v: Int, at: Int) -> tuple[Int, Int]:
     """The multiplicity that the row of node v whose record is at `at`, and which changed, had."""
-    return a64[at + N[v, N_OLD]], a64[at + N[v, N_OLD] + 1] if N[v, N_DEGREE] > 0 else np.int64(0)
+    words = store.words
+    node = store.nodes[v]
+    return words[at + node.old], words[at + node.old + 1] if node.degree > 0 else np.int64(0)
 
 
-@bare
-def value_now(a64: Words, a32: Halves, T: Words, N: Words, v: Int, at: Int) -> tuple[Int, Int]:
+@kernel
+def value_now(store: Store, v: Int, at: Int) -> tuple[Int, Int]:
     """The multiplicity that the row of node v whose record is at `at` has now."""
-    t = N[v, N_TABLE]
-    if N[v, N_DEGREE] > 0:
-        return a64[at + N[v, N_VALUE]], a64[at + N[v, N_VALUE] + 1]
-    many = a64[at + T[t, T_MULT]]
+    words = store.words
+    node = store.nodes[v]
+    table = store.tables[node.table]
+    if node.degree > 0:
+        return words[at + node.value], words[at + node.value + 1]
+    many = words[at + table.mult]
     # A leaf without a table of its own has base rows, of which its filter may keep some out.
-    if N[v, N_LEAF_ROW] >= 0 and T[t, T_REFS] < 0 and many > 0 and a32[2 * at + N[v, N_LEAF_ROW]] < 0:
+    if node.leaf_row >= 0 and table.refs < 0 and many > 0 and store.halves[2 * at + node.leaf_row] < 0:
         many = np.int64(0)
-    if N[v, N_CLAMP] and many > 1:
+    if node.clamp and many > 1:
         many = np.int64(1)
     return many, np.int64(0)

@@ -182,9 +182,14 @@ class Quick:
     def __init__(self, native: Native, given: tuple[Any, ...]) -> None:
         self._native = native
         self._entry = native.entry
-        self._inside = [(i, _types_in(each)) for i, each in enumerate(given) if isinstance(each, tuple)]
-        self._is_deep = any(isinstance(member, tuple) for i, _ in self._inside for member in given[i])
+        # Named tuples, and the named tuples in each: the last ones first, so that places before them stay.
+        self._inside = [
+            (i, [k for k, member in reversed(list(enumerate(each))) if isinstance(member, tuple)])
+            for i, each in reversed(list(enumerate(given)))
+            if isinstance(each, tuple)
+        ]
         flat = self._flat(given)
+        self._types = list(map(type, flat))
         self._numbers = [i for i, each in enumerate(flat) if type(each) in (int, bool, np.int64)]
         self._truths = [i for i, each in enumerate(flat) if type(each) is np.bool_]
         # Those of the arrays of this call: as long as they are kept, no other dtype has their address.
@@ -196,12 +201,11 @@ class Quick:
 
     def __call__(self, given: tuple[Any, ...]) -> Any:
         """What the kernel returns; OTHER if it is not made for arguments of these kinds, and has not run."""
-        flat = given
+        flat: Sequence[Any] = given
         if self._inside:
-            for i, types in self._inside:
-                if (_types_in(given[i]) if self._is_deep else tuple(map(type, given[i]))) != types:
-                    return OTHER
             flat = self._flat(given)
+            if list(map(type, flat)) != self._types:
+                return OTHER
         slots: list[Any] = list(map(id, flat))
         for i in self._numbers:
             slots[i] = flat[i]
@@ -219,28 +223,18 @@ class Quick:
             raise RuntimeError(f"a compiled kernel gave back status {status}")
         return self._native.value(block[self._native.slots : self._native.stop])
 
-    def _flat(self, given: tuple[Any, ...]) -> tuple[Any, ...]:
+    def _flat(self, given: tuple[Any, ...]) -> list[Any]:
         """Arguments, those in named tuples by themselves."""
         flat = list(given)
-        for i, _ in reversed(self._inside):
-            flat[i : i + 1] = _members(given[i]) if self._is_deep else given[i]
-        return tuple(flat)
-
-
-def _types_in(given: tuple[Any, ...]) -> tuple[Any, ...]:
-    """The types of a named tuple's members, and of theirs."""
-    return tuple((type(each), *_types_in(each)) if isinstance(each, tuple) else type(each) for each in given)
-
-
-def _members(given: tuple[Any, ...]) -> list[Any]:
-    """A named tuple's members, those of named tuples inside it by themselves."""
-    flat: list[Any] = []
-    for each in given:
-        if isinstance(each, tuple):
-            flat += _members(each)
-        else:
-            flat.append(each)
-    return flat
+        for i, nested in self._inside:
+            if nested:
+                members = list(given[i])
+                for k in nested:
+                    members[k : k + 1] = members[k]
+                flat[i : i + 1] = members
+            else:
+                flat[i : i + 1] = given[i]
+        return flat
 
 
 def _value(kind: str, slot: int) -> int | bool | float:

@@ -19,46 +19,29 @@ Nothing here passes 127 bits if the count of the result does not.
 
 import numpy as np
 
-from dynq_cli.engine.kernels.cache import bare
-from dynq_cli.engine.kernels.fields import (
-    N_BEGIN,
-    N_CLAMP,
-    N_DEGREE,
-    N_GROUP,
-    N_NEXT,
-    N_OWN,
-    N_PARENT,
-    N_PREV,
-    N_TABLE,
-    N_TOTAL,
-    N_VALUE,
-    N_VGID,
-    T_MULT,
-    Halves,
-    Int,
-    Words,
-)
+from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.fields import Int, Rows, Store, Words, row_type
 from dynq_cli.engine.kernels.int128 import multiply, replace
 from dynq_cli.engine.kernels.table import record
 
-# Per position, counted from 0; numbers have two lanes: where it is among the `many`, the rows of the result that agree
+# A position, counted from 0; numbers have two lanes: where it is among the `many`, the rows of the result that agree
 # with what is chosen so far; of the level in turn what a unit stands for, the place, and the record of the group.
-P_AT, P_MANY, P_EACH, P_PLACE, P_GROUP, P_FIELDS = 0, 2, 4, 6, 8, 9
-# Per level, where a search may go on: the record of a group, one of its rows, and the values before it in two lanes.
-C_GROUP, C_ROW, C_BEFORE, C_FIELDS = 0, 1, 2, 4
+POSITION = row_type("at_lo", "at_hi", "many_lo", "many_hi", "each_lo", "each_hi", "place_lo", "place_hi", "group")
+# Where a search in a level may go on: the record of a group, one of its rows, and the values before it in two lanes.
+CURSOR = row_type("group", "row", "before_lo", "before_hi")
 
 _ZERO, _ONE = np.uint64(0), np.uint64(1)
 _TOP = np.uint64(63)
 _BITS = 127
 
 
-@bare(inline="always")
+@kernel(inline="always")
 def _is_less(alo: Int, ahi: Int, blo: Int, bhi: Int) -> Int:
     return ahi < bhi or (ahi == bhi and np.uint64(alo) < np.uint64(blo))
 
 
 # Division by zero, which does not happen, must not raise: kernels that can raise cannot be built.
-@bare(error_model="numpy")
+@kernel(error_model="numpy")
 def divide(alo: Int, ahi: Int, blo: Int, bhi: Int) -> tuple[Int, Int]:
     """a ÷ b rounded down, for 0 ≤ a < 2^127 and 0 < b < 2^127."""
     if ahi == 0 and bhi == 0:
@@ -79,125 +62,124 @@ def divide(alo: Int, ahi: Int, blo: Int, bhi: Int) -> tuple[Int, Int]:
     return np.int64(qlo), np.int64(qhi)
 
 
-@bare
-def value_of(a64: Words, T: Words, N: Words, v: Int, row: Int) -> tuple[Int, Int]:
+@kernel
+def value_of(store: Store, v: Int, row: Int) -> tuple[Int, Int]:
     """The multiplicity of a live row of an output node: its part of the sum of its group."""
-    t = N[v, N_TABLE]
-    if N[v, N_DEGREE] == 0:
-        return np.int64(1) if N[v, N_CLAMP] else a64[record(T, t, row) + T[t, T_MULT]], np.int64(0)
-    at = record(T, t, row) + N[v, N_VALUE]
-    return a64[at], a64[at + 1]
+    words = store.words
+    node = store.nodes[v]
+    table = store.tables[node.table]
+    if node.degree == 0:
+        return np.int64(1) if node.clamp else words[record(table, row) + table.mult], np.int64(0)
+    at = record(table, row) + node.value
+    return words[at], words[at + 1]
 
 
-@bare
-def _list_at(a32: Halves, T: Words, N: Words, v: Int, above: Int) -> Int:
+@kernel
+def _list_at(store: Store, v: Int, above: Int) -> Int:
     """The record that says where the list of node v begins below a row of its parent."""
-    at = record(T, N[N[v, N_PARENT], N_TABLE], above)
-    if N[v, N_OWN]:
+    node = store.nodes[v]
+    at = record(store.tables[store.nodes[node.parent].table], above)
+    if node.own:
         return at
-    return record(T, N[v, N_GROUP], np.int64(a32[2 * at + N[v, N_VGID]]))
+    return record(store.tables[node.group], np.int64(store.halves[2 * at + node.reads]))
 
 
-@bare
-def aim(a64: Words, a32: Halves, T: Words, N: Words, v: Int, above: Words, P: Words) -> None:
+@kernel
+def aim(store: Store, v: Int, above: Words, positions: Rows) -> None:
     """Groups and places of positions in the level of node v; `above` are the rows chosen for its parent. O(1) each."""
+    words = store.words
     for i in range(len(above)):
-        at = _list_at(a32, T, N, v, above[i])
-        total = at + N[v, N_TOTAL]
-        lo, hi = divide(P[P_MANY, i], P[P_MANY + 1, i], a64[total], a64[total + 1])
-        P[P_GROUP, i], P[P_EACH, i], P[P_EACH + 1, i] = at, lo, hi
-        P[P_PLACE, i], P[P_PLACE + 1, i] = divide(P[P_AT, i], P[P_AT + 1, i], lo, hi)
+        p, at = positions[i], _list_at(store, v, above[i])
+        total = at + store.nodes[v].total
+        lo, hi = divide(p.many_lo, p.many_hi, words[total], words[total + 1])
+        p.group, p.each_lo, p.each_hi = at, lo, hi
+        p.place_lo, p.place_hi = divide(p.at_lo, p.at_hi, lo, hi)
 
 
-@bare
-def choose(
-    a64: Words, a32: Halves, T: Words, N: Words, v: Int, order: Words, P: Words, cursor: Words, rows: Words
-) -> None:
+@kernel
+def choose(store: Store, v: Int, order: Words, positions: Rows, cursors: Rows, s: Int, rows: Words) -> None:
     """The rows of node v in which the places are that `aim` found, and the positions within the parts of these rows.
 
-    `order` has positions of one group together, places ascending. O(rows up to the last place) per group; `cursor`
+    `order` has positions of one group together, places ascending. O(rows up to the last place) per group; cursor s
     is left at the position with the largest index, and a later search behind it in the same group begins there.
     """
-    t, following = N[v, N_TABLE], N[v, N_NEXT]
+    halves, cursor = store.halves, cursors[s]
+    node = store.nodes[v]
+    table, following = store.tables[node.table], node.next
     group, row = np.int64(-1), np.int64(-1)
     lo, hi, vlo, vhi = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for k in range(len(order)):
         i = order[k]
-        plo, phi = P[P_PLACE, i], P[P_PLACE + 1, i]
-        if P[P_GROUP, i] != group:
-            group = P[P_GROUP, i]
-            if group == cursor[C_GROUP] and not _is_less(plo, phi, cursor[C_BEFORE], cursor[C_BEFORE + 1]):
-                row, lo, hi = cursor[C_ROW], cursor[C_BEFORE], cursor[C_BEFORE + 1]
+        p = positions[i]
+        plo, phi = p.place_lo, p.place_hi
+        if p.group != group:
+            group = p.group
+            if group == cursor.group and not _is_less(plo, phi, cursor.before_lo, cursor.before_hi):
+                row, lo, hi = cursor.row, cursor.before_lo, cursor.before_hi
             else:
-                row, lo, hi = np.int64(a32[2 * group + N[v, N_BEGIN]]), np.int64(0), np.int64(0)
-            vlo, vhi = value_of(a64, T, N, v, row)
+                row, lo, hi = np.int64(halves[2 * group + node.begin]), np.int64(0), np.int64(0)
+            vlo, vhi = value_of(store, v, row)
         while True:
             elo, ehi = replace(lo, hi, np.int64(0), np.int64(0), vlo, vhi)
             if _is_less(plo, phi, elo, ehi):
                 break
             lo, hi = elo, ehi
-            row = np.int64(a32[2 * record(T, t, row) + following])
-            vlo, vhi = value_of(a64, T, N, v, row)
+            row = np.int64(halves[2 * record(table, row) + following])
+            vlo, vhi = value_of(store, v, row)
         rows[i] = row
-        slo, shi = multiply(lo, hi, P[P_EACH, i], P[P_EACH + 1, i])
-        P[P_AT, i], P[P_AT + 1, i] = replace(P[P_AT, i], P[P_AT + 1, i], slo, shi, np.int64(0), np.int64(0))
-        P[P_MANY, i], P[P_MANY + 1, i] = multiply(vlo, vhi, P[P_EACH, i], P[P_EACH + 1, i])
+        slo, shi = multiply(lo, hi, p.each_lo, p.each_hi)
+        p.at_lo, p.at_hi = replace(p.at_lo, p.at_hi, slo, shi, np.int64(0), np.int64(0))
+        p.many_lo, p.many_hi = multiply(vlo, vhi, p.each_lo, p.each_hi)
         if i == len(order) - 1:
-            cursor[C_GROUP], cursor[C_ROW], cursor[C_BEFORE], cursor[C_BEFORE + 1] = group, row, lo, hi
+            cursor.group, cursor.row, cursor.before_lo, cursor.before_hi = group, row, lo, hi
 
 
-@bare
+@kernel
 def descend(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    levels: Words,
-    above: Words,
-    order: Words,
-    P: Words,
-    cursors: Words,
-    rows: Words,
+    store: Store, levels: Words, above: Words, order: Words, positions: Rows, cursors: Rows, rows: Words
 ) -> None:
     """All levels at once, for positions that need no other order on the way: a single one.
 
     `rows` has the root's row in front of those of the levels; `above` says which of them is the parent's.
     """
     for s in range(len(levels)):
-        aim(a64, a32, T, N, levels[s], rows[above[s]], P)
-        choose(a64, a32, T, N, levels[s], order, P, cursors[s], rows[s + 1])
+        aim(store, levels[s], rows[above[s]], positions)
+        choose(store, levels[s], order, positions, cursors, s, rows[s + 1])
 
 
-@bare
-def _before(a64: Words, a32: Halves, T: Words, N: Words, v: Int, first: Int, row: Int) -> tuple[Int, Int]:
+@kernel
+def _before(store: Store, v: Int, first: Int, row: Int) -> tuple[Int, Int]:
     """The values of the rows before one in the list that begins with `first`. O(rows before it)."""
-    t, previous = N[v, N_TABLE], N[v, N_PREV]
+    node = store.nodes[v]
+    table, previous = store.tables[node.table], node.prev
     lo, hi = np.int64(0), np.int64(0)
     while row != first:
-        row = np.int64(a32[2 * record(T, t, row) + previous])
-        vlo, vhi = value_of(a64, T, N, v, row)
+        row = np.int64(store.halves[2 * record(table, row) + previous])
+        vlo, vhi = value_of(store, v, row)
         lo, hi = replace(lo, hi, np.int64(0), np.int64(0), vlo, vhi)
     return lo, hi
 
 
-@bare
+@kernel
 def position_of(
-    a64: Words, a32: Halves, T: Words, N: Words, levels: Words, above: Words, rows: Words, many_lo: Int, many_hi: Int
+    store: Store, levels: Words, above: Words, rows: Words, many_lo: Int, many_hi: Int
 ) -> tuple[Int, Int, Int, Int]:
     """The position, from 0, of the combination that has these live rows, and its copies; `many` is the whole result.
 
     `rows` has the root's row in front of those of the levels; `above` says which of them is the parent's.
     O(rows before these in their lists).
     """
+    words = store.words
     lo, hi = np.int64(0), np.int64(0)
     for s in range(len(levels)):
         v, row = levels[s], rows[s + 1]
-        at = _list_at(a32, T, N, v, rows[above[s]])
-        total = at + N[v, N_TOTAL]
-        each_lo, each_hi = divide(many_lo, many_hi, a64[total], a64[total + 1])
-        before_lo, before_hi = _before(a64, a32, T, N, v, np.int64(a32[2 * at + N[v, N_BEGIN]]), row)
+        node = store.nodes[v]
+        at = _list_at(store, v, rows[above[s]])
+        total = at + node.total
+        each_lo, each_hi = divide(many_lo, many_hi, words[total], words[total + 1])
+        before_lo, before_hi = _before(store, v, np.int64(store.halves[2 * at + node.begin]), row)
         skipped_lo, skipped_hi = multiply(before_lo, before_hi, each_lo, each_hi)
         lo, hi = replace(lo, hi, np.int64(0), np.int64(0), skipped_lo, skipped_hi)
-        vlo, vhi = value_of(a64, T, N, v, row)
+        vlo, vhi = value_of(store, v, row)
         many_lo, many_hi = multiply(vlo, vhi, each_lo, each_hi)
     return lo, hi, many_lo, many_hi

@@ -8,7 +8,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from dynq_cli.engine.kernels.cache import bare, before_compiling
+from dynq_cli.engine.kernels.cache import before_compiling, kernel
 
 # How many places are asked for at a time.
 AHEAD = 32
@@ -45,13 +45,13 @@ def _make_prefetch() -> None:
     _prefetch = intrinsic(ask)
 
 
-@bare(inline="always")
+@kernel(inline="always")
 def prefetch(array: NDArray[Any], place: int) -> None:
     """Bring the cache line of a place near; changes nothing."""
     _prefetch(array, place)
 
 
-@bare(inline="always")
+@kernel(inline="always")
 def prefetch_all(words: NDArray[Any], place: int, many: int) -> None:
     """The same of all cache lines that so many words from a place on are in."""
     for at in range(place, place + many - 1, 8):

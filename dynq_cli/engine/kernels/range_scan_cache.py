@@ -4,12 +4,6 @@ Ranges of one group are parts of one list, and overlap. The way along the list, 
 as far as there is room; a range whose first row was met before goes on from there, and is copied instead of gathered
 from records all over the arena.
 
-    rows[place]         rows of lists, one list behind the other, each from some row on
-    where[row]          the place of a row of the last list, but for its first NEAR; it holds if rows[place] is that row
-    codes[c, place]     output column c, if it is of the innermost level
-    many[place]         the multiplicity
-    state               where the last list begins, how many places are known, the largest multiplicity or more
-
 Rows are read when they are needed, not before: what is known ends where the last block ended, or behind it. Places
 hold until the trail begins anew, which it does when nobody has any that he still needs.
 """
@@ -18,20 +12,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from dynq_cli.engine.kernels.direct import bare
-from dynq_cli.engine.kernels.fields import (
-    N_CLAMP,
-    N_DEGREE,
-    N_NEXT,
-    N_TABLE,
-    N_VALUE,
-    T_MULT,
-    T_ROWS,
-    T_STRIDE,
-    Halves,
-    Int,
-    Words,
-)
+from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.enumeration_pipeline import OutputSet
+from dynq_cli.engine.kernels.fields import Halves, Int, Store, Words
+from dynq_cli.engine.kernels.table import record
 
 BEGIN, KNOWN, MOST, STATE = range(4)
 # Rows that are compared one by one before `where` is asked: short ranges do not touch it.
@@ -41,33 +25,37 @@ UNKNOWN, BEYOND = -1, -2
 
 
 class Trail(NamedTuple):
-    rows: Words
-    where: Halves
-    codes: Words
-    many: Words
-    state: Words
+    """What is known of the lists that were followed last."""
+
+    rows: Words  # [place]: rows of lists, one list behind the other, each from some row on
+    where: Halves  # [row]: the place of a row of the last list, but for its first NEAR, if `rows` has the row there
+    codes: Words  # [c, place]: output column c, if it is of the innermost level
+    many: Words  # [place]: the multiplicity
+    state: Words  # BEGIN: where the last list begins, KNOWN: known places, MOST: the largest multiplicity or more
 
 
-@bare
-def most_of(a64: Words, T: Words, N: Words, v: Int, rows: Words, many: Words, start: Int, stop: Int) -> Int:
+@kernel
+def most_of(store: Store, v: Int, rows: Words, many: Words, start: Int, stop: Int) -> Int:
     """Gather the multiplicities of rows of the innermost level; the largest, or -1 if one does not fit 63 bits."""
-    if N[v, N_CLAMP]:
+    words = store.words
+    node = store.nodes[v]
+    if node.clamp:
         for j in range(start, stop):
             many[j] = 1
         return np.int64(1)
-    t, is_leaf = N[v, N_TABLE], N[v, N_DEGREE] == 0
-    at, stride = T[t, T_ROWS] + (T[t, T_MULT] if is_leaf else N[v, N_VALUE]), T[t, T_STRIDE]
+    table, is_leaf = store.tables[node.table], node.degree == 0
+    at, stride = table.rows + (table.mult if is_leaf else node.value), table.stride
     most = np.int64(1)
     for j in range(start, stop):
         place = at + rows[j] * stride
-        if a64[place] < 0 or (not is_leaf and a64[place + 1] != 0):
+        if words[place] < 0 or (not is_leaf and words[place + 1] != 0):
             return np.int64(-1)
-        many[j] = a64[place]
+        many[j] = words[place]
         most = max(most, many[j])
     return most
 
 
-@bare
+@kernel
 def _place_of(trail: Trail, row: Int) -> Int:
     """Where a row of the last list is, or UNKNOWN."""
     begin, known = trail.state[BEGIN], trail.state[KNOWN]
@@ -81,56 +69,46 @@ def _place_of(trail: Trail, row: Int) -> Int:
     return np.int64(UNKNOWN)
 
 
-@bare
-def _extend(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    v: Int,
-    level: Int,
-    column_level: Words,
-    column_position: Words,
-    counted: Int,
-    trail: Trail,
-    row: Int,
-    until: Int,
-    tail: Int,
-) -> Int:
+@kernel
+def _extend(store: Store, output: OutputSet, counted: Int, trail: Trail, row: Int, until: Int, tail: Int) -> Int:
     """Put a row and those behind it on the trail, up to a place or the tail; False if a multiplicity does not fit."""
-    t, first = N[v, N_TABLE], trail.state[KNOWN]
-    start, stride, following = T[t, T_ROWS], T[t, T_STRIDE], N[v, N_NEXT]
+    level = len(output.levels) - 1
+    v = output.levels[level]
+    node = store.nodes[v]
+    table, first = store.tables[node.table], trail.state[KNOWN]
+    start, stride, following = table.rows, table.stride, node.next
     known = first
     while known < until and row >= 0:
         trail.rows[known] = row
         if known >= trail.state[BEGIN] + NEAR:
             trail.where[row] = known
         known += 1
-        row = np.int64(-1) if row == tail else np.int64(a32[2 * (start + row * stride) + following])
-    for c in range(len(column_level)):
-        if column_level[c] == level:
-            at, kept = start + column_position[c], trail.codes[c]
+        row = np.int64(-1) if row == tail else np.int64(store.halves[2 * (start + row * stride) + following])
+    for c in range(len(output.column_level)):
+        if output.column_level[c] == level:
+            at, kept = start + output.column_position[c], trail.codes[c]
             for place in range(first, known):
-                kept[place] = a64[at + trail.rows[place] * stride]
+                kept[place] = store.words[at + trail.rows[place] * stride]
     trail.state[KNOWN] = known
     if counted:
-        most = most_of(a64, T, N, v, trail.rows, trail.many, first, known)
+        most = most_of(store, v, trail.rows, trail.many, first, known)
         if most < 0:
             return False
         trail.state[MOST] = max(trail.state[MOST], most)
     return True
 
 
-@bare
+@kernel(inline="always")
+def _behind(store: Store, output: OutputSet, row: Int) -> Int:
+    """The row behind another in a list of the innermost level, or -1."""
+    node = store.nodes[output.levels[len(output.levels) - 1]]
+    return np.int64(store.halves[2 * record(store.tables[node.table], row) + node.next])
+
+
+@kernel
 def take_run(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    v: Int,
-    level: Int,
-    column_level: Words,
-    column_position: Words,
+    store: Store,
+    output: OutputSet,
     counted: Int,
     trail: Trail,
     row: Int,
@@ -155,9 +133,8 @@ def take_run(
     known = trail.state[KNOWN]
     if last < place and known < stop:
         if known > place:
-            t = N[v, N_TABLE]
-            row = np.int64(a32[2 * (T[t, T_ROWS] + trail.rows[known - 1] * T[t, T_STRIDE]) + N[v, N_NEXT]])
-        if not _extend(a64, a32, T, N, v, level, column_level, column_position, counted, trail, row, stop, tail):
+            row = _behind(store, output, trail.rows[known - 1])
+        if not _extend(store, output, counted, trail, row, stop, tail):
             return place, np.int64(-1), np.int64(-1), place
         known = trail.state[KNOWN]
         if trail.rows[known - 1] == tail:
@@ -166,6 +143,5 @@ def take_run(
         return place, last - place + 1, np.int64(-1), np.int64(UNKNOWN)
     if stop < known:
         return place, stop - place, trail.rows[stop], stop
-    t = N[v, N_TABLE]
-    row = np.int64(a32[2 * (T[t, T_ROWS] + trail.rows[stop - 1] * T[t, T_STRIDE]) + N[v, N_NEXT]])
+    row = _behind(store, output, trail.rows[stop - 1])
     return place, stop - place, row, stop if stop < len(trail.rows) else np.int64(BEYOND)

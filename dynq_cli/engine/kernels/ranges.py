@@ -9,42 +9,10 @@ that begin to read look their ranges up after that, in order, too: O(log n).
 import numpy as np
 
 from dynq_cli.engine.kernels.bounds import key_at, range_of
-from dynq_cli.engine.kernels.cache import bare
-from dynq_cli.engine.kernels.fields import (
-    N_BEGIN,
-    N_END,
-    N_FRESH,
-    N_GROUP,
-    N_PARENT,
-    N_READERS,
-    N_ROOT,
-    N_RROOT,
-    N_TABLE,
-    N_TOTAL,
-    N_TREE,
-    N_VGID,
-    N_WIDTH,
-    T_STRIDE,
-    Halves,
-    Int,
-    Trees,
-    Words,
-)
-from dynq_cli.engine.kernels.order_statistic_blocks import (
-    C_ORDER,
-    NONE,
-    O_POSITION,
-    image,
-    image_of_key,
-    length,
-    row_at,
-)
-from dynq_cli.engine.kernels.order_statistic_search import (
-    AFTER_EQUAL,
-    BEFORE_EQUAL,
-    following,
-    preceding,
-)
+from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.fields import Int, Store, Words
+from dynq_cli.engine.kernels.order_statistic_blocks import NONE, image, image_of_key, length, row_at
+from dynq_cli.engine.kernels.order_statistic_search import AFTER_EQUAL, BEFORE_EQUAL, following, preceding
 from dynq_cli.engine.kernels.order_statistic_tree import insert_from
 from dynq_cli.engine.kernels.pending_updates import SCRATCH as NOTES_SCRATCH
 from dynq_cli.engine.kernels.prefetch import prefetch
@@ -57,72 +25,64 @@ _AHEAD, _LINE = 8, 8
 SCRATCH = 2 * FINGER + NOTES_SCRATCH
 
 
-@bare
-def begin_reading(a64: Words, a32: Halves, T: Words, N: Words, trees: Trees, c: Int) -> None:
+@kernel
+def begin_reading(store: Store, c: Int) -> None:
     """Rows of the parent that are about to read child c come into the trees of readers, and look their ranges up.
 
     In the order of these trees, so that what one looks at is near what the one before did. O(log n) each.
     """
-    C, labels, work, notes = trees.C, trees.labels, trees.work, trees.notes
+    words, halves = store.words, store.halves
+    child = store.nodes[c]
+    work, notes = store.trees.path, store.trees.notes
     fingers = work[len(work) - SCRATCH :]
     head, tail = fingers[:FINGER], fingers[FINGER : 2 * FINGER]
     lift(head)
     lift(tail)
-    r, above, n, depth = N[c, N_READERS], N[N[c, N_PARENT], N_TABLE], np.int64(0), np.int64(NONE)
-    row = N[c, N_FRESH]
-    N[c, N_FRESH] = -1
+    r, above_table, n, depth = child.readers, store.tables[store.nodes[child.parent].table], np.int64(0), np.int64(NONE)
+    row = child.fresh
+    child.fresh = -1
     while row >= 0:
-        at = record(T, above, row)
+        at = record(above_table, row)
         # The last one came first, and ids were given out one after the other.
-        prefetch(a64, at - _AHEAD * T[above, T_STRIDE])
-        prefetch(a64, at - _AHEAD * T[above, T_STRIDE] + (N[c, N_END] >> 1))
-        notes[GROUP, n] = a32[2 * at + N[c, N_VGID]]
-        notes[IMAGE, n] = image(C, r, labels, 0, a64[at + C[r, C_ORDER + O_POSITION]])
+        prefetch(words, at - _AHEAD * above_table.stride)
+        prefetch(words, at - _AHEAD * above_table.stride + (child.end >> 1))
+        notes[GROUP, n] = halves[2 * at + child.reads]
+        notes[IMAGE, n] = image(store, r, 0, words[at + store.trees.orders[r, 0].position])
         notes[ROW, n] = row
-        row = np.int64(a32[2 * at + N[c, N_END]])
+        row = np.int64(halves[2 * at + child.end])
         n += 1
     sort_notes(notes, n)
     for i in range(n):
         row = notes[ROW, i]
         if i + _AHEAD < n:
-            at = record(T, above, notes[ROW, i + _AHEAD])
-            for line in range(at, at + T[above, T_STRIDE], _LINE):
-                prefetch(a64, line)
-        group = record(T, N[c, N_GROUP], notes[GROUP, i])
-        _, depth = insert_from(a64, a32, T, C, r, labels, work, 2 * group + N[c, N_RROOT], row, depth)
-        _look_up(a64, a32, T, N, trees, c, record(T, above, row), group, head, tail)
+            at = record(above_table, notes[ROW, i + _AHEAD])
+            for line in range(at, at + above_table.stride, _LINE):
+                prefetch(words, line)
+        group = record(store.tables[child.group], notes[GROUP, i])
+        _, depth = insert_from(store, r, 2 * group + child.readers_root, row, depth)
+        _look_up(store, c, record(above_table, row), group, head, tail)
 
 
-@bare
-def _look_up(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    trees: Trees,
-    c: Int,
-    at: Int,
-    group: Int,
-    head: Words,
-    tail: Words,
-) -> None:
+@kernel
+def _look_up(store: Store, c: Int, at: Int, group: Int, head: Words, tail: Words) -> None:
     """What the reader whose record is at `at` sees of a group of child c, from its ends as fingers show them. O(log n),
     less where the reader before it read the same group."""
-    C, labels = trees.C, trees.labels
-    tree, root = N[c, N_TREE], np.int64(a32[2 * group + N[c, N_ROOT]])
-    a32[2 * at + N[c, N_BEGIN]] = a32[2 * at + N[c, N_END]] = -1
-    lo, hi = range_of(a64, C, N[c, N_READERS], labels, at)
+    halves = store.halves
+    child = store.nodes[c]
+    tree, root = child.tree, np.int64(halves[2 * group + child.root])
+    halves[2 * at + child.begin] = halves[2 * at + child.end] = -1
+    lo, hi = range_of(store, child.readers, at)
     if lo > hi or root == NONE:
         return
-    code, entry = point(a64, a32, T, C, tree, labels, head, BEFORE_EQUAL, root, lo)
-    if entry == length(a32, T, C, tree, code):
-        code, entry = following(a32, T, C, tree, code, entry - 1)
-    if code == NONE or image_of_key(C, tree, labels, key_at(a64, a32, T, C, tree, code, entry)) > hi:
+    code, entry = point(store, tree, head, BEFORE_EQUAL, root, lo)
+    if entry == length(store, tree, code):
+        code, entry = following(store, tree, code, entry - 1)
+    if code == NONE or image_of_key(store, tree, key_at(store, tree, code, entry)) > hi:
         return
-    a32[2 * at + N[c, N_BEGIN]] = row_at(a32, T, C, tree, code, entry)
-    code, entry = point(a64, a32, T, C, tree, labels, tail, AFTER_EQUAL, root, hi)
+    halves[2 * at + child.begin] = row_at(store, tree, code, entry)
+    code, entry = point(store, tree, tail, AFTER_EQUAL, root, hi)
     # There is a row in the range, and the tail points behind the last.
-    code, entry = preceding(a32, T, C, tree, code, entry)
-    a32[2 * at + N[c, N_END]] = row_at(a32, T, C, tree, code, entry)
-    place = at + N[c, N_TOTAL]
-    sum_between_fingers(a64, a32, T, C, tree, head, tail, a64[place : place + N[c, N_WIDTH]])
+    code, entry = preceding(store, tree, code, entry)
+    halves[2 * at + child.end] = row_at(store, tree, code, entry)
+    place = at + child.total
+    sum_between_fingers(store, tree, head, tail, store.words[place : place + child.width])

@@ -3,79 +3,50 @@ to any more is freed."""
 
 import numpy as np
 
-from dynq_cli.engine.kernels.direct import bare
-from dynq_cli.engine.kernels.fields import (
-    N_GID,
-    N_GROUP,
-    N_LEAF_ROW,
-    N_TABLE,
-    T_REFS,
-    Halves,
-    Int,
-    Trees,
-    Words,
-)
+from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.fields import DeltaEntries, Int, Store
 from dynq_cli.engine.kernels.groups import leave_group
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
 from dynq_cli.engine.kernels.table import record, remove
 
 
-@bare(inline="always")
-def _ask_for_own_groups(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    v: Int,
-    touched: Halves,
-    old: Words,
-    new: Words,
-    start: Int,
-    stop: Int,
-) -> None:
+@kernel(inline="always")
+def _ask_for_own_groups(store: Store, v: Int, delta: DeltaEntries, start: Int, stop: Int) -> None:
     """The groups of base rows that a batch took away, where these are the rows of leaf v."""
-    t, group = N[v, N_TABLE], N[v, N_GROUP]
+    words, halves = store.words, store.halves
+    node = store.nodes[v]
+    table, group_table = store.tables[node.table], store.tables[node.group]
     for i in range(start, stop):
-        if old[i] != 0 and new[i] == 0:
-            at = 2 * record(T, t, np.int64(touched[i]))
-            if N[v, N_LEAF_ROW] < 0 or a32[at + N[v, N_LEAF_ROW]] >= 0:
-                there = record(T, group, np.int64(a32[at + N[v, N_GID]]))
-                prefetch(a64, there)
-                prefetch(a64, there + (T[group, T_REFS] >> 1))
+        if delta.old[i] != 0 and delta.new[i] == 0:
+            at = 2 * record(table, np.int64(delta.touched[i]))
+            if node.leaf_row < 0 or halves[at + node.leaf_row] >= 0:
+                there = record(group_table, np.int64(halves[at + node.gid]))
+                prefetch(words, there)
+                prefetch(words, there + (group_table.refs >> 1))
 
 
-@bare
-def release_leaf(
-    a64: Words,
-    a32: Halves,
-    T: Words,
-    N: Words,
-    lists: Words,
-    v: Int,
-    t: Int,
-    touched: Halves,
-    old: Words,
-    new: Words,
-    n: Int,
-    trees: Trees,
-) -> None:
+@kernel
+def release_leaf(store: Store, v: Int, t: Int, delta: DeltaEntries, n: Int) -> None:
     """Base rows that a batch took away leave the tree; runs after `propagate`."""
-    own = N[v, N_TABLE]
+    halves = store.halves
+    node = store.nodes[v]
+    own = node.table
+    own_table = store.tables[own]
     for i in range(n):
         if i % AHEAD == 0 and own == t:
-            _ask_for_own_groups(a64, a32, T, N, v, touched, old, new, i, min(i + AHEAD, n))
-        if old[i] == 0 or new[i] != 0:
+            _ask_for_own_groups(store, v, delta, i, min(i + AHEAD, n))
+        if delta.old[i] == 0 or delta.new[i] != 0:
             continue
-        row = np.int64(touched[i])
-        if N[v, N_LEAF_ROW] >= 0:
-            row = np.int64(a32[2 * record(T, t, row) + N[v, N_LEAF_ROW]])
+        row = np.int64(delta.touched[i])
+        if node.leaf_row >= 0:
+            row = np.int64(halves[2 * record(store.tables[t], row) + node.leaf_row])
             if row < 0:
                 continue
-        at = 2 * record(T, own, row)
-        g = np.int64(a32[at + N[v, N_GID]])
+        at = 2 * record(own_table, row)
+        g = np.int64(halves[at + node.gid])
         if own != t:
-            a32[at + T[own, T_REFS]] -= 1
-            if a32[at + T[own, T_REFS]] > 0:
+            halves[at + own_table.refs] -= 1
+            if halves[at + own_table.refs] > 0:
                 continue
-            remove(a64, T, own, row)
-        leave_group(a64, a32, T, N, lists, trees, v, g)
+            remove(store, own, row)
+        leave_group(store, v, g)

@@ -5,7 +5,7 @@ The three rows behind them are to work in; later they hold partial sums.
 
 import numpy as np
 
-from dynq_cli.engine.kernels.cache import bare
+from dynq_cli.engine.kernels.cache import kernel
 from dynq_cli.engine.kernels.fields import Int, Words
 
 GROUP, IMAGE, ROW, PREFIX = range(4)
@@ -18,7 +18,7 @@ _DIGIT, _WORD = 11, 63
 _DIGITS = 1 << _DIGIT
 
 
-@bare(forceinline=True)
+@kernel(forceinline=True)
 def _is_before(notes: Words, base: Int, a: Int, b: Int) -> Int:
     """Whether note a is before note b, both among those whose first row is `base`."""
     if notes[base + GROUP, a] != notes[base + GROUP, b]:
@@ -28,7 +28,7 @@ def _is_before(notes: Words, base: Int, a: Int, b: Int) -> Int:
     return notes[base + ROW, a] < notes[base + ROW, b]
 
 
-@bare
+@kernel
 def _sort_run(notes: Words, start: Int, stop: Int) -> None:
     """By insertion."""
     for i in range(start + 1, stop):
@@ -39,7 +39,7 @@ def _sort_run(notes: Words, start: Int, stop: Int) -> None:
             j -= 1
 
 
-@bare
+@kernel
 def _merge(notes: Words, base: Int, start: Int, middle: Int, stop: Int) -> None:
     """Merge two neighbouring runs of the notes at `base` into the other three rows."""
     to = PREFIX - base
@@ -55,7 +55,7 @@ def _merge(notes: Words, base: Int, start: Int, middle: Int, stop: Int) -> None:
             notes[to + k, place] = notes[base + k, taken]
 
 
-@bare
+@kernel
 def _bits(most: Int) -> Int:
     """How many bits a number needs."""
     many = np.int64(0)
@@ -64,7 +64,7 @@ def _bits(most: Int) -> Int:
     return many
 
 
-@bare
+@kernel
 def _sort_digits(notes: Words, n: Int, bits: Int) -> Int:
     """Order numbers of so many bits in the row PREFIX, digit by digit; the row in which they end up."""
     source = np.int64(PREFIX)
@@ -88,7 +88,7 @@ def _sort_digits(notes: Words, n: Int, bits: Int) -> Int:
     return source
 
 
-@bare
+@kernel
 def _sort_packed(notes: Words, n: Int) -> Int:
     """Order n notes as one number each, if group, image and row fit one; whether they do. O(n)."""
     first, last = notes[GROUP, 0], notes[GROUP, 0]
@@ -116,7 +116,7 @@ def _sort_packed(notes: Words, n: Int) -> Int:
     return True
 
 
-@bare
+@kernel
 def sort_notes(notes: Words, n: Int) -> None:
     """Order the first n notes by group, image and row. O(n) if they are many and near each other, else O(n log n)."""
     if n >= _MANY and _sort_packed(notes, n):

@@ -17,7 +17,7 @@ from pathlib import Path
 FOLDER = Path(__file__).parent
 _PACKAGE = __name__.rpartition(".")[0]
 # How every kernel is compiled, and what finds, builds and lists compiled code but has no part in it.
-_COMPILERS = {"cache", "compiling", "direct", "entry", "native"}
+_COMPILERS = {"cache", "compiling", "entry", "native"}
 _TOOLS = {"build", "jit", "library", "reached", "signatures", "sources"}
 
 

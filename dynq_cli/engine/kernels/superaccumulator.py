@@ -16,8 +16,8 @@ more for the sign, a value `place` bits above the window's end needs place + 118
 
 import numpy as np
 
-from dynq_cli.engine.kernels.direct import bare
-from dynq_cli.engine.kernels.fields import Halves, Int, Words
+from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.fields import Int, Store, Words
 from dynq_cli.engine.kernels.int128 import multiply
 from dynq_cli.engine.kernels.table import find_or_insert, record
 
@@ -37,8 +37,8 @@ NAN = INFINITY | 1 << 51
 _WORD = np.uint64(64)
 
 
-@bare
-def _add_at(a64: Words, at: Int, words: Int, place: Int, lo: Int, hi: Int, negative: Int) -> None:
+@kernel
+def _add_at(words: Words, at: Int, many: Int, place: Int, lo: Int, hi: Int, negative: Int) -> None:
     """Add a number of 117 bits, or subtract it, `place` bits above the end of an integer of so many words."""
     w, shift = place >> 6, np.uint64(place & 63)
     ulo, uhi = np.uint64(lo), np.uint64(hi)
@@ -48,7 +48,7 @@ def _add_at(a64: Words, at: Int, words: Int, place: Int, lo: Int, hi: Int, negat
         over, top = ulo >> back, uhi >> back
     carry = np.uint64(0)
     k = 0
-    while w < words and (k < 3 or carry):
+    while w < many and (k < 3 or carry):
         part = np.uint64(0)
         if k == 0:
             part = ulo << shift
@@ -56,7 +56,7 @@ def _add_at(a64: Words, at: Int, words: Int, place: Int, lo: Int, hi: Int, negat
             part = uhi << shift | over
         elif k == 2:
             part = top
-        had = np.uint64(a64[at + w])
+        had = np.uint64(words[at + w])
         if negative:
             less = had - part
             now = less - carry
@@ -65,37 +65,38 @@ def _add_at(a64: Words, at: Int, words: Int, place: Int, lo: Int, hi: Int, negat
             more = had + part
             now = more + carry
             carry = np.uint64(more < had) + np.uint64(now < more)
-        a64[at + w] = np.int64(now)
+        words[at + w] = np.int64(now)
         w += 1
         k += 1
 
 
-@bare
-def _spill(a64: Words, a32: Halves, T: Words, s: Int, at: Int, group: Int, number: Int, key: Words) -> Int:
+@kernel
+def _spill(store: Store, s: Int, at: Int, group: Int, number: Int, key: Words) -> Int:
     """Where the record of a window's spill is, made if need be."""
-    if a64[at + D_SPILL] == 0:
+    words = store.words
+    spill_table = store.tables[s]
+    if words[at + D_SPILL] == 0:
         key[0], key[1] = group, number
-        row, _ = find_or_insert(a64, a32, T, s, key)
-        place = record(T, s, row)
+        row, _ = find_or_insert(store, s, key)
+        place = record(spill_table, row)
         for i in range(S_KEY, SPILL_WORDS):
-            a64[place + i] = 0
-        a64[at + D_SPILL] = row + 1
-    return record(T, s, a64[at + D_SPILL] - 1)
+            words[place + i] = 0
+        words[at + D_SPILL] = row + 1
+    return record(spill_table, words[at + D_SPILL] - 1)
 
 
-@bare
-def add_double(
-    a64: Words, a32: Halves, T: Words, s: Int, at: Int, group: Int, number: Int, code: Int, copies: Int, key: Words
-) -> None:
+@kernel
+def add_double(store: Store, s: Int, at: Int, group: Int, number: Int, code: Int, copies: Int, key: Words) -> None:
     """Add a value, given by its code, so many times to the window at `at`; the caller has made room for a spill."""
-    a64[at + D_COUNT] += copies
+    words = store.words
+    words[at + D_COUNT] += copies
     negative = code < 0
     bits = ~code if negative else code
     exponent, fraction = bits >> 52, bits & _FRACTION
     if exponent == _SPECIAL:
-        place = _spill(a64, a32, T, s, at, group, number, key)
+        place = _spill(store, s, at, group, number, key)
         which = S_NAN if fraction else S_MINUS if negative else S_PLUS
-        a64[place + which] += copies
+        words[place + which] += copies
         return
     place = np.int64(0)
     if exponent:
@@ -106,17 +107,17 @@ def add_double(
     if copies < 0:
         negative = not negative
     lo, hi = multiply(fraction, np.int64(0), abs(copies), np.int64(0))
-    if a64[at + D_BASE] == 0:
-        a64[at + D_BASE] = max(place >> 6, 1)
-    within = place - 64 * (a64[at + D_BASE] - 1)
+    if words[at + D_BASE] == 0:
+        words[at + D_BASE] = max(place >> 6, 1)
+    within = place - 64 * (words[at + D_BASE] - 1)
     if 0 <= within <= _HIGHEST:
-        _add_at(a64, at + D_WORDS, WINDOW, within, lo, hi, negative)
+        _add_at(words, at + D_WORDS, WINDOW, within, lo, hi, negative)
     else:
-        other = _spill(a64, a32, T, s, at, group, number, key)
-        _add_at(a64, other + S_WORDS, FULL, place, lo, hi, negative)
+        other = _spill(store, s, at, group, number, key)
+        _add_at(words, other + S_WORDS, FULL, place, lo, hi, negative)
 
 
-@bare
+@kernel
 def _highest_bit(word: Int) -> Int:
     n = 0
     for step in (32, 16, 8, 4, 2, 1):
@@ -126,7 +127,7 @@ def _highest_bit(word: Int) -> Int:
     return n
 
 
-@bare
+@kernel
 def _rounded(work: Words, words: Int, base: Int) -> Int:
     """The code of the double nearest to an integer in the scratch array, of two equally near ones the even."""
     negative = work[words - 1] < 0
@@ -152,7 +153,7 @@ def _rounded(work: Words, words: Int, base: Int) -> Int:
     return ~bits if negative else bits
 
 
-@bare
+@kernel
 def _mantissa(work: Words, lowest: Int) -> Int:
     """53 bits from bit `lowest` on, rounded by those below."""
     if lowest <= 0:
@@ -176,27 +177,28 @@ def _mantissa(work: Words, lowest: Int) -> Int:
     return mantissa
 
 
-@bare
-def sum_of_doubles(a64: Words, T: Words, s: Int, at: Int, work: Words) -> Int:
+@kernel
+def sum_of_doubles(store: Store, s: Int, at: Int, work: Words) -> Int:
     """The code of what has been added to a window and its spill; `work` has room for FULL + 1 words. O(FULL)."""
-    base = max(a64[at + D_BASE] - 1, np.int64(0))
-    if a64[at + D_SPILL] == 0:
+    words = store.words
+    base = max(words[at + D_BASE] - 1, np.int64(0))
+    if words[at + D_SPILL] == 0:
         for i in range(WINDOW):
-            work[i] = a64[at + D_WORDS + i]
+            work[i] = words[at + D_WORDS + i]
         work[WINDOW] = 0
         return _rounded(work, np.int64(WINDOW), base)
-    place = record(T, s, a64[at + D_SPILL] - 1)
-    plus, minus = a64[place + S_PLUS] > 0, a64[place + S_MINUS] > 0
-    if a64[place + S_NAN] > 0 or (plus and minus):
+    place = record(store.tables[s], words[at + D_SPILL] - 1)
+    plus, minus = words[place + S_PLUS] > 0, words[place + S_MINUS] > 0
+    if words[place + S_NAN] > 0 or (plus and minus):
         return np.int64(NAN)
     if plus or minus:
         return np.int64(INFINITY) if plus else ~np.int64(INFINITY)
     for i in range(FULL):
-        work[i] = a64[place + S_WORDS + i]
+        work[i] = words[place + S_WORDS + i]
     work[FULL] = 0
-    carry, sign = np.uint64(0), np.int64(a64[at + D_WORDS + WINDOW - 1] >> 63)
+    carry, sign = np.uint64(0), np.int64(words[at + D_WORDS + WINDOW - 1] >> 63)
     for i in range(base, FULL):
-        part = np.uint64(a64[at + D_WORDS + i - base] if i - base < WINDOW else sign)
+        part = np.uint64(words[at + D_WORDS + i - base] if i - base < WINDOW else sign)
         more = np.uint64(work[i]) + part
         now = more + carry
         carry = np.uint64(more < part) + np.uint64(now < more)

@@ -11,27 +11,8 @@ between; live + free = used ≤ capacity; at most two thirds of the slots are ta
 
 import numpy as np
 
-from dynq_cli.engine.kernels.direct import bare
-from dynq_cli.engine.kernels.fields import (
-    ROW_OF_SLOT,
-    T_ARITY,
-    T_FREE,
-    T_HASHED,
-    T_LIVE,
-    T_MARK,
-    T_MASK,
-    T_MULT,
-    T_QHEAD,
-    T_QTAIL,
-    T_REFS,
-    T_ROWS,
-    T_SLOTS,
-    T_STRIDE,
-    T_USED,
-    Halves,
-    Int,
-    Words,
-)
+from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.fields import ROW_OF_SLOT, Int, Row, Store, Words
 
 _START = np.uint64(0x9E3779B97F4A7C15)
 _MIX = np.uint64(0xFF51AFD7ED558CCD)
@@ -39,13 +20,13 @@ _FOLD = np.uint64(32)
 _TAG = np.uint64(33)
 
 
-@bare(inline="always")
-def record(T: Words, t: Int, row: Int) -> Int:
+@kernel(inline="always")
+def record(table: Row, row: Int) -> Int:
     """Where the record of a row starts, in words; half words count double."""
-    return T[t, T_ROWS] + row * T[t, T_STRIDE]
+    return table.rows + row * table.stride
 
 
-@bare
+@kernel
 def tag_of(key: Words, n: Int) -> Int:
     """31 well-mixed bits of the first n codes."""
     h = _START
@@ -56,162 +37,176 @@ def tag_of(key: Words, n: Int) -> Int:
     return np.int64(h >> _TAG)
 
 
-@bare(inline="always")
-def _agree(a64: Words, at: Int, key: Words, n: Int) -> Int:
+@kernel(inline="always")
+def _agree(words: Words, at: Int, key: Words, n: Int) -> Int:
     for j in range(n):
-        if a64[at + j] != key[j]:
+        if words[at + j] != key[j]:
             return False
     return True
 
 
-@bare(forceinline=True)
-def _probe(a64: Words, T: Words, t: Int, key: Words, n: Int, tag: Int, slot: Int) -> tuple[Int, Int]:
+@kernel(forceinline=True)
+def _probe(store: Store, t: Int, key: Words, n: Int, tag: Int, slot: Int) -> tuple[Int, Int]:
     """From a slot on, the first row with this tag that agrees on n codes, or -1, and the slot where it ended."""
-    mask, slots = T[t, T_MASK], T[t, T_SLOTS]
+    words = store.words
+    table = store.tables[t]
+    mask, slots = table.mask, table.slots
     while True:
-        taken = a64[slots + slot]
+        taken = words[slots + slot]
         if taken == 0:
             return np.int64(-1), slot
         if taken >> 32 == tag:
             row = (taken & ROW_OF_SLOT) - 1
-            if _agree(a64, record(T, t, row), key, n):
+            if _agree(words, record(table, row), key, n):
                 return row, slot
         slot = (slot + 1) & mask
 
 
-@bare
-def find_tagged(a64: Words, T: Words, t: Int, key: Words, tag: Int) -> tuple[Int, Int]:
+@kernel
+def find_tagged(store: Store, t: Int, key: Words, tag: Int) -> tuple[Int, Int]:
     """The row with these codes, or -1, and the slot where probing ended. O(1) expected."""
-    return _probe(a64, T, t, key, T[t, T_ARITY], tag, tag & T[t, T_MASK])
+    table = store.tables[t]
+    return _probe(store, t, key, table.arity, tag, tag & table.mask)
 
 
-@bare
-def find(a64: Words, T: Words, t: Int, key: Words) -> Int:
+@kernel
+def find(store: Store, t: Int, key: Words) -> Int:
     """The row with these codes, or -1. O(1) expected."""
-    return find_tagged(a64, T, t, key, tag_of(key, T[t, T_HASHED]))[0]
+    return find_tagged(store, t, key, tag_of(key, store.tables[t].hashed))[0]
 
 
-@bare(inline="always")
-def likely(a64: Words, T: Words, t: Int, tag: Int) -> Int:
+@kernel(inline="always")
+def likely(store: Store, t: Int, tag: Int) -> Int:
     """Where the record of the first row with this tag stands, most likely the one that is looked for; or -1."""
-    mask, slots = T[t, T_MASK], T[t, T_SLOTS]
+    words = store.words
+    table = store.tables[t]
+    mask, slots = table.mask, table.slots
     slot = tag & mask
-    while a64[slots + slot] != 0 and a64[slots + slot] >> 32 != tag:
+    while words[slots + slot] != 0 and words[slots + slot] >> 32 != tag:
         slot = (slot + 1) & mask
-    taken = a64[slots + slot]
-    return record(T, t, (taken & ROW_OF_SLOT) - 1) if taken != 0 else np.int64(-1)
+    taken = words[slots + slot]
+    return record(table, (taken & ROW_OF_SLOT) - 1) if taken != 0 else np.int64(-1)
 
 
-@bare
-def next_with_key(a64: Words, T: Words, t: Int, key: Words, place: Int) -> tuple[Int, Int]:
+@kernel
+def next_with_key(store: Store, t: Int, key: Words, place: Int) -> tuple[Int, Int]:
     """Rows that agree on the hashed codes, one call after the other: (row, place) or (-1, place).
 
     `place` is -1 at first; then what the last call returned.
     """
-    hashed, mask = T[t, T_HASHED], T[t, T_MASK]
+    table = store.tables[t]
+    hashed, mask = table.hashed, table.mask
     tag = tag_of(key, hashed)
-    return _probe(a64, T, t, key, hashed, tag, tag & mask if place < 0 else (place + 1) & mask)
+    return _probe(store, t, key, hashed, tag, tag & mask if place < 0 else (place + 1) & mask)
 
 
-@bare
-def insert_at(a64: Words, a32: Halves, T: Words, t: Int, key: Words, tag: Int, slot: Int) -> Int:
+@kernel
+def insert_at(store: Store, t: Int, key: Words, tag: Int, slot: Int) -> Int:
     """A new row with these codes in the empty slot where `find_tagged` ended; the caller has made room."""
-    row = T[t, T_FREE]
+    words, halves = store.words, store.halves
+    table = store.tables[t]
+    row = table.free
     if row >= 0:
-        T[t, T_FREE] = a64[record(T, t, row)]
+        table.free = words[record(table, row)]
     else:
-        row = T[t, T_USED]
-        T[t, T_USED] = row + 1
-    T[t, T_LIVE] += 1
-    at = record(T, t, row)
-    for j in range(T[t, T_ARITY]):
-        a64[at + j] = key[j]
-    a64[T[t, T_SLOTS] + slot] = tag << 32 | (row + 1)
-    if T[t, T_MULT] >= 0:
-        a64[at + T[t, T_MULT]] = 0
-    if T[t, T_REFS] >= 0:
-        a32[2 * at + T[t, T_REFS]] = 0
-    a32[2 * at + T[t, T_MARK]] = 0
+        row = table.used
+        table.used = row + 1
+    table.live += 1
+    at = record(table, row)
+    for j in range(table.arity):
+        words[at + j] = key[j]
+    words[table.slots + slot] = tag << 32 | (row + 1)
+    if table.mult >= 0:
+        words[at + table.mult] = 0
+    if table.refs >= 0:
+        halves[2 * at + table.refs] = 0
+    halves[2 * at + table.mark] = 0
     return row
 
 
-@bare
-def find_or_insert(a64: Words, a32: Halves, T: Words, t: Int, key: Words) -> tuple[Int, Int]:
+@kernel
+def find_or_insert(store: Store, t: Int, key: Words) -> tuple[Int, Int]:
     """The row with these codes, and whether it is new; the caller has made room. O(1) expected."""
-    return find_or_insert_tagged(a64, a32, T, t, key, tag_of(key, T[t, T_HASHED]))
+    return find_or_insert_tagged(store, t, key, tag_of(key, store.tables[t].hashed))
 
 
-@bare
-def find_or_insert_tagged(a64: Words, a32: Halves, T: Words, t: Int, key: Words, tag: Int) -> tuple[Int, Int]:
+@kernel
+def find_or_insert_tagged(store: Store, t: Int, key: Words, tag: Int) -> tuple[Int, Int]:
     """`find_or_insert` where the tag is known."""
-    row, slot = find_tagged(a64, T, t, key, tag)
+    row, slot = find_tagged(store, t, key, tag)
     if row >= 0:
         return row, False
-    return insert_at(a64, a32, T, t, key, tag, slot), True
+    return insert_at(store, t, key, tag, slot), True
 
 
-@bare
-def remove(a64: Words, T: Words, t: Int, row: Int) -> None:
+@kernel
+def remove(store: Store, t: Int, row: Int) -> None:
     """Free a row id and close the gap in the slots. O(1) expected."""
-    mask, slots = T[t, T_MASK], T[t, T_SLOTS]
-    at = record(T, t, row)
-    i = tag_of(a64[at : at + T[t, T_ARITY]], T[t, T_HASHED]) & mask
-    while a64[slots + i] & ROW_OF_SLOT != row + 1:
+    words = store.words
+    table = store.tables[t]
+    mask, slots = table.mask, table.slots
+    at = record(table, row)
+    i = tag_of(words[at : at + table.arity], table.hashed) & mask
+    while words[slots + i] & ROW_OF_SLOT != row + 1:
         i = (i + 1) & mask
     hole = i
     while True:
         i = (i + 1) & mask
-        slot = a64[slots + i]
+        slot = words[slots + i]
         if slot == 0:
             break
         home = (slot >> 32) & mask
         if (i - home) & mask >= (i - hole) & mask:
-            a64[slots + hole] = slot
+            words[slots + hole] = slot
             hole = i
-    a64[slots + hole] = 0
-    a64[at] = T[t, T_FREE]
-    T[t, T_FREE] = row
-    T[t, T_LIVE] -= 1
+    words[slots + hole] = 0
+    words[at] = table.free
+    table.free = row
+    table.live -= 1
 
 
-@bare
-def rehash(a64: Words, old: Int, n: Int, new: Int, mask: Int) -> None:
+@kernel
+def rehash(words: Words, old: Int, n: Int, new: Int, mask: Int) -> None:
     """Move n slots at `old` to the empty slots at `new`; no key is looked at."""
     for k in range(n):
-        slot = a64[old + k]
+        slot = words[old + k]
         if slot != 0:
             i = (slot >> 32) & mask
-            while a64[new + i] != 0:
+            while words[new + i] != 0:
                 i = (i + 1) & mask
-            a64[new + i] = slot
+            words[new + i] = slot
 
 
-@bare(inline="always")
-def enqueue(a32: Halves, T: Words, t: Int, row: Int) -> None:
+@kernel(inline="always")
+def enqueue(store: Store, t: Int, row: Int) -> None:
     """Put a row into its table's queue of touched rows, once."""
-    mark = T[t, T_MARK]
-    at = 2 * record(T, t, row) + mark
-    if a32[at] == 0:
-        a32[at] = -1
-        if T[t, T_QTAIL] >= 0:
-            a32[2 * record(T, t, T[t, T_QTAIL]) + mark] = row + 1
+    halves = store.halves
+    table = store.tables[t]
+    mark = table.mark
+    at = 2 * record(table, row) + mark
+    if halves[at] == 0:
+        halves[at] = -1
+        if table.queue_tail >= 0:
+            halves[2 * record(table, table.queue_tail) + mark] = row + 1
         else:
-            T[t, T_QHEAD] = row
-        T[t, T_QTAIL] = row
+            table.queue_head = row
+        table.queue_tail = row
 
 
-@bare
-def dequeue(a32: Halves, T: Words, t: Int) -> Int:
+@kernel
+def dequeue(store: Store, t: Int) -> Int:
     """The next touched row, or -1."""
-    row = T[t, T_QHEAD]
+    halves = store.halves
+    table = store.tables[t]
+    row = table.queue_head
     if row < 0:
         return row
-    at = 2 * record(T, t, row) + T[t, T_MARK]
-    following = a32[at]
-    a32[at] = 0
+    at = 2 * record(table, row) + table.mark
+    following = halves[at]
+    halves[at] = 0
     if following > 0:
-        T[t, T_QHEAD] = following - 1
+        table.queue_head = following - 1
     else:
-        T[t, T_QHEAD] = -1
-        T[t, T_QTAIL] = -1
+        table.queue_head = -1
+        table.queue_tail = -1
     return row

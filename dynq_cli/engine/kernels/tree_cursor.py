@@ -9,12 +9,10 @@ not change. Per level of its path there is what the rows before the entry taken 
 
 import numpy as np
 
-from dynq_cli.engine.kernels.cache import bare
-from dynq_cli.engine.kernels.fields import Halves, Int, Words
+from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.fields import Int, Store, Words
 from dynq_cli.engine.kernels.int128 import replace
 from dynq_cli.engine.kernels.order_statistic_blocks import (
-    C_PAYLOAD,
-    C_WIDTH,
     NONE,
     TARGET,
     UNIT,
@@ -36,16 +34,14 @@ F_SUMS = F_PATH + TARGET
 FINGER = F_SUMS + _MOST * TARGET // 2
 
 
-@bare
+@kernel
 def lift(F: Words) -> None:
     """The finger points nowhere: trees may have changed."""
     F[F_DEPTH], F[F_CODE], F[F_ROOT], F[F_KNOWN] = NONE, NONE, NONE, 0
 
 
-@bare
-def point(
-    a64: Words, a32: Halves, T: Words, C: Words, c: Int, labels: Words, F: Words, tie: Int, root: Int, z: Int
-) -> tuple[Int, Int]:
+@kernel
+def point(store: Store, c: Int, F: Words, tie: Int, root: Int, z: Int) -> tuple[Int, Int]:
     """Let the finger point at the first row that is not before (z, tie): a leaf, and how many of its entries are.
 
     A finger has one tie for all that it is asked for, so where it is asked for the same again it stays.
@@ -53,14 +49,14 @@ def point(
     if F[TARGET] == z and F[F_ROOT] == root:
         return F[F_CODE], F[F_ENTRY]
     F[TARGET], F[F_ROOT] = z, root
-    F[F_CODE], F[F_ENTRY], F[F_DEPTH] = locate_from(a64, a32, T, C, c, labels, F, 1, tie, root, F[F_DEPTH])
+    F[F_CODE], F[F_ENTRY], F[F_DEPTH] = locate_from(store, c, F, 1, tie, root, F[F_DEPTH])
     return F[F_CODE], F[F_ENTRY]
 
 
-@bare
-def _add_up_path(a64: Words, a32: Halves, T: Words, C: Words, c: Int, F: Words) -> None:
+@kernel
+def _add_up_path(store: Store, c: Int, F: Words) -> None:
     """Have what stands before each entry of the path; what is known of the path before is made use of."""
-    width, same = C[c, C_WIDTH], True
+    width, same = store.trees.forest[c].width, True
     for d in range(F[F_DEPTH]):
         code, entry, sums = F[2 * d], F[2 * d + 1], F_SUMS + _MOST * d
         start = np.int64(0)
@@ -72,33 +68,35 @@ def _add_up_path(a64: Words, a32: Halves, T: Words, C: Words, c: Int, F: Words) 
             for lane in range(width):
                 F[sums + lane] = F[sums - _MOST + lane] if d > 0 else np.int64(0)
         if start < entry:
-            add_up(a64, a32, T, C, c, code, start, entry, F, sums, False)
+            add_up(store, c, code, start, entry, F, sums, False)
         F[F_PATH + 2 * d], F[F_PATH + 2 * d + 1] = code, entry
     F[F_KNOWN] = F[F_DEPTH]
 
 
-@bare
-def _count_one_each(a64: Words, T: Words, C: Words, c: Int, F: Words, many: Int) -> Int:
+@kernel
+def _count_one_each(store: Store, c: Int, F: Words, many: Int) -> Int:
     """Whether each row of the finger's leaf counts 1 in every column: none counts less, and the sum is their number."""
-    if C[c, C_PAYLOAD] == UNIT:
+    words = store.words
+    tree = store.trees.forest[c]
+    if tree.payload == UNIT:
         return True
     if F[F_DEPTH] == 0:
         return False
     above, entry = F[2 * F[F_DEPTH] - 2], F[2 * F[F_DEPTH] - 1]
-    sums = sums_at(block(T, C, c, above), room(T, C, c, above)) + entry * C[c, C_WIDTH]
-    for lane in range(0, C[c, C_WIDTH], 2):
-        if a64[sums + lane] != many or a64[sums + lane + 1] != 0:
+    sums = sums_at(block(store, c, above), room(store, c, above)) + entry * tree.width
+    for lane in range(0, tree.width, 2):
+        if words[sums + lane] != many or words[sums + lane + 1] != 0:
             return False
     return True
 
 
-@bare
-def _add_before(a64: Words, a32: Halves, T: Words, C: Words, c: Int, F: Words, out: Words, subtract: Int) -> None:
+@kernel
+def _add_before(store: Store, c: Int, F: Words, out: Words, subtract: Int) -> None:
     """Add what the rows before the finger count to `out`, or subtract it."""
-    width, depth, entry = C[c, C_WIDTH], F[F_DEPTH], F[F_ENTRY]
-    _add_up_path(a64, a32, T, C, c, F)
+    width, depth, entry = store.trees.forest[c].width, F[F_DEPTH], F[F_ENTRY]
+    _add_up_path(store, c, F)
     # A look at records, which lie anywhere, is saved where it can be.
-    is_plain = _count_one_each(a64, T, C, c, F, length(a32, T, C, c, F[F_CODE]))
+    is_plain = _count_one_each(store, c, F, length(store, c, F[F_CODE]))
     for lane in range(0, width, 2):
         lo, hi = np.int64(0), np.int64(0)
         if depth > 0:
@@ -111,15 +109,13 @@ def _add_before(a64: Words, a32: Halves, T: Words, C: Words, c: Int, F: Words, o
         else:
             increase(out, lane, lo, hi)
     if not is_plain:
-        add_up(a64, a32, T, C, c, F[F_CODE], 0, entry, out, 0, subtract)
+        add_up(store, c, F[F_CODE], 0, entry, out, 0, subtract)
 
 
-@bare
-def sum_between_fingers(
-    a64: Words, a32: Halves, T: Words, C: Words, c: Int, head: Words, tail: Words, out: Words
-) -> None:
+@kernel
+def sum_between_fingers(store: Store, c: Int, head: Words, tail: Words, out: Words) -> None:
     """Make `out` what the rows count that are before one finger and not before another, in the same group."""
-    for lane in range(C[c, C_WIDTH]):
+    for lane in range(store.trees.forest[c].width):
         out[lane] = 0
-    _add_before(a64, a32, T, C, c, tail, out, False)
-    _add_before(a64, a32, T, C, c, head, out, True)
+    _add_before(store, c, tail, out, False)
+    _add_before(store, c, head, out, True)
