@@ -1,4 +1,4 @@
-"""The library behind the commands: the same verbs, for Python.
+"""The library behind the commands: a Python function for each.
 
 - `explain`: what each query of a spec costs to keep, and why
 - `estimate`: how large things become by an apply; `sample`, `table_counts`: what that is counted from

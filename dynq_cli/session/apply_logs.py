@@ -1,9 +1,9 @@
-"""Change logs into a state: each file, or each extraction, is a version.
+"""Apply change logs to a state: each file, or each extraction, becomes a version.
 
-    apply_logs(state, paths) applies what is new below the paths, in their order
+    apply_logs(state, paths) applies the new logs below the paths, in their order
 
-A log that was applied before is skipped; one that contradicts what was applied is refused. A refused log leaves
-the state at the version before it; versions before that one are kept.
+A log that was applied before is skipped. A log that contradicts an applied one, by its name or its batch, is refused.
+A refused log changes nothing; the versions made before it stay.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def apply_logs(
     warn: Callable[[str], None] = lambda message: None,
     refuse: Refused | None = None,
 ) -> list[Outcome]:
-    """Apply what is new below the paths; `tell` hears of each version once it is on disk, `progress` of rows read.
+    """Apply the new logs below the paths.
 
     `warn` hears of files that are skipped.
 
@@ -153,10 +153,10 @@ def make(
     loads: Sequence[tuple[str, str]] = (),
     progress: Callable[[int], None] = lambda rows: None,
 ) -> State:
-    """Make the state of a spec at version 0, with the rows of snapshots: (relation, path). All or nothing.
+    """Create the state of a spec at version 0, filled from `loads`, pairs (relation, path). All or nothing.
 
-    The marks of its outputs are there from the start: whatever is applied and pruned before the first run, its diffs
-    begin at version 0.
+    The state has the marks of its outputs from the start: so the diffs of the first `run` begin at version 0, whatever
+    is applied and pruned before it.
     """
     return create_from(spec, state, lambda live: _load(live, loads, progress), marks_of)
 
@@ -178,7 +178,7 @@ def _load(live: Views, loads: Sequence[tuple[str, str]], progress: Callable[[int
 
 
 def _to_load(names: Sequence[str], loads: Sequence[tuple[str, str]]) -> list[tuple[str, Group]]:
-    """The files of each relation. UsageError if there is no such relation, or a file comes twice."""
+    """Find the files to load, by relation. UsageError if there is no such relation, or a file is named twice."""
     found = []
     seen: set[tuple[str, str]] = set()
     for relation, path in loads:
@@ -198,7 +198,7 @@ def _to_load(names: Sequence[str], loads: Sequence[tuple[str, str]]) -> list[tup
 
 @dataclass
 class _Reading:
-    """A file that is being read, and what was in it so far."""
+    """A file being read, and its number of rows so far."""
 
     file: LogFile
     identity: Identity
@@ -215,7 +215,7 @@ class _Reading:
         refuse_changed(self.file, self.identity)
 
     def applied(self, commits: Commits) -> AppliedLog:
-        """What the ledger notes about the file, once the commits are finished."""
+        """Return the ledger's record of the file. Call it after `Commits.finish`."""
         i, counted = self.identity, commits.counted.get(self.file.path, RowCounts())
         return AppliedLog(
             i.relation,
@@ -232,7 +232,7 @@ class _Reading:
 
 @dataclass
 class _Taking:
-    """One group of files on its way to being a version."""
+    """Applies one group of files as a version."""
 
     writer: Writer
     turn: Turn
@@ -260,7 +260,7 @@ class _Taking:
         if reason:
             return Outcome(self.group.path, None, reason=reason)
         skipped = self.writer.opened.live.engine.skipped
-        # What versions say about order across files is known only when all are read.
+        # With several files or relations, the order of `_commit_version`s is known only after reading all.
         hold = len(files) != 1 or files[0][0].relation is None or self.options.dry_run
         try:
             logs = self._take(files, hold)
@@ -287,7 +287,7 @@ class _Taking:
         return ((file, identity_of(file, self.group.extractions)) for file in self.group.files)
 
     def _new_files(self) -> list[tuple[LogFile, Identity]]:
-        """The files that are to be applied. RejectedError if a name stands, or stood, for other content."""
+        """Return the files to apply. RejectedError if a file has the name of another one with other content."""
         new: dict[tuple[str, str], tuple[LogFile, Identity]] = {}
         skipped = []
         for file, identity in self._identified():
@@ -300,15 +300,15 @@ class _Taking:
                 skipped.append(f"{file.path} is the same as {first.path} and is skipped")
             else:
                 raise RejectedError(
-                    f"{file.path} has the name of {first.path} and other content\n"
-                    "  hint: give each log a name of its own"
+                    f"{file.path} has the same name as {first.path}, but other content\n"
+                    "  hint: give each log its own name"
                 )
         if new:
             self.warnings += skipped
         return list(new.values())
 
     def _known_batch(self, batch: Batch) -> str:
-        """Why a batch is to be skipped, or nothing. RejectedError if it overlaps one that was applied."""
+        """Return the reason to skip a batch, or an empty text. RejectedError if it overlaps an applied batch."""
         applied = self.writer.manifest.sources.get(batch.source, ())
         known = self.writer.ledger.find_batch(batch)
         try:
@@ -318,15 +318,15 @@ class _Taking:
         return f"the batch {batch} was applied before" if status == "applied" else ""
 
     def _is_new(self, identity: Identity) -> bool:
-        """Whether a file is to be applied. RejectedError if another content was applied under its name."""
+        """Whether a file is new. RejectedError if a log with the same name and other content was applied."""
         ledger = self.writer.ledger
         known = ledger.find(identity.relation, identity.name)
         if known is not None and known.log.content == identity.content:
             return False
         if known is not None:
             raise RejectedError(
-                f"{self.group.path}: under the name {identity.name} other content is version {known.version}\n"
-                "  hint: give a new log a new name; a log that was applied must not change"
+                f"{self.group.path}: version {known.version} has a log with the name {identity.name} and other content\n"
+                "  hint: give a new log a new name; an applied log must not change"
             )
         others = (ledger.find(identity.relation, name) for name in identity.other_names)
         if any(other is not None and other.log.content == identity.content for other in others):
@@ -352,7 +352,7 @@ class _Taking:
         return [reading.applied(commits) for reading in readings]
 
     def _not_replayed(self, relation: str, piece: SourcedChanges) -> SourcedChanges:
-        """Without what is of versions that were applied before; RejectedError if that was not asked for."""
+        """Drop rows of applied `_commit_version`s, with --allow-replay; RejectedError without it."""
         if piece.commits is None or not len(piece):
             return piece
         self.versions[relation] = max(self.versions.get(relation, int(piece.commits.max())), int(piece.commits.max()))
@@ -369,6 +369,6 @@ class _Taking:
             version = int(piece.commits[piece.commits < last][0])
             raise RejectedError(
                 f"{file.path}: row {number}, column _commit_version: {version} comes after {last}, which was applied\n"
-                "  hint: --allow-replay skips what was applied"
+                "  hint: --allow-replay skips rows of versions that were applied"
             )
         return piece

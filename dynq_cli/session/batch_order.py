@@ -1,7 +1,7 @@
-"""Logs in the order in which they are applied: as they are given, but the batches of one source one after the other.
+"""Order logs for application: as given, but numbered batches of one source by their start.
 
-Batches that say from which number to which they go have an order of their own, which names may hide: as texts,
-`sales.10.parquet` comes before `sales.9.parquet`. They change places among themselves only.
+File names may not show the order of numbered batches: as texts, `sales.10.parquet` sorts before `sales.9.parquet`.
+Only such batches exchange places, and only with batches of the same source.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dynq_cli.io.logs.model import BatchId, Group
 
 
 class Turn(NamedTuple):
-    """A group whose turn comes, the batch that it is, and why it will be refused, if that is known already."""
+    """A group to apply, its batch, and the error with which to refuse it, if already known."""
 
     group: Group
     batch: BatchId | None
@@ -23,7 +23,7 @@ class Turn(NamedTuple):
 
 
 def batch_order(groups: Iterable[Group]) -> list[Turn]:
-    """All groups, in the order in which they are to be applied. O(files): the batch of each is read."""
+    """Return all groups in the order of application. O(files): reads the batch of each."""
     turns = [_turn(group) for group in groups]
     places: dict[str, list[int]] = {}
     for place, turn in enumerate(turns):
@@ -41,12 +41,12 @@ def _turn(group: Group) -> Turn:
         return Turn(group, None, group.refused)
     try:
         return Turn(group, batch_of(group))
-    except RejectedError as error:  # what comes before it is to be applied first
+    except RejectedError as error:  # raised only after the groups before it are applied
         return Turn(group, None, error)
 
 
 def _start(batch: BatchId | None) -> int | None:
-    """Where a batch starts, if that is a number, or the beginning of what is numbered."""
+    """Return the numeric start of a batch; -1 for the beginning of a numbered source; None for other bounds."""
     if batch is None:
         return None
     if not batch.start and _is_number(batch.stop):

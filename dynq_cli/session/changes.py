@@ -1,10 +1,10 @@
-"""What came and went in a result, as files that another state can apply.
+"""Write differences of a result as files that another state can apply.
 
-    with_batch(schema, state, query, since, until)     the schema of a file that says which change it is
-    Spool                                              the changes of several versions, on their way into one file
+    with_batch(schema, state, query, since, until)     add the batch id to the schema of a file
+    Spool                                              collect the differences of several versions in one file
 
-The batch id names state and query, and the versions before and after. A state that applies such files takes each
-change once and refuses those that overlap, whatever mark they were read from.
+The batch id names the state, the query, and the versions before and after. A state that applies such files applies each
+change once, and refuses overlapping ones.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ COMMIT = "_commit_version"
 
 
 def with_batch(schema: pa.Schema, directory: Path, query: str | None, since: int, until: int) -> pa.Schema:
-    """A schema with the id of a change in its metadata; without one if there is nothing between the versions."""
+    """Add the batch id of a difference to a schema's metadata; return the schema as it is if the versions are equal."""
     if since == until:
         return schema
     batch = {"source": source_of(directory, query), "from": since, "to": until}
@@ -39,16 +39,16 @@ def with_batch(schema: pa.Schema, directory: Path, query: str | None, since: int
 
 
 def source_of(directory: Path, query: str | None) -> str:
-    """What the changes of a result are known by: the same as long as the state lives, and no other state has it."""
+    """Return the source of a result's batches: constant for a state and query, and unique among states."""
     manifest = read_manifest(directory)
     return f"dynq:{manifest.made}-{manifest.spec}:{query_name(manifest, query)}"
 
 
 class Spool:
-    """The changes of versions, each noted while it is the one in force, kept on disk until all are there.
+    """Collects the differences of consecutive versions in a temporary file; then writes them as one file.
 
-    One version is written as it is, several one after the other with a column `_commit_version`. The temporary file
-    is in `folder`, or where the system wants it, and has no name.
+    Several versions are written in order, with a column `_commit_version`. The temporary file is in `folder`, or in the
+    system's directory, and has no name.
     """
 
     def __init__(self, state: State, directory: Path, query: str | None, folder: Path | None = None) -> None:
@@ -65,7 +65,7 @@ class Spool:
         self._file.close()
 
     def add(self, version: int) -> None:
-        """Keep the change that made `version`, the one in force. O(changes in the log and the rows that changed)."""
+        """Add the difference that made `version`, the one in force. O(changes in the log + changed rows)."""
         try:
             read = self._state.diff(self._query, version - 1)
             if self._writer is None:
@@ -76,13 +76,13 @@ class Spool:
                 self._versions.append(version)
         except (RejectedError, OSError) as error:
             raise DynqError(
-                f"the state is at version {version}, but what changed cannot be written: {error}\n"
+                f"the state is at version {version}, but its changes cannot be written: {error}\n"
                 f"  hint: `dynq diff --since {self._since}` reads it"
             ) from error
         self._until = version
 
     def write(self, sink: Sink, form: Form) -> int:
-        """Write all that was noted; the number of rows. Without a version, a file without rows."""
+        """Write all versions added; return the number of rows. If none was added, write a file without rows."""
         if self._writer is None:
             schema = self._state.diff(self._query, self._state.version).schema
             return write(iter(()), schema, sink, form)
@@ -108,5 +108,5 @@ def _with_commits(schema: pa.Schema) -> pa.Schema:
 
 
 def _commits_at(schema: pa.Schema) -> int:
-    """Behind the kind of change; `_count` stays last."""
+    """Return the index of `_commit_version`: after `_change_type` and before `_count`, which stays last."""
     return len(schema) - has_counts(schema)

@@ -1,13 +1,13 @@
-"""Rows of change logs, as they are read, into commits for the engine.
+"""Group the rows of change logs into commits and give them to the engine.
 
-    Commits.add(rows…), then finish(): the engine has taken every row once, in the order of `_commit_version`, then
-    of the files, and each commit was checked as a whole
+    Commits.add(rows…), then finish(): the engine has applied every row once, ordered by `_commit_version`, then by
+    file, and has checked each commit as a whole
 
-Memory is that of one commit: rows are handed on as soon as their commit is complete. Rows without a
-`_commit_version` are one commit; when there are very many of them they are handed on early, as far as what has
-been read can be taken by itself. Only logs whose versions go back, or lie in several files, are held whole.
+Memory is O(largest commit): a commit is applied as soon as it is complete. Rows without a `_commit_version` are one
+commit; if there are very many, the rows read so far are applied early, provided that they are valid by themselves.
+Logs whose versions decrease, or that spread versions over several files, are held in memory as a whole.
 
-`counted` says by file how many rows its changes inserted, replaced and deleted (`engine/effects`).
+`counted` has the number of rows that each file inserted, replaced and deleted (`engine/effects`).
 """
 
 from __future__ import annotations
@@ -28,18 +28,18 @@ from dynq_cli.session.row_counts import RowCounts, Watch
 from dynq_cli.session.sourced_changes import SourcedChanges
 from dynq_cli.values import change_kinds as k
 
-# Rows of one commit that are held before it is tried whether they can be taken without the rest.
+# Once a commit holds this many rows, try to apply them without the rest.
 EARLY = 1_000_000
 
 Take = Callable[[Mapping[str, Changes], Codes | None], None]
 
 
 class BackwardsError(Exception):
-    """Rows of a commit version came after those of a later one, which were handed on already."""
+    """A row has a lower `_commit_version` than rows that are already applied."""
 
 
 class Commits:
-    """See the module. With `hold`, rows with versions are held until `finish` and may come in any order."""
+    """Groups rows into commits; see the module. With `hold`, versions may come in any order and wait for `finish`."""
 
     def __init__(self, live: Views, take: Take, *, may_miss: bool = False, hold: bool = False) -> None:
         self._live = live
@@ -54,11 +54,11 @@ class Commits:
         self.counted: dict[str, RowCounts] = {}
 
     def encode(self, file: LogFile, rows: LogRows) -> SourcedChanges:
-        """Rows in codes. RejectedError naming file, row and column."""
+        """Encode rows. RejectedError names file, row and column."""
         return encoded(self._live, file, rows)
 
     def add(self, relation: str, piece: SourcedChanges) -> None:
-        """The next rows. RejectedError if a commit is refused; BackwardsError, see there."""
+        """Add the next rows. RejectedError if a commit is refused; BackwardsError if a version decreases."""
         if not len(piece.numbers):
             return
         if self._has_versions not in (None, piece.commits is not None):
@@ -77,7 +77,7 @@ class Commits:
             self._add_ordered(relation, piece.in_order())
 
     def finish(self) -> None:
-        """No more rows: the last commit, or all that was held."""
+        """Apply the last commit, or all held rows."""
         if self._hold and self._has_versions:
             self._take_held()
         else:
@@ -113,11 +113,14 @@ class Commits:
             )
 
     def _take_early(self) -> None:
-        """Hand on what is there, if it stands by itself. A delete may still find its row, an image its other half."""
+        """Apply the rows read so far if they are valid by themselves; else keep them.
+
+        A delete may match a row that is still to come, and an update image its other half.
+        """
         joined = {relation: SourcedChanges.joined(pieces) for relation, pieces in self._pending.items()}
         images = any(np.isin(j.changes.ops, (k.PREIMAGE, k.POSTIMAGE)).any() for j in joined.values())
         self._early = 2 * self._rows
-        # A row that is still to come may belong before those that are there.
+        # A later row may sort before the rows read so far.
         if self._may_miss or images or any(j.order is not None for j in joined.values()):
             return
         batch = {relation: self._operations(relation, j, None) for relation, j in joined.items()}
@@ -155,7 +158,7 @@ class Commits:
             commit = {}
             for relation, j in ordered.items():
                 assert j.commits is not None
-                # Not up to version + 1: there is a largest number.
+                # Do not search for version + 1: it may overflow.
                 start, stop = (int(np.searchsorted(j.commits, version, side)) for side in ("left", "right"))
                 if start < stop:
                     commit[relation] = j.part(start, stop)
@@ -181,7 +184,7 @@ class Commits:
 
 
 def encoded(live: Views, file: LogFile, rows: LogRows) -> SourcedChanges:
-    """Rows in codes, their `ops` still kinds. RejectedError naming file, row and column."""
+    """Encode rows; their `ops` are still change kinds. RejectedError names file, row and column."""
     try:
         changes = encode_rows(rows.columns, rows.kinds, rows.counts, live.base(rows.relation), live.dictionaries)
     except RowError as error:
@@ -192,7 +195,7 @@ def encoded(live: Views, file: LogFile, rows: LogRows) -> SourcedChanges:
 
 
 def refusal(live: Views, error: BatchError, changes: Changes, file: LogFile, number: int) -> RejectedError:
-    """The engine's refusal of a change, in words that name the row of a file and its columns."""
+    """Turn a BatchError into a RejectedError that names file, row and columns."""
     columns, reason = why(error, changes, live.base(error.relation), live.dictionaries)
     return _refused(file, number, columns, reason)
 

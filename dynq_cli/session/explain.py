@@ -1,4 +1,4 @@
-"""`explain`: what each query of a spec costs to keep, and why.
+"""Explain the queries of a spec: class, plan, and the cost of updates and reads.
 
 >>> from dynq_cli.session.explain import explain_text_of
 >>> print(explain_text_of('''
@@ -30,7 +30,7 @@ from dynq_cli.spec.model import Spec
 
 @dataclass(frozen=True)
 class Explanation:
-    """The plans of a spec, to be shown in one of four ways; `query` picks one of them."""
+    """The plans of a spec, as text, JSON, Mermaid or Graphviz; `query` selects one of them."""
 
     spec: Spec
     plans: dict[str, AnyPlan]
@@ -74,7 +74,7 @@ def explain_spec(path: str | os.PathLike[str]) -> Explanation:
 
 
 def explain_state(path: str | os.PathLike[str]) -> Explanation:
-    """Explain the queries of a state directory: as this version of dynq plans them."""
+    """Explain the queries of a state directory, as this version of dynq plans them."""
     from dynq_cli.storage.manifest import read_manifest
     from dynq_cli.storage.plans import read_plans
 
@@ -84,13 +84,13 @@ def explain_state(path: str | os.PathLike[str]) -> Explanation:
 
 
 def explain_text_of(text: str, file: str = "spec") -> str:
-    """Plan a spec given as text, and explain it in words."""
+    """Plan a spec given as text, and return the explanation as text."""
     spec = parse_spec(text, file)
     return _planned(spec, compile_spec(spec)).text()
 
 
 def check_supported(path: str | os.PathLike[str]) -> None:
-    """Raise RejectedError, with place and reason, for the first query of the spec that cannot be kept."""
+    """Raise RejectedError, with place and reason, for the first query that dynq cannot keep up to date."""
     spec, queries = compile_file(path)
     for query in spec.queries:
         plan = plan_query(queries[query.name], spec)

@@ -1,7 +1,7 @@
-"""The marks that the diffs of `outputs:` are read from: each holds the version of the last diff that was written.
+"""Marks of `outputs:` of kind diff: each names the version up to which diffs were written, where the next one starts.
 
-They are made with the state, at version 0, so that the diffs of an output, one after the other, are all that ever
-changed. An output that names no mark has the mark `_outputs`.
+They are created with the state, at version 0: so all diffs of an output, in order, make up the whole result. An output
+that names no mark uses the mark `_outputs`.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ OUTPUTS = "_outputs"
 
 
 def mark_of(output: Output) -> str:
-    """The mark of an output of kind diff."""
+    """Return the mark of an output of kind diff."""
     return output.mark or OUTPUTS
 
 
 def marks_of(spec: Spec) -> list[str]:
-    """The marks of all diffs among the outputs, each once."""
+    """Return the marks of all outputs of kind diff, each once."""
     return list(dict.fromkeys(mark_of(output) for output in spec.outputs if output.kind == "diff"))
 
 
 def make_missing(state: State, directory: Path) -> None:
-    """Make the marks that are not there, where the last outputs were written, else as far back as can be read.
+    """Create missing marks: at the version of the last written outputs, else at the oldest version that can be read.
 
     LockedError if another process is writing.
     """

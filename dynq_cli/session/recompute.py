@@ -1,10 +1,10 @@
-"""A query's result by DuckDB, from the base tables, beside the one that is kept.
+"""Recompute a query with DuckDB from the base tables, and compare it with the engine's result.
 
-    compare(query): for every row, its copies in what the engine enumerates, and in what DuckDB computes
+    compare(query): for every row, its multiplicity in the engine's enumeration and in DuckDB's result
 
-SQL is recomputed from the user's own text; a rule from its normal form. Two rows are the same if the engine takes them
-for one: NULL is NULL, NaN is NaN, -0.0 is 0.0. Where a query aggregates, floats may differ in their last digits: what
-is kept is an exact sum, rounded once.
+DuckDB runs the user's own SQL text, or SQL made from the normal form of a rule. Rows are compared as the engine compares
+them: NULL = NULL, NaN = NaN, -0.0 = 0.0. Float aggregates may differ in their last digits: the engine's sums are exact
+and rounded once.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ from dynq_cli.spec.types import INT64, widen
 
 SHOWN = 5
 MOST_ROWS = 1 << 31
-# How far floats may be apart that were added up in another order.
+# Relative tolerance for floats, which DuckDB adds in another order.
 TOLERANCE = 1e-9
-# Beside the relations, whatever their names are: none has a space.
+# Names that no relation can have: the schema keeps them apart, and no relation's name has a space.
 _KEPT, _COMPARED, _GIVEN = "beside.kept", "beside.compared", "given rows"
-# A Boolean query has no columns, and DuckDB no tables without any.
+# A Boolean query has no columns, but a DuckDB table needs one.
 _TRUE = OutputColumn("one", INT64, False, "expression", "1")
 
 
@@ -46,7 +46,7 @@ class Counted(NamedTuple):
 
 @dataclass(frozen=True)
 class Differing:
-    """Some rows, and how often each is kept and should be."""
+    """Rows that differ, with their multiplicity in dynq's result and in the recomputed one."""
 
     rows: pa.Table
     kept: tuple[int, ...]
@@ -55,7 +55,7 @@ class Differing:
 
 @dataclass(frozen=True)
 class Compared:
-    """The sizes of both sides, and the first rows of which there are too many or too few."""
+    """The sizes of both results, and the first rows of which dynq's result has too many or too few copies."""
 
     kept: Counted
     recomputed: Counted
@@ -64,7 +64,7 @@ class Compared:
 
 
 def load_base_tables(duck: Duck, live: Views, progress: Callable[[int], None]) -> None:
-    """Every relation as a table of DuckDB's, every copy of a row a row. O(block) memory on this side."""
+    """Load every relation into a DuckDB table, one row per copy. O(block) memory, without DuckDB's."""
     duck.run("CREATE SCHEMA beside")
     for relation in live.spec.relations:
         columns = ", ".join(f"{quote(c.name)} {c.type.sql}" for c in relation.columns)
@@ -77,14 +77,14 @@ def load_base_tables(duck: Duck, live: Views, progress: Callable[[int], None]) -
 
 
 def _bounded(live: Views, relation: Relation) -> Iterator[pa.RecordBatch]:
-    """The rows of a relation, as long as they are not too many, counting copies."""
+    """Yield the rows of a relation; DynqError if there are more than `MOST_ROWS`, counting copies."""
     total = 0.0
     for batch in base_rows(live, relation.name):
         total += batch["_count"].to_numpy().sum(dtype=np.float64)
         if total > MOST_ROWS:
             raise DynqError(
-                f"{relation.name} has more than {MOST_ROWS:,} rows, counting copies, and DuckDB would need each of "
-                "them; nothing was recomputed"
+                f"{relation.name} has more than {MOST_ROWS:,} rows, counting copies, and DuckDB would have to load "
+                "each copy; nothing was recomputed"
             )
         yield batch
 
@@ -95,7 +95,7 @@ def _insert(duck: Duck, table: str, rows: pa.RecordBatch) -> None:
 
 
 def compare(duck: Duck, live: Views, name: str, progress: Callable[[int], None]) -> Compared:
-    """Both results of a query, in a database that has the base tables. Raises DuckError if it cannot compute one."""
+    """Compare both results of a query in a database with the base tables. DuckError if DuckDB cannot compute one."""
     written = live.spec.query(name)
     assert written is not None
     meant = compile_query(live.spec, written)
@@ -106,7 +106,7 @@ def compare(duck: Duck, live: Views, name: str, progress: Callable[[int], None])
     kinds = _common_types(duck, asked, columns)
     cast = ", ".join(f"CAST({k} AS {kind}) AS {k}" for k, kind in zip(keys, kinds, strict=True))
     typed = ", ".join(f"{k} {c.type.sql}" for k, c in zip(keys, columns, strict=True))
-    # Those of a query that failed may be there.
+    # OR REPLACE: the tables of a query that failed may still exist.
     duck.run(f"CREATE OR REPLACE TABLE {_KEPT} ({typed}, copies BIGINT)")
     with phase(f"reading {name}", total=live.count(name)[1]) as reading:
         for batch in live.enum(name):
@@ -120,7 +120,7 @@ def compare(duck: Duck, live: Views, name: str, progress: Callable[[int], None])
             f"SELECT {cast}, copies AS kept, 0 AS recomputed FROM {_KEPT} UNION ALL SELECT {cast}, 0, 1 FROM {asked}"
             f") GROUP BY {listed}"
         )
-    # Counted before equal rows are put together: one that is enumerated twice must not hide.
+    # Count before grouping equal rows: a distinct row that is enumerated twice must show in the distinct count.
     kept = _counted(duck, f"SELECT sum(copies), count(*) FROM {_KEPT}")
     recomputed = _counted(duck, f"SELECT sum(recomputed), count(*) FROM {_COMPARED} WHERE recomputed > 0")
     if any(q.grouped for q in walk(meant)):
@@ -136,7 +136,7 @@ def compare(duck: Duck, live: Views, name: str, progress: Callable[[int], None])
 
 
 def _forgive(duck: Duck, floats: Mapping[str, bool]) -> None:
-    """Take out pairs of rows that differ only in the last digits of floats: DuckDB rounds at every step of a sum."""
+    """Remove pairs of rows that differ only in the last digits of floats: DuckDB rounds at every step of a sum."""
     same = [
         f"(mine.{k} IS NOT DISTINCT FROM theirs.{k}"
         + (f" OR abs(mine.{k} - theirs.{k}) <= {TOLERANCE} * greatest(abs(mine.{k}), abs(theirs.{k})))" if f else ")")
@@ -165,7 +165,7 @@ def _text(spec: Spec, written: QuerySpec, meant: Query) -> str:
 
 
 def _common_types(duck: Duck, asked: str, columns: tuple[OutputColumn, ...]) -> list[str]:
-    """Per column the type that holds DuckDB's values and ours, so that none is changed before it is compared."""
+    """Return a type per column that holds both DuckDB's values and dynq's without loss."""
     kinds = []
     for column, found in zip(columns, duck.types(f"SELECT * FROM {asked} LIMIT 0"), strict=True):
         theirs = from_duckdb(found)
@@ -177,7 +177,7 @@ def _common_types(duck: Duck, asked: str, columns: tuple[OutputColumn, ...]) -> 
 
 
 def _with_copies(batch: pa.RecordBatch, keys: int) -> pa.RecordBatch:
-    """Enumerated rows with a last column of copies, which only bags have; a row of a Boolean query is a 1."""
+    """Append a column of copies to enumerated rows of sets; a row of a Boolean query becomes a 1."""
     columns = list(batch.columns)
     while len(columns) < keys + 1:
         columns.append(pa.array(np.ones(batch.num_rows, np.int64)))

@@ -1,10 +1,10 @@
-"""Whole relations into a state: the difference to what is there is one version.
+"""Replace whole relations by files: the difference to the stored rows becomes one version.
 
     replace_relations(state, ["orders=dump/orders.parquet"])
 
-A file, or the files below a path, are all rows of their relation. Rows that they lack are deleted; rows that the
-relation lacks are inserted. Rows that are marked as deleted are absent. In a format with soft deletes the last row of a
-key counts, as for logs. Where nothing differs there is no version. A refused file changes nothing.
+A file, or the files below a path, contain all rows of their relation. Rows missing in the files are deleted, rows
+missing in the relation are inserted. Rows marked as deleted count as missing. In a format with soft deletes the last row
+of a key counts, as for logs. If nothing differs, there is no new version. A refused file changes nothing.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MOST_NAMED = 3
 
 @dataclass(frozen=True)
 class Whole:
-    """The files that are all of a relation. `named` is the relation where the user named it, else None."""
+    """The files that replace a relation. `named` is the relation if the user named it, else None."""
 
     named: str | None
     files: tuple[LogFile, ...]
@@ -57,10 +57,10 @@ def replace_relations(
     progress: Callable[[int], None] = lambda rows: None,
     warn: Callable[[str], None] = lambda message: None,
 ) -> Outcome:
-    """Make files the whole of their relations: `RELATION=PATH`, or a path whose name says the relation; one version.
+    """Replace relations by files, as one version. An argument is `RELATION=PATH`, or a path that names its relation.
 
-    `form` is what `--format` says. RejectedError if a file cannot be its relation, UsageError if it is not clear which
-    one it is; LockedError if another process is writing. O(rows of the files and of the relations).
+    `form` is the value of `--format`. RejectedError if a file is not valid for its relation, UsageError if its relation
+    is not clear, LockedError if another process is writing. O(rows of the files and of the relations).
     """
     form_named(form)
     with state.writing(rehearsal=dry_run) as writer:
@@ -81,14 +81,14 @@ def _wholes(asked: Sequence[str], relations: Sequence[str], warn: Callable[[str]
         files = [file for group in groups for file in group.files]
         if not files:
             raise RejectedError(
-                f"{path} has no data files, so nothing says what the relation holds\n"
-                "  hint: a relation without rows is a file that has its columns, and no rows"
+                f"{path} has no data files, so the rows of the relation are not known\n"
+                "  hint: for an empty relation, write a file that has its columns and no rows"
             )
         extractions = tuple(folder for group in groups for folder in group.extractions)
         of: dict[str, list[LogFile]] = {}
         for file in files:
             if file.relation is None:
-                raise UsageError(f"nothing says which relation {file.path} is: write --replace RELATION={item}")
+                raise UsageError(f"the relation of {file.path} is not clear: write --replace RELATION={item}")
             of.setdefault(file.relation, []).append(file)
         for relation, several in of.items():
             if relation in found:
@@ -101,7 +101,7 @@ def _wholes(asked: Sequence[str], relations: Sequence[str], warn: Callable[[str]
 
 
 def _split(item: str, relations: Sequence[str]) -> tuple[str | None, str]:
-    """The relation that an argument names, if it does, and the path."""
+    """Split an argument into the relation, if it names one, and the path."""
     relation, equals, path = item.partition("=")
     if equals and relation in relations:
         if not path:
@@ -123,7 +123,7 @@ def _said(asked: Sequence[str]) -> str:
 
 @dataclass
 class _Replacing:
-    """Relations on their way to being replaced."""
+    """Replaces relations as one version."""
 
     writer: Writer
     wholes: Mapping[str, Whole]
@@ -136,7 +136,7 @@ class _Replacing:
 
     def run(self) -> Outcome:
         live = self.writer.opened.live
-        # The first load is streamed, as a log would be.
+        # Into empty relations the rows are streamed, like a log.
         if all(is_empty(live, relation) for relation in self.wholes):
             self._fill()
         else:
@@ -187,7 +187,7 @@ class _Replacing:
             raise refusal(live, error, changes, *place) from None
 
     def _pieces(self, relation: str, whole: Whole) -> Iterator[SourcedChanges]:
-        """The rows of a whole relation, as inserts. Of formats with soft deletes all rows are held."""
+        """Yield the rows of a relation's files as inserts. Holds all rows of formats with soft deletes in memory."""
         live = self.writer.opened.live
         held = []
         for file in whole.files:
@@ -210,7 +210,7 @@ class _Replacing:
             yield _current(SourcedChanges.joined(held).in_order(), len(live.base(relation).relation.key))
 
     def _logs(self) -> Iterator[AppliedLog]:
-        """What the ledger notes: the changes of a relation of several files stand with the first one."""
+        """Yield the ledger's records; the first file of a relation carries the row counts of all its files."""
         for relation, whole in self.wholes.items():
             counted = self.counted.get(relation, RowCounts())
             for file in whole.files:
@@ -226,13 +226,13 @@ def _refuse_images(piece: SourcedChanges, relation: str) -> None:
     if wrong.any():
         file, number = piece.place(int(wrong.argmax()))
         raise RejectedError(
-            f"{file.path}: row {number}: a change of {relation}, and --replace takes all of its rows\n"
+            f"{file.path}: row {number}: this is a change of {relation}, but --replace needs all rows of the relation\n"
             "  hint: apply it without --replace"
         )
 
 
 def _current(piece: SourcedChanges, keys: int) -> SourcedChanges:
-    """The last row of each key, unless that is a delete, as inserts. O(rows log rows)."""
+    """Return the last row of each key as an insert, without those that are deletes. O(rows log rows)."""
     order, is_first = in_order(piece.changes.codes[:, :keys])
     last = np.sort(order[np.append(is_first[1:], True)])
     last = last[piece.changes.ops[last] != k.ERASE]

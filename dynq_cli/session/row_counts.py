@@ -1,8 +1,8 @@
-"""How many rows change logs inserted, replaced and deleted, file by file.
+"""Count the rows that change logs insert, replace and delete, by file.
 
-    watch = Watch(live, relation, changes, ends); the engine takes the changes; watch.add_to(counts, piece)
+    watch = Watch(live, relation, changes, ends); the engine applies the changes; watch.add_to(counts, piece)
 
-What the three words mean is in `engine/effects`.
+`engine/effects` defines inserted, replaced and deleted.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dynq_cli.session.sourced_changes import SourcedChanges
 
 @dataclass
 class RowCounts:
-    """Rows that came, rows that came in place of one with their key, and rows that went."""
+    """Numbers of inserted rows, of rows that replaced one with the same key, and of deleted rows."""
 
     inserted: int = 0
     replaced: int = 0
@@ -31,7 +31,7 @@ class RowCounts:
 
     @staticmethod
     def total(several: Iterable[RowCounts]) -> RowCounts:
-        """Their sum."""
+        """Return the sum."""
         made = RowCounts()
         for one in several:
             made.inserted += one.inserted
@@ -49,7 +49,7 @@ class RowCounts:
 
 
 class Watch:
-    """Changes that the engine is about to take."""
+    """Computes the effects of changes. Construct it before the engine applies them."""
 
     def __init__(self, live: Views, relation: str, changes: Changes, ends: Codes | None) -> None:
         base = live.base(relation)
@@ -57,12 +57,12 @@ class Watch:
         self._changes = changes
         self._has_key = bool(base.relation.key)
         self._effects = e.effects_of(live.engine, base, changes, ends)
-        # Which deletes of a relation without a key miss is seen by the copies that are left.
+        # Without a key, the deletes that found no row follow from the copies that remain.
         misses = not self._has_key and changes.may_miss
         self._around = TouchedRows(live.engine, base, changes) if misses else None
 
     def add_to(self, counted: dict[str, RowCounts], piece: SourcedChanges) -> None:
-        """Add to the counts of the files that the changes stand in; the engine has taken them."""
+        """Add to the counts of the files of the changes. Call it after the engine has applied them."""
         paths = [file.path for file in piece.files]
         is_one = len(set(paths)) == 1
         for effect in (e.INSERTED, e.REPLACED, e.DELETED):
@@ -81,7 +81,7 @@ class Watch:
                 counted.setdefault(path, RowCounts()).add(effect, number)
 
     def total(self) -> RowCounts:
-        """The counts of all changes, none of which may miss; known before the engine takes them."""
+        """Return the counts of all changes, if every delete must find its row. Can be called before applying them."""
         made = RowCounts()
         for effect in (e.INSERTED, e.REPLACED, e.DELETED):
             has = self._effects == effect
@@ -89,7 +89,7 @@ class Watch:
         return made
 
     def _without_missed(self, by_file: list[int]) -> list[int]:
-        """Deletes that hit; of several files the missing ones are taken off in their order, whosever they were."""
+        """Subtract the deletes that found no row: from the first files on, as their file is not known."""
         if self._around is None:
             return by_file
         changes = self._changes

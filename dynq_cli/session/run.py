@@ -1,17 +1,17 @@
-"""`run`: apply what is new in a folder, then write the outputs of the spec; made to be repeated for ever.
+"""`run`: apply the new logs of a folder, then write the outputs of the spec. Meant to be repeated.
 
-    run(state, inbox)      after it, every log that could be applied is, and every output is of the version in force
+    run(state, inbox)      afterwards, all valid logs are applied and all outputs are of the version in force
 
 It stops at a log that is refused, or, with a quarantine, sets it aside and goes on (`quarantine`).
 
 Each version that a run ends with has its outputs written exactly once, whenever the process is killed:
 
-    stage      every output beside its place, under a hidden name with its version
-    note       the version in the manifest: from here on its outputs are written, and the marks of its diffs are there
-    reveal     rename each one to its place
+    stage      write every output next to its target, under a hidden name with the version
+    note       record the version in the manifest, and move the marks of its diffs: the commit of the outputs
+    reveal     rename each output to its target
 
-A run that finds a version without outputs begins with writing them. One that finds staged files of the version noted
-last reveals them, and never writes them again. Paths are relative to the working directory.
+A run first writes missing outputs of the version in force. Staged files of the noted version are revealed, never written
+again. Paths are relative to the working directory.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _MOST_NAMED = 5
 
 @dataclass(frozen=True)
 class Ran:
-    """What a run did: the version it ended with, the logs it looked at, the outputs it wrote."""
+    """The result of a run: the version in force, the outcome of each log, the paths of written outputs."""
 
     version: int
     applied: tuple[Outcome, ...]
@@ -68,7 +68,7 @@ def run(
     *,
     dry_run: bool = False,
 ) -> Ran:
-    """Apply what is new in `inbox`, by name, then write all outputs; `tell` and `wrote` hear of each.
+    """Apply the new logs in `inbox`, by name, then write all outputs; call `tell` for each log, `wrote` for each output.
 
     RejectedError at the first log that is refused, when the outputs of the version before it are written; LockedError,
     before anything, if another process writes to the state or runs on it. With `quarantine` logs that are refused are
@@ -166,15 +166,15 @@ def _listed(paths: Sequence[str]) -> str:
 
 @contextmanager
 def _alone(directory: Path) -> Iterator[None]:
-    """Be the only one that runs on a state. Changes may be applied by others between the steps of a run."""
+    """Hold the lock of `run`. Other processes may still apply changes between the steps of a run."""
     with writing_to(directory):
-        pass  # a writer is met before anything is done
+        pass  # fail at once if another process is writing
     with holding(directory / RUN_LOCK, f"{directory} is being run on by another process"):
         yield
 
 
 class _Outputs:
-    """The output files of a state."""
+    """Writes the outputs of a state."""
 
     def __init__(self, state: State, directory: Path, wrote: Callable[[str], None]) -> None:
         self._state = state
@@ -183,15 +183,14 @@ class _Outputs:
         self._outputs = state.spec.outputs
 
     def write_if_behind(self) -> None:
-        """Write the outputs of the version in force, unless they are."""
+        """Write the outputs of the version in force, unless they are written."""
         if not self._outputs:
             return
         while self._state.written < (version := self._state.version):
             marks = self._marks()
             for output in self._outputs:
                 self._stage(output, version)
-            # Another process may have applied changes meanwhile, or moved a mark: then these are of no version, and are
-            # made again.
+            # Another process may have applied changes or moved a mark meanwhile: then stage the outputs again.
             if (self._state.version, self._marks()) == (version, marks):
                 self._state.note_written(version, dict.fromkeys(marks, version))
                 self._reveal(version)
@@ -203,16 +202,19 @@ class _Outputs:
                 self._wrote(_filled(output, version))
 
     def _marks(self) -> dict[str, int]:
-        """The versions that the diffs are read from."""
+        """Return the marks at which the diffs start."""
         marks = self._state.marks
         return {name: marks[name] for name in marks_of(self._state.spec) if name in marks}
 
     def reveal_noted(self) -> None:
-        """Complete what a run that was killed has noted."""
+        """Reveal the outputs of the noted version that a killed run has left staged."""
         self._reveal(self._state.written)
 
     def _target(self, output: Output, version: int) -> Path:
-        """Where an output is to be. A link is followed and stays, but what is not said does not lead out of here."""
+        """Return the target of an output, with symbolic links resolved.
+
+        RejectedError if a link leads out of the working directory, or the target is inside the state.
+        """
         path = Path(_filled(output, version))
         target = path.resolve()
         if not (path.is_absolute() or target.is_relative_to(Path.cwd())):
@@ -244,7 +246,7 @@ class _Outputs:
         from dynq_cli.io.results.write import write
 
         if output.kind == "enum":
-            # Rows last: whatever else is asked may move the state on to a version that another process made.
+            # Ask for the rows last: any other call may move the state to a newer version.
             schema, batches = self._state.schema(output.query), self._state.enum(output.query)
         else:
             from dynq_cli.session.changes import with_batch
@@ -263,7 +265,7 @@ class _Outputs:
             target = self._target(output, version)
             staged = _staged(target, version)
             try:
-                with suppress(FileNotFoundError):  # a new file has the permissions that new files have
+                with suppress(FileNotFoundError):  # a new file keeps its default permissions
                     os.chmod(staged, stat.S_IMODE(target.stat().st_mode))
                 os.replace(staged, target)
                 sync_directory(target.parent)
@@ -289,10 +291,10 @@ def _staged(target: Path, version: int) -> Path:
 
 
 def _sweep(output: Output, staged: Path) -> None:
-    """Remove what killed runs have staged of this output for versions that were never noted."""
+    """Remove staged files of this output that killed runs left for versions that were never noted."""
     name = re.escape(output.path.replace("{query}", output.query).rpartition("/")[2])
     versioned = name.replace(re.escape("{version}"), "[0-9]+")
-    # What was killed while it was written is still under the name that `atomic_file` gave it.
+    # A file that was being written is still under the temporary name of `atomic_file`.
     left = re.compile(rf"\.{{1,2}}{versioned}\.[0-9]+{re.escape(_STAGED)}(\.[a-z0-9_]+\.tmp)?")
     for entry in os.scandir(staged.parent):
         if entry.name != staged.name and left.fullmatch(entry.name):

@@ -1,4 +1,4 @@
-"""Changes of one relation that still know where each of them stands: in which file, in which row."""
+"""Changes of one relation, each with its file and row number, for error messages and counts by file."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ from dynq_cli.io.logs.model import LogFile
 
 @dataclass(frozen=True)
 class SourcedChanges:
-    """Changes, their `ops` still kinds, with their `_commit_version` if there is one, and their place in its order.
+    """Changes of one relation and their sources; `ops` are still change kinds.
 
-    `order` has sort keys, a row of them per change. Row i stands in `files[of_file[i]]` as its row `numbers[i]`.
+    `commits` has the `_commit_version` of each change, `order` a row of sort keys per change; None if the log has none.
+    Change i is row `numbers[i]` of `files[of_file[i]]`.
     """
 
     changes: Changes
@@ -32,12 +33,12 @@ class SourcedChanges:
     def of(
         file: LogFile, changes: Changes, commits: Codes | None, numbers: Codes, order: Codes | None = None
     ) -> SourcedChanges:
-        """Changes of one file."""
+        """Build from the changes of one file."""
         return SourcedChanges(changes, commits, (file,), np.zeros(len(numbers), np.int32), numbers, order)
 
     @staticmethod
     def joined(pieces: Sequence[SourcedChanges]) -> SourcedChanges:
-        """Pieces one after the other; all have versions, or none has."""
+        """Concatenate pieces; either all of them have versions, or none."""
         if len(pieces) == 1:
             return pieces[0]
         files: list[LogFile] = []
@@ -61,15 +62,15 @@ class SourcedChanges:
         return len(self.numbers)
 
     def place(self, row: int) -> tuple[LogFile, int]:
-        """The file and the number of a row."""
+        """Return the file and the row number of a change."""
         return self.files[int(self.of_file[row])], int(self.numbers[row])
 
     def part(self, start: int, stop: int) -> SourcedChanges:
-        """Rows start … stop."""
+        """Return the changes from `start` to `stop`, exclusive."""
         return self.only(slice(start, stop))
 
     def only(self, rows: slice | Codes | NDArray[np.bool_]) -> SourcedChanges:
-        """Some of the rows, in the order given."""
+        """Select changes, in the order given."""
         commits = None if self.commits is None else self.commits[rows]
         order = None if self.order is None else self.order[rows]
         return SourcedChanges(
@@ -77,7 +78,7 @@ class SourcedChanges:
         )
 
     def in_order(self) -> SourcedChanges:
-        """By version, then in the order that the log gives, then as they stand."""
+        """Sort stably by `_commit_version`, then by the log's sort keys."""
         orders = [] if self.order is None else list(self.order.T[::-1])
         keys = [*orders, *([] if self.commits is None else [self.commits])]
         if all((np.diff(key) >= 0).all() for key in keys) and len(keys) < 2:
@@ -86,7 +87,7 @@ class SourcedChanges:
 
 
 def _refuse_two_orders(pieces: Sequence[SourcedChanges]) -> None:
-    """RejectedError if rows of one commit say their order in different ways, so that nothing orders them together."""
+    """RejectedError if pieces have different numbers of sort keys, so that they have no common order."""
     kinds = {None if piece.order is None else piece.order.shape[1]: piece for piece in pieces if len(piece)}
     if len(kinds) > 1:
         first, other = list(kinds.values())[:2]

@@ -1,14 +1,14 @@
-"""`verify`: every result computed anew by DuckDB from the base tables, and compared with what is kept.
+"""`verify`: recompute every result with DuckDB from the base tables, and compare it with dynq's.
 
     for verdict in verify(".dynq"):
         verdict.agrees       counts, distinct counts and rows are the same, as bags
-        verdict.too_many     some rows that are kept too often, with their copies on both sides
-        verdict.too_few      some that are kept too rarely
+        verdict.too_many     rows of which dynq has too many copies, with both multiplicities
+        verdict.too_few      rows of which dynq has too few
 
-A query that DuckDB cannot compute says nothing about the others: whoever hears of it may go on with them.
+The other queries are still verified if DuckDB cannot compute one.
 
-Neither plans nor view trees take part in recomputing (`recompute`). All data passes through in blocks, and DuckDB moves
-to disk what does not fit into memory.
+The recomputation uses neither plans nor view trees (`recompute`). Data is passed in blocks, and DuckDB spills to disk
+what does not fit into memory.
 """
 
 from __future__ import annotations
@@ -36,8 +36,11 @@ def _raised(query: str, reason: str) -> None:
 
 @dataclass(frozen=True)
 class Verdict(Compared):
-    """What became of one query: `kept` is what the engine enumerates, `recomputed` what DuckDB finds,
-    `counted` what the engine counts, and `recorded` what the state says without opening it."""
+    """The comparison of one query.
+
+    `kept`: sizes of the engine's enumeration; `recomputed`: of DuckDB's result; `counted`: the engine's counts;
+    `recorded`: the counts in the manifest.
+    """
 
     query: str
     counted: Counted
@@ -55,11 +58,11 @@ def verify(
     progress: Callable[[int], None] = lambda rows: None,
     failed: Callable[[str, str], None] = _raised,
 ) -> Iterator[Verdict]:
-    """Recompute one query of the version in force, or all of them, each when its verdict is asked for.
+    """Recompute one query of the version in force, or all; each when the iterator reaches it. Changes nothing.
 
-    `progress` hears of rows that were handed to DuckDB, `failed` of a query that it cannot compute, and why; then
-    the others follow, unless it raises, as it does by default.
-    O(base tables) to load, and then what DuckDB takes to compute the results. Nothing is changed.
+    Call `progress` with the number of rows loaded into DuckDB, and `failed` with a query that DuckDB cannot compute and
+    the reason. By default `failed` raises; otherwise the other queries follow. O(base tables) to load, plus the time
+    that DuckDB takes for the results.
     """
     from dynq_cli.storage.manifest import read_manifest
     from dynq_cli.storage.plans import read_plans
@@ -80,7 +83,7 @@ def verify_live(
     progress: Callable[[int], None] = lambda rows: None,
     failed: Callable[[str, str], None] = _raised,
 ) -> Iterator[Verdict]:
-    """The same for an engine in memory; `recorded` are counts that were written down."""
+    """Like `verify`, for an engine in memory; `recorded` are the counts to compare with, by default the engine's."""
     with _told("make room for DuckDB"):
         spill = tempfile.TemporaryDirectory(prefix="dynq-verify-")
     with spill, Duck(spill=spill.name) as duck:

@@ -1,27 +1,27 @@
-"""State on disk: a snapshot, a log of what came after it, and a manifest that says what is in force.
+"""State on disk: a snapshot, the write-ahead log that follows it, and a manifest that names both.
 
-The verbs:
+Operations:
 
-- `state`: create, open, apply, count, enum, diff, mark over a directory; `positions`: rows by position
-- `facts`, `integrity`, `prune`: what there is to say, whether all is as it was written, dropping what is not needed
+- `state`: create, open, apply, count, enum, diff and mark a state directory; `positions`: rows by position
+- `facts`: sizes, counts and history for `status`; `integrity`: check files; `prune`: remove unneeded files
 
 Writing:
 
-- `writer`: the one writer, from changes to a version; `commit`: making a version, or a snapshot, the one in force
-- `ledger`, `ledger_index`, `ledger_facts`: which logs became which version; `batches`: whether one is new
-- `lock`: one writer at a time
+- `writer`: turn changes into a version; `commit`: put a version or a snapshot in force
+- `ledger`, `ledger_index`, `ledger_facts`: which logs became which version; `batches`: is a batch new?
+- `lock`: allow one writer at a time
 
 Reading:
 
-- `recover`: from files to an engine: map the snapshot, replay the log; `rebuild`: views of another version of dynq
-- `history`, `versions`: which versions before are kept, and going back to one
-- `plans`: the plans of the spec, made once and then read back
+- `recover`: open an engine: map the snapshot, replay the log; `rebuild`: build the views anew after an upgrade of dynq
+- `history`, `versions`: which earlier versions are kept; open one of them
+- `plans`: plan the spec once, then read the plans back
 
 Files:
 
-- `manifest`, `snapshot`, `wal`: the three kinds that make a state, each checked by checksums
-- `layout`: the names of files, and writing them so that they appear whole or not at all
+- `manifest`, `snapshot`, `wal`: the three kinds of file in a state, each with checksums
+- `layout`: file names, and atomic writes
 
-A commit is the replacement of `CURRENT`: before it nothing that readers look at has changed. Files that a
-manifest names are never changed within the lengths it gives, so readers need no lock.
+Replacing `CURRENT` is the commit: until then, readers see no change. The bytes that a manifest refers to never
+change, so readers need no lock.
 """

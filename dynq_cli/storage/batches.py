@@ -1,15 +1,15 @@
-"""Batches: what extracted logs say about themselves, and whether one is new, known, or in the way of another.
+"""Batches: the interval of a source that an extracted log covers. Decide whether a batch is new, applied, or refused.
 
-A batch (source, start, stop) is everything that happened to a source after `start` up to and including `stop`.
-Bounds are whole numbers, or ISO dates and times (UTC where they say nothing else), or names such as the digest of
-a table; a source keeps to one of the three. An empty `start` is the beginning of the source.
+A batch (source, start, stop) holds all changes of a source after `start`, up to and including `stop`.
+Bounds are whole numbers, ISO dates and times (UTC unless they name a zone), or names such as the digest of
+a table. All batches of a source use the same kind. An empty `start` is the beginning of the source.
 
-- **Numbers and times** are ordered: batches may come in any order, with gaps, and no two may overlap.
-- **Names** are not, so nothing can be said about what lies between two of them: batches form a chain, each starting
-  where the one before stopped. A name has to stand for one moment of the source only.
+- **Numbers and times** are ordered: batches may come in any order and leave gaps, but must not overlap.
+- **Names** have no order: batches form a chain, each starts where the one before it stopped. A name must stand for
+  one moment of the source only.
 
-What was applied is kept as few intervals, since those that touch are merged. Whether a very batch was applied is
-looked up in the ledger, which has them all.
+The manifest keeps the applied batches of a source as few intervals: adjacent ones are merged. The ledger keeps every
+batch, and tells whether exactly this one was applied.
 """
 
 from __future__ import annotations
@@ -23,18 +23,18 @@ from typing import Literal
 
 from dynq_cli.errors import RejectedError
 
-# What was applied of one source: pairs (start, stop), ascending, apart from each other. As JSON gives them, too.
+# The applied intervals of one source: pairs (start, stop), ascending and not adjacent; tuples, or lists from JSON.
 Intervals = Sequence[Sequence[str]]
 
 Kind = Literal["number", "time", "name"]
-# Up to what 64 bits hold: a digest that happens to be all digits is longer.
+# At most 19 digits, to fit 64 bits: a digest that happens to be all digits is longer.
 _NUMBER = re.compile(r"[+-]?\d{1,19}", re.ASCII)
 _TIME = re.compile(r"\d{4}-\d\d-\d\d(?:[T ]\d\d:?\d\d.*)?", re.ASCII)
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Everything of a source after `start` up to `stop`."""
+    """All changes of a source after `start`, up to and including `stop`."""
 
     source: str
     start: str
@@ -45,10 +45,10 @@ class Batch:
 
 
 def check_batch(intervals: Intervals, batch: Batch, *, is_known: bool) -> Literal["new", "applied"]:
-    """Whether a batch is still to be applied; `is_known`: the ledger has this very batch.
+    """Decide whether a batch is new or applied; `is_known`: the ledger has exactly this batch. O(log intervals).
 
-    RejectedError if it goes backwards, is not of the source's kind, overlaps what was applied, or does not go on
-    from it where the bounds are names. O(log intervals).
+    RejectedError if the batch does not stop after its start, has other bounds than its source, overlaps an applied
+    batch, or, with names as bounds, does not start where the last batch stopped.
     """
     kind = _kind_of(batch)
     if is_known:
@@ -71,7 +71,7 @@ def check_batch(intervals: Intervals, batch: Batch, *, is_known: bool) -> Litera
 
 
 def add_batch(intervals: Intervals, batch: Batch) -> tuple[tuple[str, str], ...]:
-    """What was applied after a batch that `check_batch` calls new. O(intervals)."""
+    """Return the applied intervals with a batch that `check_batch` calls new. O(intervals)."""
     if _kind_of(batch) == "name":
         return ((intervals[0][0] if intervals else batch.start, batch.stop),)
     place, kept = _place(intervals, batch), tuple((start, stop) for start, stop in intervals)
@@ -84,12 +84,12 @@ def add_batch(intervals: Intervals, batch: Batch) -> tuple[tuple[str, str], ...]
 
 
 def _place(intervals: Intervals, batch: Batch) -> int:
-    """Where a batch belongs among the intervals."""
+    """Return the index at which a batch would be inserted into the intervals."""
     return bisect_left(intervals, _value(batch.start), key=lambda i: _value(i[0]))
 
 
 def _kind_of(batch: Batch) -> Kind:
-    """What the bounds of a batch are. RejectedError if they are not of one kind, or in the wrong order."""
+    """Return the kind of a batch's bounds. RejectedError if the kinds differ or the bounds are in the wrong order."""
     if not batch.stop:
         raise _refused(batch, "does not say where it stops")
     kinds: set[Kind] = {_kind(bound) for bound in (batch.start, batch.stop) if bound}
@@ -115,7 +115,7 @@ def _kind(bound: str) -> Kind:
 
 
 def _value(bound: str) -> tuple[int, int | datetime]:
-    """A bound that compares as what it is; the beginning comes before all."""
+    """Return a sort key for a number or a time; the empty bound, the beginning, sorts first."""
     if not bound:
         return (0, 0)
     if _kind(bound) == "number":
@@ -125,10 +125,10 @@ def _value(bound: str) -> tuple[int, int | datetime]:
 
 
 def _applied(batch: Batch, interval: Sequence[str]) -> str:
-    return f"what was applied already, {Batch(batch.source, *interval)}"
+    return f"the batch applied already, {Batch(batch.source, *interval)}"
 
 
 def _refused(batch: Batch, why: str) -> RejectedError:
     return RejectedError(
-        f"the batch {batch} {why}; nothing was changed\n  hint: extract what comes after the last batch applied"
+        f"the batch {batch} {why}; nothing was changed\n  hint: extract the changes after the last applied batch"
     )

@@ -1,12 +1,12 @@
-"""Making a version, or a snapshot, the one in force. The caller holds the lock.
+"""Put a version or a snapshot in force. The caller holds the lock.
 
-    commit_version    an entry of the ledger and a manifest, the records being there: O(change)
-    commit_snapshot   a new generation, the same version: O(state)
+    commit_version    append a ledger entry and replace the manifest, after the log records: O(change)
+    commit_snapshot   start a new generation at the same version: O(state)
 
-A snapshot is due when opening the state has to replay too much. A process that goes on waits until the log is as
-long as the snapshot, so that snapshots take at most as much writing as changes do; one that ends does not, since
-the next one has to open the state. The generation before is kept whole until the next snapshot is written: its
-snapshot and its log lead to the snapshot in force.
+A snapshot is due when opening the state would replay for too long. A process that continues waits until the log is as
+long as the snapshot, so it writes at most as many bytes for snapshots as for changes. A process that ends does not
+wait, since the next one has to open the state. The previous generation is kept until the next snapshot is written:
+its snapshot and log lead to the snapshot in force.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from dynq_cli.storage.snapshot import write_snapshot
 from dynq_cli.storage.wal import no_records
 
 DUE_SECONDS = 0.1
-# Replay into freshly mapped pages, as measured on a chain of 5 M rows (a star: more than twice that); growth.
+# Replay speed into freshly mapped pages, measured on a chain query of 5 M rows (a star query: more than twice that),
+# and the speed at which the arena grows.
 CHANGES_PER_SECOND = 100_000
 WORDS_PER_SECOND = 70_000_000
 
@@ -45,7 +46,7 @@ def first_manifest(
     logs: Sequence[AppliedLog],
     marks: Sequence[str] = (),
 ) -> None:
-    """Version 0 of a new state, as generation 1, with what the engine holds; its spec is there already."""
+    """Write version 0 of a new state, as generation 1, from the engine's contents. The caller has written the spec."""
     snapshot = write_snapshot(directory / snapshot_name(1), parts_of(live), version=0)
     write_new(directory / wal_name(1), b"")
     now = time.time_ns() // 1000
@@ -75,7 +76,7 @@ def counts_of(live: Views) -> dict[str, Counts]:
 
 
 def _sizes_after(live: Views, before: TableSizes | None, came: Mapping[str, int]) -> TableSizes:
-    """The sizes of a version, with `came` copies more than before; where none are known, all are counted."""
+    """Return the table sizes of a version: those before plus `came` copies. O(rows) if `before` is None."""
     if before is None:
         return sizes_of(live)
     return sizes_of(live, {name: size.copies + came.get(name, 0) for name, size in before.relations.items()})
@@ -88,9 +89,9 @@ def commit_version(
     entry: Entry,
     came: Mapping[str, int] = MappingProxyType({}),
 ) -> None:
-    """Make the version that the engine is at the one in force: its records are durable, `coming` has them.
+    """Put the engine's version in force. Its log records are durable, and `coming` includes them.
 
-    `came` are the copies of rows that came, less those that went, by relation.
+    `came` is the net number of base-row copies inserted, by relation.
     """
     made = replace(
         coming,
@@ -106,22 +107,22 @@ def commit_version(
 
 
 def replay_seconds(opened: Opened) -> float:
-    """What opening the state takes, the start of the process and the check of the snapshot left out."""
+    """Estimate the seconds to replay the log, without starting the process and checking the snapshot."""
     return opened.manifest.wal.changes / CHANGES_PER_SECOND + opened.live.engine.arena.grown() / WORDS_PER_SECOND
 
 
 def snapshot_is_due(opened: Opened, *, ending: bool) -> bool:
-    """Whether to write a snapshot now; `ending`: this process will apply nothing more."""
+    """Decide whether to write a snapshot now; `ending`: this process will apply no more changes."""
     if replay_seconds(opened) <= DUE_SECONDS:
         return False
     return ending or opened.manifest.wal.length > opened.manifest.snapshot.length
 
 
 def commit_snapshot(directory: Path, opened: Opened) -> None:
-    """Write a snapshot of the version in force, which the engine is at; a process that goes on opens it anew.
+    """Write a snapshot of the version in force, which is the engine's; the caller reopens the state to continue.
 
-    The generation before the one in force is removed first: the disk never holds three snapshots. Until the new one is
-    in force, the one in force, which this process has checked and replayed, is all that the state needs.
+    Remove the previous generation first, so that the disk never holds three snapshots. This is safe: this process has
+    checked and replayed the generation in force, and the state needs no other.
     """
     before = opened.manifest
     generation = before.generation + 1
@@ -146,6 +147,6 @@ def commit_snapshot(directory: Path, opened: Opened) -> None:
 
 
 def _kept(manifest: Manifest) -> frozenset[str]:
-    """What the manifest needs, and the snapshot and log of the generation before."""
+    """Name the files that the manifest needs, and the snapshot and log of the previous generation."""
     before = manifest.generation - 1
     return manifest.files.union([snapshot_name(before), wal_name(before)])

@@ -1,6 +1,6 @@
-"""What there is to say about a state without opening it: one manifest, the end of the ledger, the sizes of files.
+"""Facts about a state, for `status`: read the manifest, the end of the ledger and file sizes; open no engine.
 
-O(queries + files + recent), whatever the size of the state; no engine, no numpy.
+O(queries + files + recent), independent of the size of the state; no numpy.
 """
 
 from __future__ import annotations
@@ -19,18 +19,19 @@ from dynq_cli.storage.layout import CURRENT, LOCK, PLANS, PREVIOUS, RUN_LOCK, SP
 from dynq_cli.storage.ledger import Entry, Ledger
 from dynq_cli.storage.manifest import ArrayPlace, Counts, Manifest, read_manifest
 
-_BLOCK = 512  # bytes of `st_blocks`, whatever the file system's are
+_BLOCK = 512  # the unit of `st_blocks`, whatever the block size of the file system
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Bytes of the files of a state; those of `total` are the sum of all but `dictionaries` and `allocated`.
+    """File sizes of a state, in bytes; `total` sums all fields except `dictionaries` and `allocated`.
 
-    `snapshot` and `wal` are in force; `dictionaries` are a part of the snapshot. `history` are the logs of generations
-    before that lead to versions which are kept. `before` is the rest of the generation before: its snapshot, its
-    manifest, and its log if no version needs it. `manifest` are the manifest in force, the spec, its plans and the
-    locks. `other` was left behind, is being written, or is not of the state. `allocated` is the room that the file
-    system gives to all of them: less than `total` where files have holes.
+    - `snapshot`, `wal`: the generation in force; `dictionaries`: their part of the snapshot
+    - `history`: logs of earlier generations, from which kept versions are read
+    - `before`: the rest of the previous generation: snapshot, manifest, and its log unless a kept version needs it
+    - `manifest`: the manifest in force, the spec, its plans and the locks
+    - `other`: files left behind, files being written, and files that are not dynq's
+    - `allocated`: disk blocks of all files; less than `total` if files have holes
     """
 
     snapshot: int
@@ -49,11 +50,12 @@ class Sizes:
 class StateFacts:
     """A state at one moment. Times are microseconds since 1970, in UTC.
 
-    `waiting` are the changes that opening the state replays; they are in the log and not yet in a snapshot. `writer` is
-    the process that is writing now. `before` is the version before the last command that applied something,
-    `outputs_at` the version of the last outputs, None if there were none. `kept_since` is the oldest version that can
-    be read; marks, and `before`, need those since `needed_since`. `tables` are the sizes of relations and views in
-    memory, None if an earlier version of dynq wrote the state.
+    - `waiting`: changes in the log after the snapshot, which opening the state replays
+    - `writer`: id of the process that is writing now
+    - `before`: the version before the last command that applied changes
+    - `outputs_at`: the version whose outputs were written last; None if none were
+    - `kept_since`: the oldest version that can be read; `needed_since`: the oldest that a mark or `before` needs
+    - `tables`: sizes of relations and views in memory; None if an earlier version of dynq wrote the state
     """
 
     version: int
@@ -77,9 +79,9 @@ class StateFacts:
 
 
 def facts_of(directory: Path, *, recent: int = 5) -> StateFacts:
-    """The facts of the version in force, with so many of the latest entries of the ledger.
+    """Return the facts of the version in force, with the latest `recent` entries of the ledger.
 
-    NoStateError where there is no state, DamagedError where what is read is not what was written.
+    NoStateError if there is no state, DamagedError if a checksum does not match.
     """
     manifest = read_manifest(directory)
     ledger = manifest.ledger
@@ -106,15 +108,15 @@ def facts_of(directory: Path, *, recent: int = 5) -> StateFacts:
 
 
 def writer_of(directory: Path) -> int | None:
-    """The process that is writing to a state now, without getting into the way of one that is about to.
+    """Return the id of the process that is writing to a state now, or None.
 
-    A writer that was killed leaves its number behind, so whoever has that number has to be there and hold the lock.
+    A killed writer leaves its process id in the file: so the process must be alive and the lock be held.
     """
     with suppress(FileNotFoundError, ProcessLookupError, ValueError):
         file = os.open(directory / LOCK, os.O_RDONLY)
         try:
             holder = int(os.pread(file, 20, 0))
-            # Only a living process is worth a try of the lock, which for a moment keeps others from taking it.
+            # Try the lock only if the process is alive: trying it briefly blocks a writer that starts now.
             with suppress(PermissionError):
                 os.kill(holder, 0)
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -126,7 +128,7 @@ def writer_of(directory: Path) -> int | None:
 
 
 def _sizes(directory: Path, manifest: Manifest) -> Sizes:
-    """The sizes of all files, each counted once. O(files)."""
+    """Add up the sizes of all files, each counted once. O(files)."""
     names = {
         "snapshot": {snapshot_name(manifest.generation)},
         "wal": {wal_name(manifest.generation)},
@@ -138,7 +140,7 @@ def _sizes(directory: Path, manifest: Manifest) -> Sizes:
     found = dict.fromkeys([*names, "other"], 0)
     allocated = 0
     for entry in os.scandir(directory):
-        # A writer may take away what it has replaced.
+        # A writer may remove files that it has replaced.
         with suppress(FileNotFoundError):
             if entry.is_file(follow_symlinks=False):
                 facts = entry.stat(follow_symlinks=False)
@@ -150,5 +152,5 @@ def _sizes(directory: Path, manifest: Manifest) -> Sizes:
 
 
 def _length(array: ArrayPlace) -> int:
-    """The bytes of an array: a dtype ends with those of an item, as in `<i8`."""
+    """Return the size of an array in bytes. A dtype such as `<i8` ends with the size of an item."""
     return int(array.dtype.lstrip("<>|=biuf")) * prod(array.shape)

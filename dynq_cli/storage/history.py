@@ -1,9 +1,9 @@
-"""The versions before the one in force: which are kept, and what changed since each.
+"""Earlier versions: which ones are kept, and the net change of base rows since each.
 
     rows of version v = rows of the version in force − nets_since(v)
 
-Nothing is stored for a version but its records in the log. Logs of generations before are kept back to the oldest
-mark, and to the version before the last command that applied something.
+A version takes no space except its log records. Logs of earlier generations are kept back to the oldest mark, and to
+the version before the last command that applied changes.
 """
 
 from __future__ import annotations
@@ -22,18 +22,18 @@ if TYPE_CHECKING:
     from dynq_cli.engine.consolidate import NetDelta
     from dynq_cli.storage.wal import Record
 
-# As in the outputs of a spec; a name that is a number would be a version.
+# The same pattern as in the outputs of a spec. A number would be taken for a version.
 _MARK = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
 def kept_since(manifest: Manifest) -> int:
-    """The oldest version that can be read. O(1)."""
+    """Return the oldest version that can be read. O(1)."""
     oldest = manifest.past[0].version if manifest.past else manifest.snapshot.version
     return max(oldest, manifest.floor)
 
 
 def version_of(manifest: Manifest, named: str | int) -> int:
-    """The version that a number or a mark means. RejectedError if there is none, or it is not kept."""
+    """Resolve a version number or a mark. RejectedError if there is no such version, or it is no longer kept."""
     text = str(named)
     if text.isdecimal():
         version = int(text)
@@ -54,7 +54,7 @@ def version_of(manifest: Manifest, named: str | int) -> int:
 
 
 def check_mark(name: str) -> None:
-    """UsageError unless a mark can have this name."""
+    """Raise UsageError unless this is a valid name of a mark."""
     if not _MARK.fullmatch(name):
         raise UsageError(
             f"a mark cannot be named {name!r}\n"
@@ -63,38 +63,39 @@ def check_mark(name: str) -> None:
 
 
 def needed_since(manifest: Manifest) -> int:
-    """The oldest version that has to be kept."""
+    """Return the oldest version that a mark, or `before`, needs."""
     return min([manifest.before, *manifest.marks.values()])
 
 
 def with_past(manifest: Manifest) -> tuple[PastLog, ...]:
-    """The logs before the next generation: that of the one in force, and those before it that are needed."""
+    """Return the past logs once a new generation starts: the needed ones, and the log in force."""
     ended = PastLog(manifest.generation, manifest.snapshot.version, int(manifest.snapshot.checksum, 16), manifest.wal)
     return (*without_spare(manifest).past, ended)
 
 
 def without_spare(manifest: Manifest) -> Manifest:
-    """A manifest that keeps no log but those that are needed."""
+    """Drop the past logs that no mark, nor `before`, needs."""
     oldest = needed_since(manifest)
     kept = tuple(past for past, end in _ending(manifest) if end > oldest)
     return replace(manifest, past=kept)
 
 
 def pruned(manifest: Manifest) -> Manifest:
-    """A manifest that keeps no version but those that are needed."""
+    """Drop all versions older than `needed_since`."""
     return replace(without_spare(manifest), floor=max(manifest.floor, needed_since(manifest)))
 
 
 def _ending(manifest: Manifest) -> list[tuple[PastLog, int]]:
-    """The past logs, each with the version that it leads to."""
+    """Pair each past log with the version at which it ends."""
     versions = [*(past.version for past in manifest.past), manifest.snapshot.version]
     return list(zip(manifest.past, versions[1:], strict=True))
 
 
 def nets_since(directory: Path, manifest: Manifest, version: int) -> Mapping[str, NetDelta]:
-    """What the versions after one amount to, by relation. FileNotFoundError if a writer went on.
+    """Return the net change of base rows after a version, by relation.
 
-    O(changes since the snapshot before that version): a log is read from its start, since its checksums are a chain.
+    FileNotFoundError if a writer has removed a log meanwhile. O(changes since the last snapshot before that version):
+    a log is read from its start, because each checksum covers the one before it.
     """
     from dynq_cli.engine.net_delta import joined, plain_net_delta
 

@@ -1,10 +1,10 @@
-"""Looking for damage before it is met: every file of a state against what the manifest says about it.
+"""Check every file of a state against the manifest, to find damage before a command meets it.
 
-    check(directory)                    presence, lengths, the spec, all logs' checksums: O(logs), not O(state)
-    check(directory, read_data=True)    every byte, the generation before too; counts and invariants: O(state)
+    check(directory)                    presence, lengths, the spec, checksums of all logs: O(logs), not O(state)
+    check(directory, read_data=True)    every byte, also of the previous generation; counts, invariants: O(state)
 
-Either the findings, none of which is damage, or a DamagedError that names every damaged file. It takes no lock: if a
-writer goes on meanwhile and removes what was being looked at, the look is taken again.
+Return one finding per file, or raise a DamagedError that names every damaged file. The check takes no lock: if a
+writer removes files meanwhile, it starts again.
 """
 
 from __future__ import annotations
@@ -27,29 +27,29 @@ from dynq_cli.storage.prune import spare_files
 
 @dataclass(frozen=True)
 class Finding:
-    """What is said about a file: that it is as it was written, or something to know about it."""
+    """A statement about a file: it matches the manifest (`ok`), or a remark (`info`)."""
 
     file: str
     level: Literal["ok", "info"]
     what: str
 
 
-# Invariants are looked at row by row, some 10,000 rows a second: of small states only. `verify` is for all.
+# Invariants are checked row by row, about 10,000 rows a second: only of small states. `verify` serves for all.
 WALKED_BYTES = 16 * 2**20
 
-# A file, and what looks at it: it returns what to say, or raises DamagedError or FileNotFoundError.
+# A file and its check, which returns a remark, or raises DamagedError or FileNotFoundError.
 Step = tuple[str, Callable[[], str]]
 
 
 def check(directory: Path, *, read_data: bool = False) -> list[Finding]:
-    """Look at every file of a state. NoStateError, DamagedError, or with `read_data` SpecDiffersError."""
+    """Check every file of a state. Raise NoStateError, DamagedError, or with `read_data` SpecDiffersError."""
     while True:
         manifest = read_manifest(directory)
         previous = _read_bytes(directory / PREVIOUS)
         found, damage = _look(directory, manifest, previous, read_data)
         if not damage:
             return found
-        # A writer or a prune may have taken away what was being looked at.
+        # A writer or a prune may have removed a file during the check.
         if read_manifest(directory).number == manifest.number and _read_bytes(directory / PREVIOUS) == previous:
             told = "\n".join(damage)
             raise DamagedError(f"{told}\n  hint: put the directory back from a copy of it")
@@ -58,7 +58,7 @@ def check(directory: Path, *, read_data: bool = False) -> list[Finding]:
 def _look(
     directory: Path, manifest: Manifest, previous: bytes | None, read_data: bool
 ) -> tuple[list[Finding], list[str]]:
-    """What is as it should be, and what is not."""
+    """Return the findings, and a text for each damaged file."""
     found = [Finding(CURRENT, "ok", f"version {manifest.version}, generation {manifest.generation}")]
     damage: list[str] = []
 
@@ -83,7 +83,7 @@ def _look(
         else:
             found.append(Finding(PREVIOUS, "ok", f"version {kept[1].version}, generation {kept[1].generation}"))
             for step in _generation(directory, kept[1], read_data):
-                if step[0] not in manifest.files:  # else it was looked at already
+                if step[0] not in manifest.files:  # else it was checked above
                     take(step)
     if read_data and not damage:
         take((snapshot_name(manifest.generation), lambda: _engine(directory, manifest)))
@@ -127,14 +127,14 @@ def _snapshot(directory: Path, manifest: Manifest, read_data: bool) -> str:
         open_snapshot(path, facts)
     elif os.stat(path).st_size != facts.length:
         raise damaged(path, "has another length than was written")
-    said = f"version {facts.version}, {facts.length} bytes{'' if read_data else ', not read'}"
-    return said if facts.engine == ENGINE else f"{said}; of another version of dynq: its views are built anew"
+    text = f"version {facts.version}, {facts.length} bytes{'' if read_data else ', not read'}"
+    return text if facts.engine == ENGINE else f"{text}; of another version of dynq: its views are rebuilt when opened"
 
 
 def _wal(directory: Path, manifest: Manifest) -> str:
     from dynq_cli.storage.wal import no_records, read_records
 
-    # All records are checked before the first is given.
+    # `read_records` checks all records before it yields the first.
     next(read_records(directory / wal_name(manifest.generation), no_records(manifest.snapshot), manifest.wal), None)
     return f"{manifest.wal.changes} changes, {manifest.wal.length} bytes"
 
@@ -160,7 +160,7 @@ def _ledger(directory: Path, manifest: Manifest, read_data: bool) -> str:
 
 
 def _engine(directory: Path, manifest: Manifest) -> str:
-    """Open the state as every command does, and look at all that the engine holds."""
+    """Open the state as every command does; compare the counts and, of small states, check the invariants."""
     from dynq_cli.storage.commit import counts_of
     from dynq_cli.storage.plans import read_plans
     from dynq_cli.storage.recover import open_engine
@@ -176,7 +176,7 @@ def _engine(directory: Path, manifest: Manifest) -> str:
     try:
         live._check()
     except AssertionError as error:
-        raise damaged(path, f"holds what cannot be ({error})") from None
+        raise damaged(path, f"violates an invariant ({error})") from None
     return f"opened: version {manifest.version}, every count and every row holds"
 
 

@@ -1,15 +1,15 @@
-"""The names of a state's files, and writing them so that they appear whole or not at all.
+"""Names of the files of a state, and atomic writes of them.
 
     CURRENT         the manifest in force: the version, its counts, lengths and checksums of the files below
-    PREVIOUS        the last manifest of the generation before, whose snapshot and log are kept too
-    spec.yaml       the spec, frozen
-    plans.json      its plans, for the version of dynq that made them
-    snapshot-NNNN   an engine's arrays
-    wal-NNNN        what was committed after the snapshot of the same number
+    PREVIOUS        the last manifest of the previous generation, whose snapshot and log are kept too
+    spec.yaml       the spec, as `init` read it
+    plans.json      its plans, valid for the version of dynq that made them
+    snapshot-NNNN   the arrays of an engine
+    wal-NNNN        the write-ahead log: commits after the snapshot of the same number
     ledger          which logs became which version
-    ledger-index-NN where in the ledger
-    lock            who is writing
-    run-lock        who is running `dynq run`
+    ledger-index-NN index of the ledger by log and batch
+    lock            process id of the writer
+    run-lock        process id of `dynq run`
 
 Nothing here imports more than the standard library and xxhash: `count` reads one of these files.
 """
@@ -26,10 +26,11 @@ import xxhash
 
 from dynq_cli.atomic import TEMPORARY, sync_directory
 
-# The layout of files, log records, dictionaries and base rows; a change of any of them is a new number, and states of
-# another one are refused.
+# Version of the layout of files, log records, dictionaries and base rows. Increase it when any of them changes: states
+# with another number are refused.
 FORMAT = 2
-# How views stand in the arena; a change is a new number, and views of another one are built anew from the base rows.
+# Version of the layout of views in the arena. Increase it when that changes: views with another number are rebuilt from
+# the base rows.
 ENGINE = 5
 CURRENT, PREVIOUS, SPEC, PLANS = "CURRENT", "PREVIOUS", "spec.yaml", "plans.json"
 LOCK, RUN_LOCK = "lock", "run-lock"
@@ -45,12 +46,12 @@ def wal_name(generation: int) -> str:
 
 
 def checksum_of(data: bytes | memoryview) -> str:
-    """Sixteen hex digits of xxh3; O(bytes), ten gigabytes a second."""
+    """Return the xxh3 checksum as 16 hex digits. O(bytes), about ten gigabytes a second."""
     return xxhash.xxh3_64_hexdigest(data)
 
 
 def write_whole(path: Path, data: bytes) -> None:
-    """Write a file that is there whole, or as it was, whatever happens; durable when this returns."""
+    """Replace a file atomically; the new content is durable when this returns."""
     temporary = path.with_name(path.name + TEMPORARY)
     with temporary.open("wb") as file:
         file.write(data)
@@ -61,7 +62,7 @@ def write_whole(path: Path, data: bytes) -> None:
 
 
 def write_new(path: Path, data: bytes) -> None:
-    """Write a file that nothing names yet; its name is durable with the next `sync_directory`."""
+    """Write a file that no manifest names yet; its name is durable after the next `sync_directory`."""
     with path.open("wb") as file:
         file.write(data)
         file.flush()
@@ -69,7 +70,7 @@ def write_new(path: Path, data: bytes) -> None:
 
 
 def write_at(file: int, place: int, data: bytes | memoryview) -> None:
-    """Write all of the data from a byte of an open file on."""
+    """Write all data to an open file, starting at the byte `place`."""
     left = memoryview(data)
     while left:
         done = os.pwrite(file, left, place)
@@ -77,7 +78,7 @@ def write_at(file: int, place: int, data: bytes | memoryview) -> None:
 
 
 def remove_others(directory: Path, kept: Set[str]) -> None:
-    """Remove the state's files that are not in `kept`; other files are none of our business."""
+    """Remove dynq's own files that are not in `kept`; leave all other files alone."""
     for entry in os.scandir(directory):
         if entry.name not in kept and OURS.fullmatch(entry.name):
             with suppress(FileNotFoundError):

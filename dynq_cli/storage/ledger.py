@@ -2,14 +2,14 @@
 
     Ledger(directory, append_entry(directory, facts, entry)).find(relation, name) = the entry's log
 
-One file that only grows, one entry per version, committed by the manifest, which has its length and the checksum of
-its last entry. An entry's checksum covers that of the entry before, so this one vouches for all. What lies beyond the
-length was never committed: readers do not look at it, and the next writer cuts it off.
+An append-only file with one entry per version. The manifest commits it: it has the length and the checksum of the
+last entry. Each checksum covers the checksum of the entry before it, so the last one covers the whole file. Bytes
+beyond the length were never committed: readers ignore them, the next writer truncates them.
 
-Appending writes O(entry) bytes. Opening reads nothing; the first lookup reads and checks the *tail*, a few hundred
-entries at most, and everything before it is found through indexes (`ledger_index`), so half a million versions answer
-as fast as ten. Whatever a lookup reads is checked: an entry behind an index by its own checksum, which needs that of
-the entry before and no more. `verify_ledger` reads all.
+Appending writes O(entry) bytes. Opening reads nothing. The first lookup reads and checks the *tail*, at most a few
+hundred entries; older entries are found through indexes (`ledger_index`), so half a million versions answer as fast as
+ten. Every entry that a lookup reads is checked by its checksum, which needs only the checksum of the entry before it.
+`verify_ledger` reads the whole file.
 """
 
 from __future__ import annotations
@@ -31,26 +31,26 @@ from dynq_cli.storage.ledger_facts import LEDGER, LedgerFacts, index_name
 from dynq_cli.storage.ledger_index import OpenIndex, read_index, write_index
 from dynq_cli.storage.manifest import damaged
 
-# The form of a file that replaced a relation: it is no log, and its name may come again with other content.
+# The `form` of a file that replaced a relation. It is no log: its name may come again with other content.
 REPLACE = "replace"
 
-# Keys that may stand in the tail, three to an entry of one log: reading it takes about two milliseconds then.
+# Maximum number of keys in the tail. An entry with one log has three; reading a full tail takes about 2 ms.
 TAIL_KEYS = 768
-# An index is merged into the one after it unless it is this many times as large.
+# An index is merged into the next newer one unless it is at least this many times as large.
 RATIO = 4
 _CACHED = 64
 
-# An entry is its length, its text, its checksum and its length again, so that it can be read from either end.
+# An entry is length, text, checksum, length: so it can be read from either end.
 _HEAD, _END = struct.Struct("<I"), struct.Struct("<QI")
 _VERSION, _NAME, _CONTENT, _BATCH = range(4)
 
 
 @dataclass(frozen=True)
 class AppliedLog:
-    """A log that was applied: its base name, the digest of its content, and what it held.
+    """An applied log: its base name, the digest of its content, and its row counts.
 
-    `relation` is empty for a log with rows of several relations. `replaced` is None in entries of before dynq counted
-    replaced rows apart: there `inserted` and `deleted` include rows that came and went in a replacement.
+    `relation` is empty for a log with rows of several relations. `replaced` is None in entries that an earlier version
+    of dynq wrote: there, `inserted` and `deleted` include replaced rows.
     """
 
     relation: str
@@ -66,7 +66,7 @@ class AppliedLog:
 
 @dataclass(frozen=True)
 class Entry:
-    """A version: when it was made, in microseconds UTC, and of what."""
+    """A version: its time in microseconds since 1970, in UTC, and the logs and batches that made it."""
 
     version: int
     time: int
@@ -76,7 +76,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Known:
-    """A log of a version before."""
+    """A log that was applied in an earlier version."""
 
     version: int
     time: int
@@ -84,10 +84,10 @@ class Known:
 
 
 def append_entry(directory: Path, facts: LedgerFacts, entry: Entry) -> LedgerFacts:
-    """Put an entry behind the committed ones, durably; the facts to commit. O(entry), and rarely an index.
+    """Append an entry durably; return the facts to commit. O(entry) amortised: sometimes an index is written.
 
-    If it fails the file is as long as before, or the next writer makes it so. A new file's name is durable with the
-    next `sync_directory`, which writing the manifest does.
+    On failure the file is truncated to its old length, at the latest by the next writer. The name of a new file is
+    durable after the next `sync_directory`, which writing the manifest does.
     """
     text = json.dumps(astuple(entry), separators=(",", ":")).encode()
     framed = _HEAD.pack(len(text)) + text
@@ -117,7 +117,7 @@ def append_entry(directory: Path, facts: LedgerFacts, entry: Entry) -> LedgerFac
 
 
 class Ledger:
-    """The ledger as far as it was committed. DamagedError from any lookup that meets what was not written."""
+    """The committed part of the ledger. Lookups raise DamagedError if a checksum does not match."""
 
     def __init__(self, directory: Path, facts: LedgerFacts) -> None:
         self._directory = directory
@@ -130,7 +130,7 @@ class Ledger:
         self._cached: dict[int, Entry] = {}
 
     def find(self, relation: str, name: str) -> Known | None:
-        """The latest log of a relation with a file name; no full dump. O(tail) once, then O(log entries)."""
+        """Find the latest log of a relation by file name, no replacement. O(tail) once, then O(log entries)."""
         for entry in self._with_key(_key(_NAME, relation, name)):
             for log in reversed(entry.logs):
                 if (log.relation, log.name) == (relation, name) and log.form != REPLACE:
@@ -138,7 +138,7 @@ class Ledger:
         return None
 
     def find_content(self, relation: str, content: str) -> Known | None:
-        """As `find`, of a log with a content, whatever its name. O(tail) once, then O(log entries)."""
+        """Like `find`, by the digest of the content instead of the name. O(tail) once, then O(log entries)."""
         for entry in self._with_key(_key(_CONTENT, relation, content)):
             for log in reversed(entry.logs):
                 if (log.relation, log.content) == (relation, content) and log.form != REPLACE:
@@ -146,17 +146,17 @@ class Ledger:
         return None
 
     def find_batch(self, batch: Batch) -> Entry | None:
-        """The version that has this very batch. O(tail) once, then O(log entries)."""
+        """Find the version that applied exactly this batch. O(tail) once, then O(log entries)."""
         key = _key(_BATCH, batch.source, batch.start, batch.stop)
         return next((entry for entry in self._with_key(key) if batch in entry.batches), None)
 
     def entry(self, version: int) -> Entry | None:
-        """What a version was made of; None if nothing was noted. O(tail) once, then O(log entries)."""
+        """Return the entry of a version, or None. O(tail) once, then O(log entries)."""
         found = self._with_key(_key(_VERSION, str(version)))
         return next((entry for entry in found if entry.version == version), None)
 
     def entries(self, since_version: int = -1, limit: int | None = None) -> Iterator[Entry]:
-        """What was applied after a version, the latest first. O(1) per entry; no index is opened."""
+        """Yield the entries after a version, the latest first. O(1) per entry; no index is opened."""
         stop, expected, given = self._facts.length, self._facts.checksum, 0
         while stop > 0 and (limit is None or given < limit):
             start = stop - _END.size - _HEAD.size - _size_before(self._data, stop)
@@ -169,16 +169,16 @@ class Ledger:
             given, stop, expected = given + 1, start, _checksum_before(self._data, start)
 
     def expect(self, entry: Entry) -> None:
-        """Have lookups find an entry that is not written: that of a version which is only rehearsed."""
+        """Let lookups find the unwritten entry of a rehearsed version."""
         for key in _keys_of(entry):
             self._expected.setdefault(key, []).append(entry)
 
     def check(self) -> None:
-        """What the first lookup checks: the tail, and that the indexes are there. O(tail)."""
+        """Check the tail, and that the indexes exist, as the first lookup does. O(tail)."""
         self._load()
 
     def _load(self) -> list[OpenIndex]:
-        """The indexes, the latest first; the tail is there too after that."""
+        """Load the tail; return the indexes, the latest first."""
         if self._indexes is None:
             self._tail.clear()
             for offset, entry in _walk(self._path, self._data, self._facts, *self._facts.indexed):
@@ -188,7 +188,7 @@ class Ledger:
         return self._indexes
 
     def _with_key(self, key: int) -> Iterator[Entry]:
-        """The entries that may be meant, the latest first."""
+        """Yield the entries with this hash key, the latest first; keys may collide, so callers compare."""
         indexes = self._load()
         yield from reversed(self._expected.get(key, []))
         yield from map(self._at, reversed(self._tail.get(key, [])))
@@ -196,7 +196,7 @@ class Ledger:
             yield from map(self._at, index.offsets(key))
 
     def _at(self, offset: int) -> Entry:
-        # A version of many logs is asked for once for each of them.
+        # The entry of a version with many logs is read once per log: cache it.
         if offset not in self._cached:
             if len(self._cached) >= _CACHED:
                 self._cached.clear()
@@ -210,7 +210,10 @@ class Ledger:
 
 
 def verify_ledger(directory: Path, facts: LedgerFacts) -> None:
-    """Read every entry and every index. DamagedError if one is not what was written, or they differ. O(ledger)."""
+    """Read every entry and every index. DamagedError if a checksum does not match, or index and ledger differ.
+
+    O(ledger).
+    """
     path = directory / LEDGER
     data = _mapped(path, facts)
     since, before, entries, version = 0, 0, 0, -1
@@ -232,7 +235,7 @@ def verify_ledger(directory: Path, facts: LedgerFacts) -> None:
 
 
 def _with_index(directory: Path, facts: LedgerFacts) -> LedgerFacts:
-    """Index the tail, together with indexes before it that are not much larger. O(keys that are written)."""
+    """Write an index of the tail, merged with the latest indexes that are not much larger. O(keys written)."""
     import numpy as np
 
     walked = _walk(directory / LEDGER, _mapped(directory / LEDGER, facts), facts, *facts.indexed)
@@ -254,7 +257,7 @@ def _keys_of(entry: Entry) -> list[int]:
 
 
 def _key(kind: int, *parts: str) -> int:
-    # File names that are no UTF-8 come as lone surrogates; no part has a NUL in it.
+    # File names that are not UTF-8 have lone surrogates; no part contains a NUL.
     return xxhash.xxh3_64_intdigest("\0".join(parts).encode("utf-8", "surrogatepass"), seed=kind)
 
 
@@ -270,7 +273,7 @@ def _open_to_append(path: Path, facts: LedgerFacts) -> int:
 
 
 def _mapped(path: Path, facts: LedgerFacts) -> mmap.mmap | bytes:
-    """The committed part; what a writer does to the file meanwhile is behind it."""
+    """Map the committed part; a concurrent writer only changes the bytes behind it."""
     if facts.length == 0:
         return b""
     try:
@@ -285,7 +288,7 @@ def _mapped(path: Path, facts: LedgerFacts) -> mmap.mmap | bytes:
 def _walk(
     path: Path, data: mmap.mmap | bytes, until: LedgerFacts, since: int, before: int
 ) -> Iterator[tuple[int, Entry]]:
-    """The entries from a byte on, whose ledger so far has the checksum `before`, with their places; all are checked."""
+    """Yield (offset, entry) from the byte `since` on; check each. `before` is the checksum of the entry before."""
     while since < until.length:
         entry, before, end = _read(path, data, since, before)
         yield since, entry
@@ -295,7 +298,7 @@ def _walk(
 
 
 def _read(path: Path, data: mmap.mmap | bytes, offset: int, before: int) -> tuple[Entry, int, int]:
-    """The entry at a byte, its checksum, and where it ends."""
+    """Read and check the entry at a byte; return it, its checksum, and the byte at which it ends."""
     text, end = offset + _HEAD.size, len(data)
     if text <= len(data):
         end = text + _HEAD.unpack_from(data, offset)[0]

@@ -1,4 +1,4 @@
-"""What the manifest says about the ledger, in a size that grows with the logarithm of its entries."""
+"""The manifest's record of the ledger: committed length, checksum, indexes. Its size is O(log entries)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def index_name(number: int) -> str:
 
 @record(frozen=True)
 class IndexFacts:
-    """An index in force: its number, the byte of the ledger it reaches to, the ledger's checksum there, its size."""
+    """An index in force: its number, the ledger byte at which it ends, the checksum there, and its number of keys."""
 
     number: int
     until: int
@@ -26,9 +26,9 @@ class IndexFacts:
 
 @record(frozen=True)
 class LedgerFacts:
-    """The committed part of the ledger: bytes, the checksum of its last entry, and the indexes in force.
+    """The committed part of the ledger: its length, the checksum of its last entry, and the indexes in force.
 
-    `keys` are those of all entries; `made` counts the indexes ever made.
+    `keys` counts the keys of all entries; `made` counts the indexes ever written.
     """
 
     length: int = 0
@@ -40,17 +40,17 @@ class LedgerFacts:
 
     @staticmethod
     def of(read: Mapping[str, Any]) -> LedgerFacts:
-        """From what a manifest says."""
+        """Build from the JSON object in a manifest."""
         return LedgerFacts(**{**read, "indexes": tuple(IndexFacts(**i) for i in read["indexes"])})
 
     @property
     def indexed(self) -> tuple[int, int]:
-        """Where the tail starts, and the checksum of the ledger there."""
+        """The byte at which the tail starts, and the checksum of the ledger there."""
         return (self.indexes[-1].until, self.indexes[-1].checksum) if self.indexes else (0, 0)
 
     @property
     def tail_keys(self) -> int:
-        """Keys that no index has."""
+        """The number of keys that are not in an index."""
         return self.keys - sum(index.keys for index in self.indexes)
 
     @property

@@ -1,14 +1,13 @@
-"""Finding entries of the ledger by a 64-bit key: sorted pages in files that are written once and never changed.
+"""Index of the ledger by a 64-bit key: sorted pages in immutable files.
 
-    offsets(write_index(…, keys, offsets), key) = the offsets that were given with the key, the latest first
+    offsets(write_index(…, keys, offsets), key) = the offsets given with the key, the latest first
 
-A page is 4 KB: its checksum, how many keys it has, the keys in ascending order, then the offset of each. The
-checksum is seeded with the checksum of the ledger up to where the index reaches, and with the page's number, so
-neither a flipped bit nor a page from elsewhere is ever taken for an answer. A lookup reads O(log n) pages and
-checks each; opening reads nothing. numpy is needed to write an index only.
+A page is 4 KB: its checksum, its number of keys, the keys in ascending order, then their offsets. The checksum is
+seeded with the ledger's checksum where the index ends, and with the page's number. So a flipped bit, or a page of
+another index, is detected. A lookup reads and checks O(log n) pages; opening reads nothing. Only writing needs numpy.
 
-Indexes follow each other as the ledger grows and are merged when one is no longer much smaller than the one
-before it, so there are O(log n) of them and a key is written O(log n) times.
+A log-structured merge: an index is merged with the one before it unless that is much larger. So there are O(log n)
+indexes, and a key is written O(log n) times.
 """
 
 from __future__ import annotations
@@ -43,7 +42,7 @@ def _pages(facts: IndexFacts) -> int:
 
 
 def write_index(directory: Path, number: int, until: int, checksum: int, keys: Words, offsets: Words) -> IndexFacts:
-    """Write an index of keys, whose offsets ascend, durably. O(keys · log keys)."""
+    """Write an index durably. `offsets` must be ascending. O(keys · log keys)."""
     import numpy as np
 
     facts = IndexFacts(number, until, checksum, len(keys))
@@ -63,7 +62,7 @@ def write_index(directory: Path, number: int, until: int, checksum: int, keys: W
 
 
 def read_index(directory: Path, facts: IndexFacts) -> tuple[Words, Words]:
-    """All keys of an index with their offsets, ascending by key, then offset; every page is checked. O(keys)."""
+    """Read and check all pages; return keys and offsets, ascending by key, then offset. O(keys)."""
     import numpy as np
 
     pages = [np.array(page, np.uint64) for page in OpenIndex(directory, facts).pages()]
@@ -74,7 +73,7 @@ def read_index(directory: Path, facts: IndexFacts) -> tuple[Words, Words]:
 
 
 class OpenIndex:
-    """An index to look things up in, mapped. DamagedError wherever the file is not what was written."""
+    """A memory-mapped index. DamagedError if a page's checksum does not match."""
 
     def __init__(self, directory: Path, facts: IndexFacts) -> None:
         self._path = directory / index_name(facts.number)
@@ -92,8 +91,8 @@ class OpenIndex:
         return map(self._page, range(_pages(self._facts)))
 
     def offsets(self, key: int) -> Iterator[int]:
-        """The offsets that have a key, the latest first. O(log keys) pages."""
-        # The last page whose first key is not greater has the last of them; pages before it may have more.
+        """Yield the offsets of a key, the latest first. O(log keys) pages."""
+        # The last page whose first key is not greater holds the last offset; earlier pages may hold more.
         place = bisect_right(range(_pages(self._facts)), key, key=lambda p: self._page(p)[2]) - 1
         while place >= 0:
             page = self._page(place)

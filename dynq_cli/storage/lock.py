@@ -1,6 +1,6 @@
-"""One writer at a time: locks that the kernel frees when their holder dies.
+"""File locks that allow one writer at a time; the kernel releases them when their holder dies.
 
-The file holds the process id of the holder while there is one and is empty otherwise. Readers take no lock.
+The file contains the process id of the holder, or is empty. Readers take no lock.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from dynq_cli.storage.layout import LOCK
 
 
 def writing_to(directory: Path) -> AbstractContextManager[None]:
-    """Be the only writer; LockedError, at once, if there is another."""
+    """Hold the write lock of a state; LockedError at once if another process holds it."""
     return holding(directory / LOCK, f"{directory} is being written to by another process")
 
 
 @contextmanager
 def holding(path: Path, busy: str) -> Iterator[None]:
-    """Be the only one who holds the lock of a file; LockedError, at once, that says `busy`, if another one does."""
+    """Hold the lock of a file; LockedError at once, beginning with `busy`, if another process holds it."""
     file = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
     try:
         try:
@@ -30,7 +30,7 @@ def holding(path: Path, busy: str) -> Iterator[None]:
         except BlockingIOError:
             holder = os.pread(file, 20, 0).decode("ascii", "replace").strip() or "unknown"
             raise LockedError(
-                f"{busy} ({holder}); nothing was changed\n  hint: run it again when that one has ended"
+                f"{busy} ({holder}); nothing was changed\n  hint: run the command again when that process has ended"
             ) from None
         os.ftruncate(file, 0)
         os.pwrite(file, str(os.getpid()).encode(), 0)

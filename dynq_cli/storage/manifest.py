@@ -1,8 +1,8 @@
-"""The manifest: what is in force, small enough to be written anew by every commit.
+"""The manifest: version, counts, lengths and checksums of all files. Every commit replaces it.
 
-`CURRENT` is the manifest, behind a line with its checksum; it has the lengths and checksums of all other files. A
-flipped bit in any of them is therefore found, and replacing `CURRENT` is the commit: one file to sync beside
-the log, where a file that names the manifest would be two more. Reading it needs neither numpy nor an engine.
+The file `CURRENT` is a line with a checksum, then the manifest as JSON. It has the lengths and checksums of all other
+files, so a flipped bit in any of them is detected. Replacing `CURRENT` is the commit: it syncs one file beside the
+log. Reading it needs neither numpy nor an engine.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from dynq_cli.storage.ledger_facts import LedgerFacts
 
 @record(frozen=True)
 class Counts:
-    """Result rows under the query's semantics, and distinct ones."""
+    """The number of result rows, as a bag or a set as the query says, and of distinct rows."""
 
     rows: int
     distinct: int
@@ -40,7 +40,7 @@ class Counts:
 
 @record(frozen=True)
 class ArrayPlace:
-    """Where an array stands in a snapshot."""
+    """An array in a snapshot: dtype, shape, and byte offset."""
 
     dtype: str
     shape: tuple[int, ...]
@@ -49,7 +49,7 @@ class ArrayPlace:
 
 @record(frozen=True)
 class SnapshotFacts:
-    """A snapshot file: the version it holds, what it must be, its arrays, and the layout of the views in them."""
+    """A snapshot file: its version, length, checksum, arrays, and the layout number of its views (`ENGINE`)."""
 
     version: int
     length: int
@@ -60,7 +60,7 @@ class SnapshotFacts:
 
 @record(frozen=True)
 class WalFacts:
-    """The committed part of a log: bytes, the checksum of its last record, and what replaying it takes."""
+    """The committed part of a log: its length, the checksum of its last record, and the number of changes in it."""
 
     length: int
     checksum: int
@@ -69,7 +69,7 @@ class WalFacts:
 
 @record(frozen=True)
 class PastLog:
-    """The log of a generation before: the version and the checksum it starts from, and what it must be."""
+    """The log of an earlier generation: the version and checksum at which it starts, and its committed part."""
 
     generation: int
     version: int
@@ -78,20 +78,23 @@ class PastLog:
 
     @property
     def start(self) -> WalFacts:
-        """The log before its first record."""
+        """The empty log, before its first record."""
         return WalFacts(0, self.seed, 0)
 
 
 @record(frozen=True)
 class Manifest:
-    """`number` counts manifests, `version` commits of changes, `generation` snapshots.
+    """The contents of `CURRENT`.
 
-    `tables` are the sizes of the version's tables; a manifest that an earlier version of dynq wrote has none.
-    `plans` are the fingerprints of the queries' plans. `made` and `applied` are microseconds since 1970, in UTC.
-    `commits` has the last `_commit_version` of each relation, `sources` the batches taken from each source.
-    `before` is the version before the last command that applied something, `written` that of the last outputs.
-    `marks` are named versions; `past` are the logs that lead back to the oldest of them, ascending. Versions before
-    `floor` were pruned.
+    - `number` counts manifests, `version` the versions, `generation` the snapshots
+    - `plans`: fingerprints of the queries' plans
+    - `made`, `applied`: when the state was made and last changed, in microseconds since 1970, in UTC
+    - `commits`: the last `_commit_version` of each relation; `sources`: the applied batches of each source
+    - `before`: the version before the last command that applied changes
+    - `written`: the version whose outputs were written last, or -1
+    - `marks`: named versions; `past`: logs of earlier generations back to the oldest mark, ascending
+    - `floor`: versions before it were pruned
+    - `tables`: sizes of relations and views; None if an earlier version of dynq wrote the manifest
     """
 
     number: int
@@ -116,24 +119,24 @@ class Manifest:
 
     @property
     def files(self) -> frozenset[str]:
-        """The names of the files that it needs."""
+        """The names of the files that this version needs."""
         logs = [self.generation, *(past.generation for past in self.past)]
         return self.ledger.files.union([snapshot_name(self.generation)], map(wal_name, logs))
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
-    """Put a manifest in force, durably. The files it names are durable already."""
+    """Put a manifest in force, durably. The files it names must be durable before."""
     text = json.dumps({"format": FORMAT, **vars(manifest)}, default=vars).encode() + b"\n"
     write_whole(directory / CURRENT, checksum_of(text).encode() + b"\n" + text)
 
 
 def keep_manifest(directory: Path) -> None:
-    """Keep the manifest in force as the last one of its generation."""
+    """Copy the manifest in force to `PREVIOUS`, as the last one of its generation."""
     write_whole(directory / PREVIOUS, (directory / CURRENT).read_bytes())
 
 
 def drop_previous(directory: Path) -> int:
-    """Forget the generation before, durably, so that its files can go; the bytes that this freed."""
+    """Remove `PREVIOUS` durably, so that the files of its generation can be removed; return the bytes freed."""
     path = directory / PREVIOUS
     try:
         length = path.stat().st_size
@@ -145,7 +148,7 @@ def drop_previous(directory: Path) -> int:
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """The manifest in force. NoStateError where there is no state, DamagedError where it is not whole. O(queries)."""
+    """Read the manifest in force. O(queries). NoStateError if there is no state, DamagedError if it is damaged."""
     path = directory / CURRENT
     try:
         content = path.read_bytes()
@@ -159,7 +162,7 @@ def read_manifest(directory: Path) -> Manifest:
 
 
 def parse_manifest(path: Path, content: bytes) -> Manifest:
-    """The manifest that a file holds. DamagedError where it is not whole, NoStateError if it is of another format."""
+    """Parse a manifest. DamagedError if its checksum does not match, NoStateError if it has another format."""
     checksum, _, text = content.partition(b"\n")
     if checksum != checksum_of(text).encode():
         raise damaged(path, "is not what was written")
@@ -167,7 +170,7 @@ def parse_manifest(path: Path, content: bytes) -> Manifest:
 
 
 def damaged(path: Path, what: str) -> DamagedError:
-    """The error for a file that is not as the state needs it."""
+    """Return the error for a damaged file; `what` completes the sentence after its path."""
     return DamagedError(f"{path} {what}: the state is damaged\n  hint: put the directory back from a copy of it")
 
 

@@ -1,12 +1,11 @@
-"""The plans and programs of a state: made from its spec once, then read back.
+"""Plans and programs of a state: plan the spec once, then read the plans back.
 
-    read_plans(directory, manifest) = the spec and plans that the state was made for
+    read_plans(directory, manifest) = the spec of the state, and its plans
 
-Parsing and planning a spec takes longer than opening a small state, so `plans.json` keeps what they gave, behind a
-line with its checksum. It is trusted only where planning again would give the same: if it is of the same spec and
-the same code made it, which a hash of all sources that plans depend on and the versions of the parsers decide.
-Otherwise, or where it is missing, the spec is planned again. Where the plans' fingerprints are not those of the
-manifest, this version of dynq plans in another way: views are built anew then (`rebuild`).
+Parsing and planning a spec takes longer than opening a small state. So `plans.json` caches the plans, after a line with
+a checksum. The cache is valid for one spec and one version of the code: a hash over all sources that plans depend on,
+and the versions of the parsers. If it is missing or not valid, the spec is planned again. If the fingerprints of the
+plans differ from the manifest's, this version of dynq plans differently, and `rebuild` builds the views anew.
 """
 
 from __future__ import annotations
@@ -29,14 +28,14 @@ from dynq_cli.storage.layout import PLANS, SPEC, checksum_of, write_new
 from dynq_cli.storage.manifest import Manifest, damaged
 
 _PACKAGE = Path(__file__).parent.parent
-# What plans depend on: modules of ours, and libraries that read queries.
+# Plans depend on these modules, and on these libraries, which parse queries.
 _SOURCES = ("errors.py", "spec", "query", "plan")
 _LIBRARIES = ("duckdb", "lark", "sqlglot")
 
 
 @record(frozen=True)
 class Planned:
-    """A frozen spec with its plans and the steps of those that can be kept, and the fingerprints of both."""
+    """A spec with the plan of each query, the program of each query that dynq can keep, and their fingerprints."""
 
     spec: Spec
     plans: Mapping[str, AnyPlan]
@@ -45,13 +44,13 @@ class Planned:
 
     @property
     def kept(self) -> dict[str, AnyPlan | Program]:
-        """What an engine is made for; it says why a plan without steps cannot be kept."""
+        """The programs, and the plan of each query without one: the argument of `Views`, which reports the refusal."""
         return {**self.plans, **self.programs}
 
 
 @record(frozen=True)
 class _Kept:
-    """What `plans.json` holds: who made it, from which spec, and what came out."""
+    """The contents of `plans.json`: the version of the code, the checksum of the spec, and the plans."""
 
     code: str
     spec: str
@@ -59,7 +58,7 @@ class _Kept:
 
 
 def plan_spec(text: str, file: str = SPEC) -> Planned:
-    """Read and plan a spec; `file` is the name that errors say. SpecError with all that is wrong."""
+    """Read and plan a spec; errors name it as `file`. SpecError lists all problems."""
     from dynq_cli.plan.choose import plan_query
     from dynq_cli.plan.lower import program_of
     from dynq_cli.query.compile import compile_spec
@@ -78,10 +77,10 @@ def _with_fingerprints(spec: Spec, plans: Mapping[str, AnyPlan], programs: Mappi
 
 
 def write_plans(directory: Path, made: Planned, spec: str) -> None:
-    """Keep the plans of a new state with its spec; durable with the next sync of the directory."""
+    """Write the plans of a new state; durable after the next sync of the directory."""
     from dynq_cli.spec.load import parse_spec
 
-    # Read as the state will read it: under its name there, not under that of the file it came from.
+    # Parse the spec under the name that it has in the state: plans contain places in the file.
     planned = _with_fingerprints(parse_spec(spec, SPEC), made.plans, made.programs)
     kept = _Kept(code_version(), checksum_of(spec.encode()), planned)
     text = json.dumps(encode(_Kept, kept), separators=(",", ":")).encode() + b"\n"
@@ -89,8 +88,10 @@ def write_plans(directory: Path, made: Planned, spec: str) -> None:
 
 
 def read_plans(directory: Path, manifest: Manifest) -> Planned:
-    """The state's spec and plans. DamagedError if a file is not what was written, SpecDiffersError if the queries
-    are not those the state was made for."""
+    """Read the spec and the plans of a state.
+
+    DamagedError if a file is damaged, SpecDiffersError if the spec has other queries than the state.
+    """
     try:
         content = (directory / SPEC).read_bytes()
     except FileNotFoundError:
@@ -108,12 +109,12 @@ def read_plans(directory: Path, manifest: Manifest) -> Planned:
 
 
 def has_plans(directory: Path, manifest: Manifest) -> bool:
-    """Whether opening the state takes plans that are kept. DamagedError if they are not what was written."""
+    """Whether `plans.json` is valid for this version of dynq. DamagedError if its checksum does not match."""
     return _kept_plans(directory, manifest) is not None
 
 
 def _kept_plans(directory: Path, manifest: Manifest) -> _Kept | None:
-    """What is kept of planning the spec; None if this version would have to plan it again."""
+    """Read `plans.json`; None if it is missing or not valid for this spec and this version of the code."""
     path = directory / PLANS
     try:
         checksum, _, text = path.read_bytes().partition(b"\n")
@@ -124,14 +125,14 @@ def _kept_plans(directory: Path, manifest: Manifest) -> _Kept | None:
     try:
         kept = decode(_Kept, json.loads(text))
     except CodecError:
-        # Whole, but of other classes: another version of the code wrote it.
+        # The checksum matches, but another version of the code wrote it, with other classes.
         return None
     return kept if (kept.code, kept.spec) == (code_version(), manifest.spec) else None
 
 
 @cache
 def code_version() -> str:
-    """A digest of all that decides which plan a spec gets; two milliseconds."""
+    """Return a digest of the sources and parser versions that plans depend on. Takes about 2 ms."""
     digest = hashlib.sha256(repr([version_of(library) for library in _LIBRARIES]).encode())
     for path in sorted(path for source in _SOURCES for path in _files(os.path.join(_PACKAGE, source))):
         with open(path, "rb") as file:
@@ -142,7 +143,7 @@ def code_version() -> str:
 
 
 def _files(path: str) -> Iterator[str]:
-    """A module's file, or those of a package. Plain strings: a path object for each would take longer than reading."""
+    """Yield the files of a module or package, as strings: making path objects takes longer than reading the files."""
     if not os.path.isdir(path):
         yield path
         return

@@ -1,8 +1,8 @@
-"""Rows of a state by position: the j-th, pages, samples, and the position of a row, of the version in force.
+"""Rows of a state by position: the j-th row, pages, samples, and the position of a row.
 
-Positions count from 1 in the order of `State.enum`, the query's own if it has one; in a bag every copy, in a set every
-row. They stay as they are until the next version. What is out of range raises RejectedError before a row is read; rows
-that are not all read when the state moves on to another version end in a UsageError. What a row costs is in the plan's
+Positions start at 1 and follow the order of `State.enum`, which is the query's order if it has one. A bag counts every
+copy, a set every row. Positions are stable within a version. RejectedError if a position is out of range, before a row
+is read. UsageError if the state changes to another version before all rows are read. The cost per row is the plan's
 guarantee for `jth`.
 """
 
@@ -54,16 +54,16 @@ def page(
     limit: int = PAGE,
     at: str | int | None = None,
 ) -> Iterator[pa.RecordBatch]:
-    """At most `limit` rows: those behind the first `offset`, those after a row, or the last up to a row, with it.
+    """Yield at most `limit` rows: after the first `offset` rows, after the row `after`, or up to the row `before`.
 
-    With `at`, a version or mark, of that version; O(changes since) before the first row.
+    The row `before` itself is included. With `at`, read that version or mark; O(changes since) before the first row.
 
-    In an order, the row need not be there, and may have the first columns of the order alone.
+    If the query has an order, the given row need not be in the result; the first columns of the order suffice.
     """
     if sum(given is not None for given in (offset, after, before)) > 1:
-        raise UsageError("a page has one place: give only one of offset, after and before")
+        raise UsageError("a page has one start: give only one of offset, after and before")
     if limit < 0 or (offset or 0) < 0:
-        raise UsageError("the offset and the limit of a page are not negative")
+        raise UsageError("the offset and the limit of a page must not be negative")
 
     def rows(ranked: Ranked) -> Iterator[pa.RecordBatch]:
         if after is not None:
@@ -80,7 +80,7 @@ def page(
 def sample(state: Readable, many: int, query: str | None = None, seed: int | None = None) -> Iterator[pa.RecordBatch]:
     """Rows at `many` distinct positions, all equally likely; those of a seed stay the same for a version."""
     if many < 0:
-        raise UsageError("the number of rows of a sample is not negative")
+        raise UsageError("the number of rows of a sample must not be negative")
     return _read(state, query, lambda ranked: ranked.sample(many, seed))
 
 
@@ -100,6 +100,6 @@ def _read(
     state: Readable, query: str | None, read: Callable[[Ranked], Iterator[pa.RecordBatch]]
 ) -> Iterator[pa.RecordBatch]:
     opened = state.current()
-    # Asked here, not in the generator: what is refused is refused at once.
+    # Called here, not in the generator, so that errors are raised at once.
     batches = read(Ranked(opened.live, query_name(opened.manifest, query)))
     return state.read_whole(opened, batches)

@@ -1,8 +1,7 @@
-"""Dropping what a state does not need: the generation before, versions that no mark keeps, and what killed processes
-left behind.
+"""Remove what a state does not need: the previous generation, versions without a mark, files of killed processes.
 
-`PREVIOUS` goes before the files it names, so a prune that is killed leaves files that nothing names, which the next
-one takes. Readers that have a file mapped keep it; those that come later look for what `CURRENT` names.
+`PREVIOUS` is removed before the files it names. So a killed prune leaves files without a manifest, which the next prune
+removes. Readers that have mapped a removed file keep their mapping; later readers open the files that `CURRENT` names.
 """
 
 from __future__ import annotations
@@ -21,8 +20,7 @@ from dynq_cli.storage.manifest import Manifest, drop_previous, read_manifest, wr
 
 @dataclass(frozen=True)
 class Pruned:
-    """The names of what was removed, the bytes that this freed, the oldest version that is kept, and those before it
-    that were kept until now."""
+    """The names of the removed files, the bytes freed, the oldest kept version, and the versions no longer kept."""
 
     removed: tuple[str, ...]
     length: int
@@ -31,7 +29,7 @@ class Pruned:
 
 
 def prune(directory: Path) -> Pruned:
-    """Remove all that the version in force does not need. LockedError if another process is writing. O(files)."""
+    """Remove all files that no kept version needs. LockedError if another process is writing. O(files)."""
     read_manifest(directory)
     with writing_to(directory):
         held = read_manifest(directory)
@@ -50,7 +48,7 @@ def prune(directory: Path) -> Pruned:
 
 
 def spare_files(directory: Path, *needed_by: Manifest) -> Iterator[os.DirEntry[str]]:
-    """The state's own files that no manifest of these names, by name; other files are none of our business."""
+    """Yield dynq's own files that none of these manifests names, sorted by name; skip all other files."""
     names: set[str] = set()
     for manifest in needed_by:
         names |= manifest.files

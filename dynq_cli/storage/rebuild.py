@@ -1,14 +1,14 @@
-"""Views of another version of dynq: built anew from the base rows.
+"""Rebuild the views from the base rows, if another version of dynq wrote them.
 
-    rebuild(…) brings the same base rows into empty views
+    rebuild(…) inserts the same base rows into empty views
 
-A snapshot says how its views stand in the arena (`layout.ENGINE`), a manifest which plans they are of. Where this
-version would have other ones, nothing of the views is read: the base rows of the snapshot are brought into a new
-engine, and then what the log amounts to. Both are codes of values, which mean the same under every plan. The results
-have to have the sizes that the manifest gives; their order may be another one.
+A snapshot has the layout number of its views (`layout.ENGINE`), a manifest the fingerprints of their plans. If either
+differs from this version's, the views are not read: the base rows of the snapshot, and then the net change of the log,
+are inserted into a new engine. Both are codes, which mean the same under every plan. The result counts must be those
+of the manifest; the order of rows may differ.
 
-Nothing is written here. Whoever only reads builds the views for itself; a writer begins with a snapshot that has them,
-so that no log ever has records of two versions.
+This module writes nothing. A reader rebuilds the views in its memory; a writer first writes a snapshot with the new
+views, so that no log has records of two versions.
 """
 
 from __future__ import annotations
@@ -33,17 +33,17 @@ BLOCK = 1 << 20
 
 
 def has_views(manifest: Manifest, planned: Planned) -> bool:
-    """Whether the views of a snapshot are those that this version would have."""
+    """Whether this version of dynq can use the views of the snapshot."""
     return manifest.snapshot.engine == ENGINE and planned.fingerprints == manifest.plans
 
 
 def rebuild(directory: Path, manifest: Manifest, live: Views, arrays: Arrays) -> None:
-    """Bring the base rows of a manifest's version into new views. O(base rows and log).
+    """Insert the base rows of a manifest's version into empty views. O(base rows + log).
 
-    DamagedError if they cannot be; SpecDiffersError if they give other counts than the manifest has.
+    DamagedError if the rows are invalid; SpecDiffersError if the counts differ from the manifest's.
     """
     _log.warning(
-        "another version of dynq wrote the views of %s: they are built anew, and kept by the next apply", directory
+        "another version of dynq wrote the views of %s: rebuilding them; the next apply stores the new ones", directory
     )
     live.dictionaries = dictionaries_in(arrays, live.layout.ordered_dictionaries)
     live.label()
@@ -56,13 +56,13 @@ def rebuild(directory: Path, manifest: Manifest, live: Views, arrays: Arrays) ->
                     rebuilding.add(len(rows.delta))
             bring(live, nets)
     except BatchError as error:
-        raise damaged(directory / snapshot_name(manifest.generation), f"holds what cannot be ({error})") from None
+        raise damaged(directory / snapshot_name(manifest.generation), f"has invalid rows ({error})") from None
     _check_counts(directory, manifest, live)
     live.engine.arena.settle()
 
 
 def _log_nets(directory: Path, manifest: Manifest, live: Views) -> dict[str, NetDelta]:
-    """What the log amounts to, by relation; its values are in the dictionaries then."""
+    """Return the net change of the log by relation, after adding its values to the dictionaries."""
     nets: dict[str, list[NetDelta]] = {}
     path = directory / wal_name(manifest.generation)
     for record in read_records(path, no_records(manifest.snapshot), manifest.wal):

@@ -1,10 +1,10 @@
-"""From files to an engine: map the snapshot, replay the log.
+"""Open an engine from files: map the snapshot, replay the write-ahead log.
 
     open_engine(directory, manifest) = the engine that wrote the manifest: the same rows, ids and order
 
-Replaying is deterministic: a snapshot is what every process goes on from, the one that wrote it included, and
-a record is what the engine was given. O(log), and O(snapshot) at the speed of a checksum. Where the views are those of
-another version of dynq, they are built anew (`rebuild`).
+Replay is deterministic: every process starts from a snapshot, also the one that wrote it, and applies the same records.
+O(log), and O(snapshot) at the speed of a checksum. If another version of dynq wrote the views, `rebuild` builds them
+anew.
 """
 
 from __future__ import annotations
@@ -22,17 +22,16 @@ from dynq_cli.storage.rebuild import has_views, rebuild
 from dynq_cli.storage.snapshot import Mapped, open_snapshot
 from dynq_cli.storage.wal import no_records, read_records
 
-# In the time that a change takes to copy its pages one by one, 16 KB are copied at once. When a process has spent a
-# quarter of what copying everything takes, everything is copied.
+# A change copies its pages one by one, which takes as long as copying 16 KB at once. When a process has spent a quarter
+# of the time that copying the whole snapshot takes, it copies the whole snapshot.
 BYTES_PER_CHANGE = 64 * 1024
 
 
 @record()
 class Opened:
-    """An engine, the manifest whose version it is at, and the snapshot that it was mapped from.
+    """An engine, the manifest of its version, and its mapped snapshot.
 
-    `plans` are the fingerprints of the plans that its views are of. `applied` counts the changes that this process
-    applied itself.
+    `plans` are the fingerprints of the plans of its views. `applied` counts the changes applied by this process.
     """
 
     manifest: Manifest
@@ -43,26 +42,26 @@ class Opened:
     applied: int = 0
 
     def count_applied(self, changes: int) -> None:
-        """Note changes; from some number on the process is taken for one that will apply many more."""
+        """Count applied changes. After enough of them, copy all pages at once: many more are expected."""
         self.applied += changes
         if self.applied * BYTES_PER_CHANGE > self.manifest.snapshot.length:
             self.snapshot.make_private()
 
 
 def open_latest(directory: Path, planned: Planned) -> Opened:
-    """The engine of the version in force, whatever a writer does meanwhile."""
+    """Open the version in force; try again if a writer replaces it meanwhile."""
     while True:
         manifest = read_manifest(directory)
         try:
             return open_engine(directory, manifest, planned)
         except FileNotFoundError as error:
-            # A writer that went on removes what nothing names any more.
+            # A writer that has committed meanwhile removes files that are no longer needed.
             if read_manifest(directory).number == manifest.number:
                 raise damaged(Path(error.filename), "is missing") from None
 
 
 def open_engine(directory: Path, manifest: Manifest, planned: Planned) -> Opened:
-    """The engine of a manifest. FileNotFoundError, or DamagedError, if a file is not there as it was written."""
+    """Open the engine of a manifest. FileNotFoundError if a file is missing, DamagedError if one is damaged."""
     path = directory / snapshot_name(manifest.generation)
     mapped = open_snapshot(path, manifest.snapshot)
     if not has_views(manifest, planned):
@@ -79,7 +78,7 @@ def open_engine(directory: Path, manifest: Manifest, planned: Planned) -> Opened
 
 
 def catch_up(directory: Path, opened: Opened, manifest: Manifest) -> None:
-    """Bring an engine to a later manifest of its generation. If it fails, the engine is of no use any more."""
+    """Replay the log up to a later manifest of the same generation. After a failure the engine must be discarded."""
     _replay(directory, opened, opened.manifest.wal, manifest)
 
 

@@ -1,13 +1,12 @@
-"""Snapshots: an engine's arrays in one file, each on a page of its own, mapped in place when opened.
+"""Snapshots: the arrays of an engine in one file, page-aligned, memory-mapped when opened.
 
-    open_snapshot(path, write_snapshot(path, parts)).arrays = the arrays that the parts fill
+    open_snapshot(path, write_snapshot(path, parts)).arrays = the arrays that the parts describe
 
-It is written block by block, not through a mapping: pages of a mapping count as memory of the process, which would
-then hold the state twice, and syncing a mapping keeps every thread of Python from running.
+A snapshot is written block by block, not through a mapping. Mapped pages count as memory of the process, so a mapping
+would hold the state twice; and syncing a mapping blocks every Python thread.
 
-The mapping is copy-on-write: what a process changes stays in the process, and a page is copied when it is first
-written to, which suits a process that changes little. The whole file is checked by its checksum whenever it is
-opened, so a flipped bit is never returned as data.
+The mapping is copy-on-write: changes stay in the process, and the first write to a page copies it. That suits a
+process that changes little. Opening checks the checksum of the whole file, so a flipped bit is never returned as data.
 """
 
 from __future__ import annotations
@@ -40,17 +39,17 @@ _POPULATE_WRITE = 23
 
 @record()
 class Mapped:
-    """The arrays of a snapshot, which can be written to without changing the file."""
+    """The arrays of a snapshot, mapped copy-on-write: writing to them does not change the file."""
 
     arrays: Mapping[str, NDArray[Any]]
     mapping: mmap.mmap
     is_private: bool = False
 
     def make_private(self) -> None:
-        """Copy all pages now instead of each when it is first written to: a fifth of the time, if most will be.
+        """Copy all pages now, not at the first write to each. If most pages are written, it takes a fifth of the time.
 
-        Measured on 370 MB: 0.15 s, and then 0.5 ms instead of 7 ms for a thousand changes. Where the system cannot,
-        pages are copied one by one as before.
+        Measured on 370 MB: 0.15 s once, and then 0.5 ms instead of 7 ms for a thousand changes. If the system does not
+        support it, pages are still copied one by one.
         """
         if not self.is_private and sys.platform == "linux":
             with suppress(OSError):
@@ -59,7 +58,7 @@ class Mapped:
 
 
 def write_snapshot(path: Path, parts: Mapping[str, Part], version: int) -> SnapshotFacts:
-    """Write a snapshot, durably. O(bytes) time and O(1) memory; blocks of zeros are holes of the file."""
+    """Write a snapshot durably. O(bytes) time, O(1) memory; blocks of zeros become holes in the file."""
     places, length = _places(parts)
     temporary = path.with_name(path.name + TEMPORARY)
     with temporary.open("wb", buffering=0) as file:
@@ -78,7 +77,7 @@ def write_snapshot(path: Path, parts: Mapping[str, Part], version: int) -> Snaps
 
 
 class _Blocks:
-    """A file that is written from its start on, a block at a time, and its checksum."""
+    """Write a file sequentially, block by block, and compute its checksum."""
 
     def __init__(self, file: int) -> None:
         self._file = file
@@ -87,7 +86,7 @@ class _Blocks:
         self._made = xxhash.xxh3_64()
 
     def add(self, place: int, data: NDArray[np.uint8]) -> None:
-        """Bytes from a place on that is not before the end of those added last; what is in between is zeros."""
+        """Add bytes at an offset, at or after the end of the bytes added before; fill the gap with zeros."""
         self._skip_to(place)
         done = 0
         while done < len(data):
@@ -97,7 +96,7 @@ class _Blocks:
             done += many
 
     def end(self, length: int) -> str:
-        """The checksum of all bytes up to a length, behind which there are none."""
+        """Fill up to `length` with zeros, write the last block, and return the checksum."""
         self._skip_to(length)
         self._write()
         return self._made.hexdigest()
@@ -122,7 +121,7 @@ class _Blocks:
 
 
 def open_snapshot(path: Path, facts: SnapshotFacts) -> Mapped:
-    """Map a snapshot. FileNotFoundError, or DamagedError. O(bytes) at the speed of a checksum."""
+    """Check and map a snapshot. O(bytes) at the speed of a checksum. FileNotFoundError or DamagedError."""
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_size != facts.length:
             raise damaged(path, "has another length than was written")
@@ -134,7 +133,7 @@ def open_snapshot(path: Path, facts: SnapshotFacts) -> Mapped:
 
 
 def _checksum(mapped: mmap.mmap) -> str:
-    """As `checksum_of` all bytes, some at a time."""
+    """Return the same as `checksum_of` all bytes, computed piece by piece to report progress."""
     made = xxhash.xxh3_64()
     with memoryview(mapped) as content:
         for start in range(0, len(content), _PIECE):

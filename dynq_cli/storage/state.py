@@ -3,14 +3,14 @@
     state = create("spec.yaml", ".dynq")     version 0
     state = open(".dynq")
     state.apply({"orders": table})           one version, all or nothing; O(change) once open
-    state.replace({"orders": table})         the table is the whole relation: its difference is one version
-    state.count("q")                         from the manifest alone: no engine is opened
+    state.replace({"orders": table})         make the table the whole relation: the difference is one version
+    state.count("q")                         read the manifest only: no engine is opened
     state.enum("q")                          record batches: every distinct row once, `_count` last for bags
     state.dump("orders")                     record batches: the rows of a base relation
 
-One process writes at a time; the others read the version that is in force when they ask, and see it whole. What
-`apply` returned is on disk. A failed `apply` changes nothing. Used as a context manager, or closed, a state that was
-written to is left so that it opens quickly.
+One process writes at a time. The others read the version in force when they ask, and always a whole version. When
+`apply` returns, its version is durable; a failed `apply` changes nothing. `close`, or leaving the `with` block, writes
+a snapshot if the state would otherwise open slowly.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from dynq_cli.storage.layout import CURRENT, LOCK, SPEC, checksum_of, write_new
 from dynq_cli.storage.lock import writing_to
 from dynq_cli.storage.manifest import Counts, query_name, read_manifest
 
-# The engine is imported where it is needed: whoever only counts must not wait for it.
+# Functions import the engine themselves: `count` must not wait for that.
 if TYPE_CHECKING:
     import pyarrow as pa
 
@@ -49,7 +49,7 @@ StrPath = str | os.PathLike[str]
 
 
 def create(spec: StrPath, state: StrPath = ".dynq") -> State:
-    """Make a state for a spec file, at version 0. It is there whole or not at all."""
+    """Create a state for a spec file, at version 0, atomically."""
     return create_from(spec, state, lambda live: ())
 
 
@@ -59,9 +59,9 @@ def create_from(
     load: Callable[[Views], Sequence[AppliedLog]],
     marks: Callable[[Spec], Sequence[str]] = lambda spec: (),
 ) -> State:
-    """Make a state whose version 0 holds what `load` puts into the engine; it returns the logs it took that from.
+    """Create a state whose version 0 has the rows that `load` puts into the engine; `load` returns the logs it read.
 
-    Version 0 has the marks that `marks` names.
+    `marks` returns the marks of version 0.
     """
     from dynq_cli.atomic import atomic_directory
     from dynq_cli.engine.views import Views
@@ -89,7 +89,7 @@ def create_from(
 
 
 def open(state: StrPath = ".dynq") -> State:
-    """The state in a directory. NoStateError where there is none."""
+    """Open the state in a directory. NoStateError if there is none."""
     return State(Path(state))
 
 
@@ -120,14 +120,14 @@ def _compared(directory: Path, spec: StrPath) -> str:
 
 
 class State:
-    """An open state; see the module. Not to be shared between threads."""
+    """An open state; see the module. Not thread-safe."""
 
     def __init__(self, directory: Path, planned: Planned | None = None) -> None:
         self._directory = directory
         self._planned = planned
         self._opened: Opened | None = None
         self._wrote = False
-        # Changes that this process applied before the snapshot that it wrote last.
+        # Changes that this process applied before it last wrote a snapshot.
         self._applied = 0
         read_manifest(directory)
 
@@ -154,11 +154,11 @@ class State:
 
     @property
     def written(self) -> int:
-        """The version whose outputs were written last, or -1. O(1)."""
+        """The version whose outputs were written last, or -1 if none were. O(1)."""
         return read_manifest(self._directory).written
 
     def note_written(self, version: int, marks: Mapping[str, int] = MappingProxyType({})) -> None:
-        """Note that the outputs of a version are written, and move the marks of diffs to it, at once.
+        """Record in one commit that the outputs of a version are written, and move `marks`, the marks of diffs.
 
         LockedError if another process is writing.
         """
@@ -167,7 +167,7 @@ class State:
 
     @contextmanager
     def _changing_manifest(self) -> Iterator[Callable[..., None]]:
-        """For what is in the manifest alone; the caller is given what replaces fields of it, durably."""
+        """Yield a function that durably updates manifest fields."""
         from dynq_cli.storage.manifest import write_manifest
 
         def change(**fields: Any) -> None:
@@ -181,13 +181,13 @@ class State:
             yield change
 
     def count(self, query: str | None = None) -> int:
-        """Result rows under the query's semantics, of the version in force. O(1), without opening the engine."""
+        """Count the result rows of the version in force, as a bag or a set as the query says. O(1); opens no engine."""
         return self.counts(query).rows
 
     def counts(self, query: str | None = None, at: str | int | None = None) -> Counts:
-        """Result rows under the query's semantics, and distinct ones. O(1), without opening the engine.
+        """Count the result rows, as a bag or a set as the query says, and the distinct rows. O(1); opens no engine.
 
-        With `at`, a version or mark, of that version: an engine is opened, and goes back (`versions`).
+        With `at`, a version or mark, count the rows of that version: this opens an engine and reverts it (`versions`).
         """
         manifest = read_manifest(self._directory)
         name = query_name(manifest, query)
@@ -196,12 +196,12 @@ class State:
         return Counts(*self._at(self.version_of(at)).count(name))
 
     def apply(self, changes: Any, relation: str | None = None) -> int:
-        """Apply one commit of changes, by relation or of one relation; the new version.
+        """Apply changes of one or several relations as one commit; return the new version.
 
-        Changes are Arrow tables, record batches, or frames of pandas and polars (`engine/frames`).
+        Changes are Arrow tables, record batches, or pandas or polars frames (`engine/frames`).
 
-        RejectedError if the changes cannot be; LockedError if another process is writing. Either way nothing
-        has changed. O(changes) for simple trees; what other trees add is in their plan's guarantees.
+        RejectedError if the changes are invalid, LockedError if another process is writing; then nothing has changed.
+        O(changes) for simple trees; the plan's guarantees state the cost of other trees.
         """
         from dynq_cli.engine.engine import BatchError
         from dynq_cli.storage.writer import Origin
@@ -217,11 +217,11 @@ class State:
             return writer.commit(Origin())
 
     def replace(self, tables: Any, relation: str | None = None) -> int:
-        """Make tables the whole of their relations, by relation or of one: the difference is one version; its number.
+        """Replace whole relations by tables; the difference is one commit. Return the new version.
 
-        Tables are as for `apply`, without `_change_type`; `_count` says copies. Where nothing differs there is no new
-        version, and the one in force is returned. RejectedError, LockedError as for `apply`. O(rows of the tables
-        and of the relations) beside the changes.
+        Tables are as for `apply`, without `_change_type`; `_count` gives copies. If nothing differs, return the version
+        in force. RejectedError and LockedError as for `apply`. O(rows of the tables and the relations), plus the cost
+        of the changes.
         """
         from dynq_cli.engine.engine import BatchError
         from dynq_cli.engine.replacement import rejected, replaced
@@ -241,9 +241,9 @@ class State:
 
     @contextmanager
     def writing(self, *, rehearsal: bool = False) -> Iterator[Writer]:
-        """Be the one who writes: versions are what the writer commits. LockedError if another process is writing.
+        """Hold the write lock and yield a writer. LockedError if another process is writing.
 
-        A rehearsal needs no lock and leaves no trace.
+        A rehearsal takes no lock and writes nothing.
         """
         from dynq_cli.storage.writer import Writer
 
@@ -265,7 +265,7 @@ class State:
 
     @contextmanager
     def _writing_files(self) -> Iterator[None]:
-        """What the system refuses is an error that says which version is held."""
+        """Turn an OSError into a DynqError that names the version in force."""
         try:
             yield
         except OSError as error:
@@ -277,11 +277,10 @@ class State:
     def enum(
         self, query: str | None = None, block: int = 65536, at: str | int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Every distinct row of the version in force once; constant delay, O(block) memory.
+        """Yield every distinct row of the version in force once; constant delay, O(block) memory.
 
-        With `at`, a version or mark, the rows of that version, in an order that is not promised; O(changes since)
-        before the first one. UsageError if this state applies changes, or is asked about a later version, before
-        the rows are all read.
+        With `at`, yield the rows of that version or mark, in no particular order; O(changes since) before the first
+        row. UsageError if this state applies changes, or reads a later version, before all rows are read.
         """
         opened = self.current()
         name = query_name(opened.manifest, query)
@@ -292,10 +291,12 @@ class State:
     def dump(
         self, relation: str | None = None, block: int = 65536, at: str | int | None = None
     ) -> Iterator[pa.RecordBatch]:
-        """Every row of a base relation once, all declared columns, with `_count` where it has no key. O(block) memory.
+        """Yield every row of a base relation once. O(block) memory.
 
-        With `at`, a version or mark, the rows of that version; O(changes since) before the first one. The order is
-        not promised. UsageError as of `enum`, and if there is no such relation.
+        The columns are all declared ones, and `_count` if the relation has no key. The order is not promised.
+
+        With `at`, yield the rows of that version or mark; O(changes since) before the first row. UsageError as for
+        `enum`, and if there is no such relation.
         """
         from dynq_cli.engine.base_rows import table_rows
 
@@ -306,7 +307,7 @@ class State:
         return self.read_whole(opened, table_rows(opened.live, name, block))
 
     def relation_schema(self, relation: str | None = None) -> pa.Schema:
-        """The columns of `dump`."""
+        """Return the columns of `dump`."""
         from dynq_cli.engine.base_rows import table_schema
 
         found = self.spec.relation(self._relation(relation))
@@ -314,10 +315,10 @@ class State:
         return table_schema(found)
 
     def diff(self, query: str | None = None, since: str | int | None = None, block: int = 65536) -> Diff:
-        """What came and went since a version or mark, by default since before the last `apply`: a change log.
+        """Return the difference of a result since a version or mark, by default since the last `apply`: a change log.
 
-        The old rows with `_change_type` delete, the new ones with insert, of bags with `_count` copies. Two engines are
-        opened, one of which goes back (`versions`); then O(rows that changed), whatever the size of the result.
+        Old rows have the `_change_type` delete, new rows insert; of bags, `_count` gives the copies. This opens two
+        engines and reverts one of them (`versions`); then O(changed rows), independent of the size of the result.
         """
         from dynq_cli.storage.versions import diff_since
 
@@ -325,11 +326,11 @@ class State:
         return diff_since(self._directory, self._plans(), since, name, block)
 
     def version_of(self, named: str | int) -> int:
-        """The version that a number or a mark means. RejectedError if there is none, or it is not kept. O(1)."""
+        """Resolve a version number or a mark. RejectedError if there is no such version, or it is not kept. O(1)."""
         return version_of(read_manifest(self._directory), named)
 
     def live_at(self, at: str | int) -> Views:
-        """The queries in memory as they were at a version or mark. O(changes since)."""
+        """Return the views, in memory, as they were at a version or mark. O(changes since)."""
         return self._at(self.version_of(at))
 
     def _at(self, version: int) -> Views:
@@ -339,11 +340,11 @@ class State:
 
     @property
     def marks(self) -> Mapping[str, int]:
-        """The named versions."""
+        """The marks: versions by name."""
         return read_manifest(self._directory).marks
 
     def mark(self, name: str, version: str | int | None = None) -> int:
-        """Name a version, by default the one in force, so that it is kept; a mark that is there moves. O(1)."""
+        """Name a version, by default the one in force, so that it is kept. An existing mark moves. O(1)."""
         check_mark(name)
         with self._changing_manifest() as change:
             manifest = read_manifest(self._directory)
@@ -352,7 +353,7 @@ class State:
         return named
 
     def unmark(self, name: str) -> int:
-        """Forget a mark; the version it named. RejectedError if there is none. O(1)."""
+        """Remove a mark; return the version it named. RejectedError if there is no such mark. O(1)."""
         with self._changing_manifest() as change:
             marks = dict(read_manifest(self._directory).marks)
             if name not in marks:
@@ -362,7 +363,7 @@ class State:
         return version
 
     def read_whole(self, opened: Opened, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Rows of an engine's version; UsageError if it moves on before they are all read."""
+        """Yield the batches; UsageError if the engine changes to another version before all are read."""
         version = opened.manifest.version
 
         def rows() -> Iterator[pa.RecordBatch]:
@@ -377,44 +378,44 @@ class State:
         return rows()
 
     def schema(self, query: str | None = None) -> pa.Schema:
-        """The columns of a query's result."""
+        """Return the columns of a query's result."""
         opened = self.current()
         return opened.live.schema(query_name(opened.manifest, query))
 
     def jth(self, positions: Sequence[int], query: str | None = None) -> Iterator[pa.RecordBatch]:
-        """The rows at these positions of `enum`, copies counted, from 1, in the order asked. See `positions`."""
+        """Yield the rows at these positions of `enum`, from 1, copies counted, in the order given. See `positions`."""
         from dynq_cli.storage import positions as ranked
 
         return ranked.jth(self, positions, query)
 
     def page(self, query: str | None = None, **place: Any) -> Iterator[pa.RecordBatch]:
-        """At most `limit` rows: behind the first `offset`, `after` a row, or up to `before`. See `positions`."""
+        """Yield at most `limit` rows: after `offset` rows, `after` a row, or up to `before`. See `positions`."""
         from dynq_cli.storage import positions as ranked
 
         return ranked.page(self, query, **place)
 
     def sample(self, many: int, query: str | None = None, seed: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Rows at `many` distinct positions, all equally likely. See `positions`."""
+        """Yield the rows at `many` distinct random positions, all equally likely. See `positions`."""
         from dynq_cli.storage import positions as ranked
 
         return ranked.sample(self, many, query, seed)
 
     def rank(self, row: Mapping[str, Any], query: str | None = None) -> int:
-        """The position of a row, of its first copy. See `positions`."""
+        """Return the position of the first copy of a row. See `positions`."""
         from dynq_cli.storage import positions as ranked
 
         return ranked.rank(self, row, query)
 
     def test(self, row: Mapping[str, Any], query: str | None = None) -> int:
-        """How often the version in force has a row; 0 or 1 for sets. O(1)."""
+        """Return the multiplicity of a row in the version in force; 0 or 1 for sets. O(1)."""
         opened = self.current()
         return opened.live.test(query_name(opened.manifest, query), row)
 
     def close(self) -> None:
-        """Leave the state; if this one wrote to it and opening would take long, write a snapshot first."""
+        """Close the state. If it was written to and would open slowly, write a snapshot first."""
         if self._wrote and self._opened is not None:
             try:
-                # Whoever is writing now looks after the snapshot too.
+                # If another process is writing, it writes the snapshot when due.
                 with suppress(LockedError), writing_to(self._directory):
                     if read_manifest(self._directory).number == self._opened.manifest.number:
                         self._snapshot_if_due(ending=True)
@@ -430,12 +431,12 @@ class State:
         return self._planned
 
     def _lent(self) -> Opened:
-        """The engine for someone who will change it: whatever comes of that, the next use opens what is on disk."""
+        """Hand over the engine to a caller that will change it; the next use reopens the state from disk."""
         opened, self._opened = self.current(), None
         return opened
 
     def _lent_to_write(self) -> Opened:
-        """As `_lent`, for the one who holds the lock: views that were built anew are kept first."""
+        """Like `_lent`, for the holder of the lock: write a snapshot first if the views were rebuilt."""
         from dynq_cli.storage.commit import commit_snapshot
 
         opened = self._lent()
@@ -445,13 +446,13 @@ class State:
         return opened
 
     def current(self) -> Opened:
-        """The engine, brought to the version in force."""
+        """Return the engine, brought to the version in force."""
         from dynq_cli.storage.recover import catch_up, open_latest
 
         manifest, planned = read_manifest(self._directory), self._plans()
         opened, self._opened = self._opened, None
         if opened is not None and opened.is_rebuilt and opened.manifest.number != manifest.number:
-            opened = None  # the log may have gone on under the views of another version
+            opened = None  # the log may have records of another version of dynq, with other views
         if opened is None or opened.manifest.generation != manifest.generation:
             opened = open_latest(self._directory, planned)
             opened.count_applied(self._applied)
@@ -475,14 +476,14 @@ class State:
         from dynq_cli.storage.commit import commit_snapshot, snapshot_is_due
 
         assert self._opened is not None
-        # An engine that others have gone on from would take their versions back.
+        # Skip: another process has committed; this snapshot would undo it.
         if read_manifest(self._directory).number != self._opened.manifest.number:
             return
         if not snapshot_is_due(self._opened, ending=ending):
             return
         opened, self._opened = self._opened, None
         try:
-            # Whoever goes on opens the snapshot, and goes on from there like every other process.
+            # The next use opens the snapshot, like every other process does.
             commit_snapshot(self._directory, opened)
             self._applied = opened.applied
         except OSError as error:

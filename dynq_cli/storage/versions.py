@@ -1,9 +1,9 @@
-"""Reading versions before the one in force: an engine is opened and goes back.
+"""Read earlier versions: open an engine and revert the changes since.
 
-    live_at(v)         the engine as it was at version v
-    diff_since(v)      what came and went since
+    live_at(v)         the views as they were at version v
+    diff_since(v)      the difference of a result since version v
 
-Both see one version in force, whatever a writer does meanwhile.
+Both read one consistent version, also while a writer commits.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Read = TypeVar("Read")
 
 
 class Diff(NamedTuple):
-    """What came and went from one version to another: a change log, to be read once."""
+    """The difference of a result between two versions, as a change log; an iterator, to be read once."""
 
     since: int
     until: int
@@ -34,8 +34,10 @@ class Diff(NamedTuple):
 
 
 def live_at(directory: Path, planned: Planned, version: int) -> Views:
-    """The engine of a version. RejectedError if it is not kept. O(state) at the speed of a checksum, and
-    O(changes since the snapshot before that version)."""
+    """Return the views of a version. RejectedError if it is not kept.
+
+    O(state) at the speed of a checksum, and O(changes since the last snapshot before that version).
+    """
 
     def read(manifest: Manifest) -> Views:
         version_of(manifest, version)
@@ -46,7 +48,7 @@ def live_at(directory: Path, planned: Planned, version: int) -> Views:
 
 
 def diff_since(directory: Path, planned: Planned, since: str | int | None, query: str, block: int) -> Diff:
-    """What came and went since a version or mark, by default since before the last command that applied something."""
+    """Return the difference since a version or mark, by default since before the last command that applied changes."""
 
     def read(manifest: Manifest) -> Diff:
         version = manifest.before if since is None else version_of(manifest, since)
@@ -63,7 +65,7 @@ def _open(directory: Path, manifest: Manifest, planned: Planned) -> Views:
 
 
 def _undisturbed(directory: Path, read: Callable[[Manifest], Read]) -> Read:
-    """What is read from the version in force; again, if a writer went on and removed what was being read."""
+    """Call `read` with the manifest in force; repeat if a writer has removed one of its files meanwhile."""
     while True:
         manifest = read_manifest(directory)
         try:

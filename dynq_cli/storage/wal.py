@@ -1,13 +1,12 @@
-"""The log of what was committed after a snapshot: one record per call of the engine, one or more per version.
+"""The write-ahead log: changes committed after a snapshot, a record per call of the engine, one or more per version.
 
-    read_records(what a LogWriter appended) = the same records
+A record has the changes in codes, in their order, and the values that they added to dictionaries. It does not have the
+net change: a row that is inserted and deleted within a commit takes an id and frees it, so only the same changes in the
+same order give the same ids.
 
-A record is what the engine took: changes in codes, in their order, and the values that dictionaries learned
-from them. Not the net of the changes: a row that comes and goes within a commit takes an id and hands it on, so
-only the same changes in the same order give the same ids. A record's checksum covers that of the record before,
-the first one's that of the snapshot, so the checksum of the last one, which the manifest has, vouches for all.
-What lies beyond the length that the manifest gives was never committed: readers do not look at it, and the next
-writer cuts it off.
+The checksum of a record covers the checksum of the record before it; the first one covers the snapshot's. So the last
+checksum, which the manifest has, covers the whole log. Bytes beyond the length in the manifest were never committed:
+readers ignore them, the next writer truncates them.
 """
 
 from __future__ import annotations
@@ -33,19 +32,19 @@ from dynq_cli.storage.manifest import SnapshotFacts, WalFacts, damaged
 Values = Mapping[str, tuple[NDArray[np.uint8], NDArray[np.int64]]]
 Bytes = NDArray[np.uint8]
 
-# Format, length of the list of arrays, version, length of all that follows, checksum.
+# Format, length of the list of arrays, version, length of the content after the header, checksum.
 _HEADER = struct.Struct("<IIQQQ")
 _ALIGN = 8
 _PADDING = b" " * _ALIGN
-# Bytes of a record that is written in one call.
+# A record up to this size, in bytes, is written in one call.
 _SMALL = 1 << 20
 
 
 class Record(NamedTuple):
-    """What the engine took for a version: changes by relation, and what dictionaries learned: bytes and offsets.
+    """One call of the engine: changes by relation, and the bytes and offsets of values added to dictionaries.
 
-    With `ends` the changes, of one relation, are several commits, which end before those. `nets` has what changes
-    amount to, for the relations where they do not say so by themselves.
+    With `ends`, the changes are several commits of one relation: each number is the end of a commit, exclusive. `nets`
+    has the net change of relations whose changes include upserts, as it then depends on the rows before.
     """
 
     version: int
@@ -56,9 +55,9 @@ class Record(NamedTuple):
 
 
 class LogWriter:
-    """Puts records behind the committed ones. Nothing of them counts before a manifest has what `sync` returns.
+    """Append records to the log. They are committed when a manifest has the facts that `sync` returns.
 
-    If anything fails the file is as long as before, or the next writer makes it so.
+    On failure the file is truncated to its old length, at the latest by the next writer.
     """
 
     def __init__(self, path: Path, facts: WalFacts) -> None:
@@ -67,7 +66,7 @@ class LogWriter:
         self._call(lambda: os.ftruncate(self._file, facts.length))
 
     def append(self, record: Record) -> None:
-        """O(record) time; a large record is written array by array, in O(1) memory."""
+        """Append a record. O(record) time; a large record is written array by array, in O(1) memory."""
         before = self.facts
         arrays = _arrays_of(record)
         listed = _padded(json.dumps([[*name, a.dtype.str, a.shape] for name, a in arrays.items()]).encode())
@@ -92,21 +91,21 @@ class LogWriter:
             place += len(part)
 
     def sync(self) -> WalFacts:
-        """Make all records durable; the facts to commit."""
+        """Make all records durable; return the facts to commit."""
         self._call(lambda: os.fsync(self._file))
         self._committed = self.facts
         self._close()
         return self.facts
 
     def abandon(self) -> None:
-        """Take back what was appended. Nothing is left to be done where a call has failed."""
+        """Truncate the records that were not synced. Does nothing after a failed call, which has done so."""
         if self._file >= 0:
             with suppress(OSError):
                 os.ftruncate(self._file, self._committed.length)
             self._close()
 
     def _close(self) -> None:
-        # Closed twice, the number could be that of another file by then.
+        # Never close twice: the descriptor may belong to another file by then.
         file, self._file = self._file, -1
         os.close(file)
 
@@ -119,14 +118,14 @@ class LogWriter:
 
 
 def no_records(snapshot: SnapshotFacts) -> WalFacts:
-    """A log that starts at a snapshot."""
+    """Return the facts of the empty log after a snapshot."""
     return WalFacts(0, int(snapshot.checksum, 16), 0)
 
 
 def read_records(path: Path, since: WalFacts, until: WalFacts) -> Iterator[Record]:
-    """The records between two committed lengths; all are checked before one is given.
+    """Yield the records between two committed lengths, after checking all of them.
 
-    FileNotFoundError, or DamagedError.
+    FileNotFoundError if the log is missing, DamagedError if it is damaged.
     """
     data = np.fromfile(path, np.uint8, until.length - since.length, offset=since.length)
     if len(data) != until.length - since.length:
@@ -153,7 +152,7 @@ def read_records(path: Path, since: WalFacts, until: WalFacts) -> Iterator[Recor
 
 
 def _checksum_of(before: int, listed: int, version: int, length: int) -> xxhash.xxh3_64:
-    """The checksum of a record, still without its content."""
+    """Start the checksum of a record; the caller adds the content."""
     return xxhash.xxh3_64(struct.pack("<IIQQ", FORMAT, listed, version, length), seed=before)
 
 
@@ -164,17 +163,17 @@ def _checksum(before: int, listed: int, version: int, content: memoryview) -> in
 
 
 def _padded(data: bytes) -> bytes:
-    """Data that ends where an array may begin; spaces, which a JSON text may end with too."""
+    """Pad to the alignment of arrays with spaces, which are valid at the end of JSON."""
     return data + _PADDING[: -len(data) % _ALIGN]
 
 
 def _bytes_of(array: NDArray[Any]) -> memoryview:
-    """The content of an array, row after row; of one that stands so in memory without a copy."""
+    """Return the bytes of an array in C order, without a copy if it is contiguous."""
     return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data
 
 
 def _arrays_of(record: Record) -> dict[tuple[str, str, str], NDArray[Any]]:
-    """The arrays of a record under (kind, relation or dictionary, part); what goes without saying is left out."""
+    """Return the arrays of a record by (kind, relation or dictionary, part); omit arrays of default values."""
     arrays: dict[tuple[str, str, str], NDArray[Any]] = {}
     if record.ends is not None:
         arrays["commits", "", "ends"] = record.ends
@@ -188,7 +187,7 @@ def _arrays_of(record: Record) -> dict[tuple[str, str, str], NDArray[Any]]:
             arrays["batch", name, "ops"] = changes.ops
         if (changes.counts != 1).any():
             arrays["batch", name, "counts"] = changes.counts
-        # Relations without computed values or filters have one row there, whatever the number of changes.
+        # These arrays have one row if the relation has no computed values or filters: then omit them.
         for part, array in (("computed", changes.computed), ("passes", changes.passes)):
             if len(array) == len(changes):
                 arrays["batch", name, part] = array
@@ -199,7 +198,7 @@ def _record_of(version: int, listed: list[Any], data: Bytes) -> Record:
     found: dict[str, dict[str, dict[str, NDArray[Any]]]] = {"values": {}, "batch": {}, "commits": {}, "net": {}}
     place = 0
     for kind, name, part, dtype, shape in listed:
-        # Arrays of their own, aligned and writable: kernels are compiled for such.
+        # Copy: kernels are compiled for aligned, writable arrays.
         size = np.dtype(dtype).itemsize * int(np.prod(shape))
         array = np.empty(shape, dtype)
         array.reshape(-1).view(np.uint8)[:] = data[place : place + size]

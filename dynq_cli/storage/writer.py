@@ -1,9 +1,9 @@
-"""The one writer of a state: takes changes in, and makes them a version.
+"""The writer of a state: apply changes to the engine and the log, then commit them as a version.
 
     writer.take(batch); writer.take(batch); writer.commit(…)      one version, all or nothing
 
-What `take` is given is in the engine and in the log, and counts for nothing before `commit`. After a refusal, or
-`abandon`, the engine may hold what was never committed: `is_clean` says whether it can still be used.
+`take` applies changes to the engine and appends them to the log; only `commit` puts them in force. After an error or
+`abandon`, the engine may have uncommitted changes: use it only if `is_clean`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from dynq_cli.storage.wal import LogWriter, Record
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the changes of a version come from: its logs, the last `_commit_version` by relation, batches."""
+    """The origin of a version's changes: its logs, the last `_commit_version` by relation, and its batches."""
 
     logs: Sequence[AppliedLog] = ()
     commits: Mapping[str, int] = field(default_factory=dict)
@@ -38,9 +38,10 @@ class Origin:
 
 
 class Writer:
-    """See the module. The caller holds the lock, unless it is a rehearsal, of which nothing reaches the disk.
+    """Takes changes and commits versions; see the module.
 
-    The engine is opened when it is first needed: whoever finds nothing new does not wait for it.
+    The caller holds the lock, except in a rehearsal, which writes nothing. The engine is opened at its first use, so a
+    command that finds nothing new does not wait for it.
     """
 
     def __init__(self, directory: Path, open_engine: Callable[[], Opened], *, rehearsal: bool = False) -> None:
@@ -50,7 +51,7 @@ class Writer:
         self._log: LogWriter | None = None
         self._opened: Opened | None = None
         self._known: Mapping[str, int] = {}
-        # Copies of rows that came, less those that went, in the version in the making.
+        # Net number of base-row copies inserted by the uncommitted version, by relation.
         self._came: Counter[str] = Counter()
         self._manifest = read_manifest(directory)
         self._ledger = Ledger(directory, self._manifest.ledger)
@@ -60,7 +61,7 @@ class Writer:
         self.is_clean = True
 
     def _load_ledger(self) -> None:
-        """Open all of the ledger now: without the lock, a writer may remove what it has replaced of it."""
+        """Load the ledger now: without the lock, a concurrent writer may remove indexes that it has replaced."""
         while True:
             try:
                 self._ledger.check()
@@ -73,17 +74,17 @@ class Writer:
 
     @property
     def manifest(self) -> Manifest:
-        """What is in force."""
+        """The manifest in force."""
         return self._manifest if self._opened is None else self._opened.manifest
 
     @property
     def is_open(self) -> bool:
-        """Whether the engine was needed."""
+        """Whether the engine is open."""
         return self._opened is not None
 
     @property
     def opened(self) -> Opened:
-        """The engine, at the version in force and what was taken since."""
+        """The engine, at the version in force plus the changes taken since; opened at the first use."""
         if self._opened is None:
             self._opened = self._open()
             self._known = self._opened.live.dictionaries.counts()
@@ -91,19 +92,19 @@ class Writer:
 
     @property
     def ledger(self) -> Ledger:
-        """What was applied up to the version in force, or that a rehearsal would be at."""
+        """The ledger up to the version in force, in a rehearsal with the rehearsed versions."""
         return self._ledger
 
     @property
     def version(self) -> int:
-        """The version in force, or in a rehearsal the one that would be."""
+        """The version in force, or the last rehearsed one."""
         return self.manifest.version
 
     def take(self, batch: Mapping[str, Changes], ends: Codes | None = None) -> None:
-        """Changes of the version in the making: a commit, or several of one relation that end before `ends`.
+        """Apply changes to the uncommitted version: one commit, or several of one relation with the exclusive `ends`.
 
-        BatchError where a change is refused: then nothing of this call holds, or, with `ends`, the commits
-        before it. RejectedError if a result, or a view that is kept for it, would be too large.
+        BatchError if a change is rejected: then the call has no effect, or, with `ends`, only the commits before the
+        bad one. RejectedError if a result or a view would be too large.
         """
         live = self.opened.live
         was_clean, self.is_clean = self.is_clean, False
@@ -131,7 +132,7 @@ class Writer:
         self._log.append(record)
 
     def commit(self, origin: Origin) -> int:
-        """Make what was taken a version, durably; its number."""
+        """Commit the changes taken as a version, durably; return its number."""
         now = time.time_ns() // 1000
         entry = Entry(version=self.version + 1, time=now, logs=tuple(origin.logs), batches=tuple(origin.batches))
         manifest = self.opened.manifest
@@ -168,7 +169,7 @@ class Writer:
         self.is_clean = True
 
     def abandon(self) -> None:
-        """Give up the version in the making; what was committed stays."""
+        """Discard the uncommitted version."""
         self._came = Counter()
         if self._log is not None:
             log, self._log = self._log, None
@@ -177,7 +178,7 @@ class Writer:
             self._opened.live.dictionaries.truncate(self._known)
 
     def start_over(self) -> None:
-        """Give up the version in the making and go on from the one in force, whatever was taken."""
+        """Discard the uncommitted version; reopen the engine if it has uncommitted changes."""
         self.abandon()
         if not self.is_clean:
             self._opened, self.is_clean = None, True

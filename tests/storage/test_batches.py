@@ -43,7 +43,7 @@ def test_batches_that_touch_become_one_interval() -> None:
 
 @pytest.mark.parametrize(("start", "stop"), [(5, 15), (0, 20), (-5, 1), (2, 3), (9, 10), (0, 10), ("", 1), ("", 99)])
 def test_a_batch_that_overlaps_is_refused_and_both_are_named(start: object, stop: object) -> None:
-    refused(taken((0, 10)), start, stop, "overlaps what was applied already, shop from 0 to 10")
+    refused(taken((0, 10)), start, stop, "overlaps the batch applied already, shop from 0 to 10")
 
 
 def test_intervals_as_json_gives_them_will_do() -> None:
@@ -71,7 +71,7 @@ def test_names_form_a_chain() -> None:
     chain = taken(("", "ab12"), ("ab12", "cd34"), ("cd34", "ef56"))
     assert chain == (("", "ef56"),)
     assert check_batch(chain, batch("ab12", "cd34"), is_known=True) == "applied"
-    refused(chain, "ab12", "9f9f", "does not go on from what was applied already, shop from the beginning to ef56")
+    refused(chain, "ab12", "9f9f", "does not go on from the batch applied already, shop from the beginning to ef56")
     refused(chain, "ef56", "ef56", "does not stop after its start")
     back = add_batch(chain, batch("ef56", "ab12"))
     assert check_batch(back, batch("ab12", "9f9f"), is_known=False) == "new"

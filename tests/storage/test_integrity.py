@@ -110,7 +110,7 @@ def test_data_that_contradicts_itself_is_damage(folder: Path, monkeypatch: pytes
 
     with monkeypatch.context() as patch:
         patch.setattr(Views, "_check", broken)
-        with pytest.raises(DamagedError, match=r"snapshot-0002 holds what cannot be .a base row without a copy"):
+        with pytest.raises(DamagedError, match=r"snapshot-0002 violates an invariant .a base row without a copy"):
             check(folder, read_data=True)
     with monkeypatch.context() as patch:
         patch.setattr(commit, "counts_of", lambda live: {})

@@ -146,7 +146,7 @@ def test_views_are_built_from_nothing_but_the_base_rows(folder: Path, caplog: py
     with caplog.at_level(logging.WARNING, "dynq"):
         found = sorted_rows(open(folder))
     assert found == sorted_rows(live(LAST))
-    assert "built anew" in caplog.text
+    assert "rebuilding them" in caplog.text
     assert files_of(folder) == before
     open(folder).current().live._check()
 
