@@ -325,7 +325,7 @@ class _Taking:
             return False
         if known is not None:
             raise RejectedError(
-                f"{self.group.path}: version {known.version} has a log with the name {identity.name} and other content\n"
+                f"{self.group.path}: version {known.version} has a log named {identity.name} with other content\n"
                 "  hint: give a new log a new name; an applied log must not change"
             )
         others = (ledger.find(identity.relation, name) for name in identity.other_names)

@@ -2,9 +2,9 @@
 
     compare(query): for every row, its multiplicity in the engine's enumeration and in DuckDB's result
 
-DuckDB runs the user's own SQL text, or SQL made from the normal form of a rule. Rows are compared as the engine compares
-them: NULL = NULL, NaN = NaN, -0.0 = 0.0. Float aggregates may differ in their last digits: the engine's sums are exact
-and rounded once.
+DuckDB runs the user's own SQL text, or SQL made from the normal form of a rule. Rows are compared as in the engine:
+NULL = NULL, NaN = NaN, -0.0 = 0.0. Float aggregates may differ in their last digits: the engine's sums are exact and
+rounded once.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
     replace_relations(state, ["orders=dump/orders.parquet"])
 
 A file, or the files below a path, contain all rows of their relation. Rows missing in the files are deleted, rows
-missing in the relation are inserted. Rows marked as deleted count as missing. In a format with soft deletes the last row
-of a key counts, as for logs. If nothing differs, there is no new version. A refused file changes nothing.
+missing in the relation are inserted. Rows marked as deleted count as missing. In a format with soft deletes the last
+row of a key counts, as for logs. If nothing differs, there is no new version. A refused file changes nothing.
 """
 
 from __future__ import annotations

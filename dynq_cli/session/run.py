@@ -10,8 +10,8 @@ Each version that a run ends with has its outputs written exactly once, whenever
     note       record the version in the manifest, and move the marks of its diffs: the commit of the outputs
     reveal     rename each output to its target
 
-A run first writes missing outputs of the version in force. Staged files of the noted version are revealed, never written
-again. Paths are relative to the working directory.
+A run first writes missing outputs of the version in force. Staged files of the noted version are revealed, never
+written again. Paths are relative to the working directory.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def run(
     *,
     dry_run: bool = False,
 ) -> Ran:
-    """Apply the new logs in `inbox`, by name, then write all outputs; call `tell` for each log, `wrote` for each output.
+    """Apply the new logs in `inbox`, by name, then write all outputs; call `tell` per log and `wrote` per output.
 
     RejectedError at the first log that is refused, when the outputs of the version before it are written; LockedError,
     before anything, if another process writes to the state or runs on it. With `quarantine` logs that are refused are

@@ -69,7 +69,7 @@ def test_one_version_takes_a_log_once_and_says_so(state: State, tmp_path: Path) 
 
 def test_one_version_takes_no_two_logs_of_one_name(state: State, tmp_path: Path) -> None:
     paths = in_folders(tmp_path, "x,y\n1,1\n", "x,y\n2,2\n")
-    with pytest.raises(RejectedError, match=r"has the name of .* and other content"):
+    with pytest.raises(RejectedError, match=r"has the same name as .*, but other content"):
         apply_logs(state, paths, ATOMIC)
     assert state.version == 0
 
