@@ -1,29 +1,28 @@
 """Base tables and view trees in flat arrays: every value is an int64 code, every loop a kernel.
 
-Values to codes and back:
+Codes:
 
-- `floor_to_type`: where values between those of a type would stand
-- `codes`: every type of the language to int64 and back
-- `dictionary`: values without a fixed width (strings, binary, wide decimals) to dense ids
-- `labels`: int64 labels of those ids that stand in the order of their values
+- `codes`: encode values of every type as int64, and decode them
+- `dictionary`: dense ids for values without a fixed width (strings, binary, wide decimals)
+- `labels`: int64 labels of ids, in the order of their values
+- `floor_to_type`: round a value down to a narrower type
 
-The views over them:
+Views:
 
-- `layout`: plans to tables, nodes and records; `arena`: the memory that holds them, which `memory` gives
+- `layout`: plans to tables, nodes and records; `arena`: the block of memory for them, allocated by `memory`
 - `arena_snapshot`: the arena and dictionaries as named arrays, and back
 - `forecast`: the sizes that tables would have, from how many rows each would have
 - `engine`: batches of changes in codes in; `result_reader`: results in codes out; `positions`: rows by their position
 - `ingest`, `arrow_changes`: Arrow rows to batches of changes
-- `expressions`: what leaves compute and filter by; `expression_cache`, `predicates`: much of it
-  without DuckDB
+- `expressions`: evaluate expressions and filters of leaves with DuckDB; `expression_cache`, `predicates`: without it
 - `views`: the queries of a spec, Arrow in and Arrow out; `ranked`, `base_rows`: rows by position, and base tables
-- `rejection_messages`: why a batch was refused, in words
-- `net_delta`: what changes amount to, and taking them back
-- `difference`, `versions`: what came and went between an engine and one that went back
+- `rejection_messages`: describe why a batch was refused
+- `net_delta`: the net change of base rows, and its reversal
+- `difference`, `versions`: the difference of a result between two versions
 - `order_statistic_tree`: the rows of a group in order, with partial sums
-- `grouped`: the groups of an aggregate query; `group_layout`: their tables; `float_terms`: what a row adds to a sum
-- `pairs`: wide decimals as two codes, to count with and to order by
-- `check`: every invariant, asserted
+- `grouped`: the groups of an aggregate query; `group_layout`: their tables; `float_terms`: a row's term in a float sum
+- `pairs`: wide decimals as two codes, for arithmetic and order
+- `check`: assert every invariant
 - `installed`: versions of libraries, without importing them
 - `kernels`: the compiled loops, one data structure per module
 """

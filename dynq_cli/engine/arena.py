@@ -1,9 +1,8 @@
 """The arena: one block of memory that holds the slots and records of every table.
 
-A snapshot is a copy of it, and opening one is mapping it. Growing a table moves its records, and now and
-then its slots, to another place in the arena; what they leave behind is given out again, smallest fitting
-hole first. Growth happens here, between kernels, never inside one: the caller reserves room for the
-rows that the next kernel may add.
+A snapshot is a copy of the arena; opening one maps it. A growing table moves its records, and sometimes its slots, to
+another place in the arena. Freed regions are reused, the smallest that fits first. Growth happens between kernels,
+never inside one: the caller reserves room for the rows that the next kernel may add.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from dynq_cli.engine.memory import LARGE, Memory
 ALIGN = 8  # words: records start on cache lines
 LEAST_ROWS = 8
 LEAST_WORDS = 1 << 16
-# Room that no row has used costs addresses, not memory: tables grow to many times their size where that takes only a
-# small part of the addresses, and seldom have to move.
+# Unused room takes address space, not memory. So a table grows by a large factor, and seldom moves, as long as that
+# takes a small part of the address space.
 GROWTH, PLENTY, SMALL_PART = 2, 16, 128
 
 
@@ -72,9 +71,9 @@ class Arena:
         self._gather()
 
     def reserve(self, table: int, rows: int) -> None:
-        """Room for that many rows more. O(table) when it grows, at least to twice its size; amortised O(1) a row.
+        """Make room for that many more rows. Amortised O(1) per row; O(table) when it grows, at least to double size.
 
-        A table with a mask of -1 has records only, and gets no slots: nothing is found in it.
+        A table with a mask of -1 has no slots: rows cannot be looked up in it.
         """
         needed = int(self._live[table]) + rows
         if needed > self._capacity[table]:
@@ -143,7 +142,7 @@ class Arena:
         return place
 
     def _free(self, place: int, words: int) -> None:
-        """Give a region back, joined with free neighbours."""
+        """Free a region; merge it with free neighbours."""
         start, end = place, place + _rounded(words)
         if end - start >= LARGE:
             self._memory.discard(start, end)

@@ -1,13 +1,12 @@
-"""The state of views as named arrays, and back: what a snapshot holds.
+"""The contents of a snapshot: views to named arrays, and back.
 
     Views(spec, plans, arrays filled by parts_of(views))    the same rows, ids, order and dictionaries
 
-Records and slots are packed one after the other, each table with a quarter of free room: row ids stay, only
-the places of tables move. `arena_in` keeps the arrays that it is given and writes to them, so they may be mapped from a
-file, copy-on-write.
+Tables are packed, each with a quarter of free room: row ids stay, only the places of tables move. `arena_in` keeps the
+given arrays and writes to them, so they may be mapped from a file, copy-on-write.
 
-Beside them stands where the rows of each relation are, in words that need no layout (`base_rows_in`): whoever lays out
-views in another way builds them anew from those.
+The arrays also say where the base rows of each relation are, independent of the layout of views (`base_rows_in`). A
+version of dynq with another layout rebuilds its views from them.
 """
 
 from __future__ import annotations
@@ -33,13 +32,13 @@ from dynq_cli.spec.model import Spec
 Arrays = Mapping[str, NDArray[Any]]
 
 _TABLES, _TOP, _MEMORY, _BASES = "tables", "top", "memory", "bases"
-# Per relation: where its first record stands, words of a record, records, codes of a row, where its copies stand.
+# Per relation: place of the first record, words per record, records, codes per row, word of the multiplicity.
 _ROWS, _STRIDE, _USED, _CODES, _COPIES = range(5)
 # What the layout decides about a table; the rest of its row is data.
 _FIXED = ("arity", "hashed", "keyed", "stride", "mult", "refs", "mark")
 # Beyond what tables have of their own: so that a small table can grow without moving the whole arena.
 _SPARE_WORDS = 8192
-# Free blocks of each size that counted trees have at least: enough for a small commit.
+# Minimum number of free blocks of each size for order-statistic trees: enough for a small commit.
 _LEAST_BLOCKS = 32
 
 
@@ -60,10 +59,9 @@ class Snapshotted(Protocol):
 
 
 class Part(NamedTuple):
-    """One array to be kept: its type, its shape, and its content in pieces.
+    """An array of a snapshot: dtype, shape, and its content in pieces.
 
-    A piece is the place of its first item and flat items, in the type of the array. Pieces ascend and do not overlap;
-    items of no piece are 0.
+    A piece is an index and the flat items from there on. Pieces ascend and do not overlap; all other items are 0.
     """
 
     dtype: np.dtype[Any]
@@ -103,15 +101,15 @@ def arena_in(arrays: Arrays, layout: Layout) -> Arena:
 
 
 def dictionaries_in(arrays: Arrays, ordered: Iterable[str]) -> Dictionaries:
-    """The dictionaries that the arrays hold, with labels for those whose ids are kept in order. O(1)."""
+    """Return the dictionaries in the arrays, with labels for those in `ordered`. O(1)."""
     values = {name.removeprefix(VALUES): a for name, a in arrays.items() if name.startswith(VALUES)}
     return Dictionaries.from_arrays(values, ordered)
 
 
 def base_rows_in(arrays: Arrays, relation: int, block: int) -> Iterator[NetDelta]:
-    """The rows of the spec's relation of that number, as codes with the key first, whatever the layout of views.
+    """Yield the base rows of the spec's n-th relation as codes, key first, at most `block` rows at a time.
 
-    At most `block` rows at a time.
+    Independent of the layout of views.
     """
     facts = arrays[_BASES][relation]
     first, stride, used = int(facts[_ROWS]), int(facts[_STRIDE]), int(facts[_USED])

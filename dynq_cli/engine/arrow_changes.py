@@ -1,4 +1,4 @@
-"""One Arrow table as the changes of a commit: columns by name, `_change_type` and `_count` where it has them."""
+"""Convert an Arrow table to the changes of a commit: columns by name, optional `_change_type` and `_count`."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from dynq_cli.engine.ingest import RowError, encode_rows, operations
 from dynq_cli.engine.kernels.fields import Bytes
 from dynq_cli.values import change_kinds as k
 
-# Up to so many words are looked up one by one: that takes less time than to see which of them are the same.
+# Up to this many words are looked up one by one: that is faster than finding the distinct ones.
 _FEW = 8
-# Logs mostly have their deletes and inserts together: up to so many runs of one word are looked up one by one.
+# Most logs group their deletes and inserts: up to this many runs of one word are looked up one by one.
 _RUNS = 64
 
 
 def changes_of(table: pa.Table, base: BaseLayout, dictionaries: Dictionaries, ends: Codes | None = None) -> Changes:
-    """The changes that a table of rows says, of one commit or of those that end before `ends`. Raises RowError."""
+    """Encode a table as changes: one commit, or several with the exclusive `ends`. Raises RowError."""
     columns = dict(zip(table.column_names, table.columns, strict=True))
     if len(columns) < table.num_columns:
-        # Arrow refuses a name that there is twice.
+        # Arrow rejects a name that occurs twice.
         columns = {name: table[name] for name in (*base.order, "_change_type", "_count") if name in columns}
     for column in base.relation.columns:
         if column.name in columns:
@@ -37,7 +37,7 @@ def changes_of(table: pa.Table, base: BaseLayout, dictionaries: Dictionaries, en
 
 
 def kinds_of(words: pa.ChunkedArray) -> Bytes:
-    """The kinds that the words of `_change_type` are. RowError for any other."""
+    """Map the words of `_change_type` to change kinds. RowError for an unknown word."""
     if not len(words):
         return np.zeros(0, np.int8)
     if len(words) <= _FEW and words.type == pa.string() and not words.null_count:
@@ -69,7 +69,7 @@ def kinds_of(words: pa.ChunkedArray) -> Bytes:
 
 
 def _texts(words: pa.ChunkedArray) -> tuple[np.ndarray, pa.Buffer] | None:
-    """Where words begin and end, and their bytes, if these lie side by side."""
+    """Return the offsets and bytes of the words, or None if the bytes are not contiguous."""
     if words.num_chunks != 1 or words.type != pa.string() or words.null_count:
         return None
     array = words.chunk(0)
@@ -79,17 +79,17 @@ def _texts(words: pa.ChunkedArray) -> tuple[np.ndarray, pa.Buffer] | None:
 
 
 def _one_word(offsets: np.ndarray, content: pa.Buffer) -> str:
-    """The word that all rows have, if they have one and it can be seen at a glance; else empty."""
+    """Return the word that all rows have, found by comparing neighbouring bytes; else an empty text."""
     many, first, size = len(offsets) - 1, int(offsets[0]), int(offsets[1] - offsets[0])
     if size == 0 or offsets[-1] != first + size * many or (offsets[1:] - offsets[:-1] != size).any():
         return ""
-    # Every byte is that of the row before.
+    # Every byte equals that of the row before.
     texts = np.frombuffer(content, np.uint8, size * many, first)
     return texts[:size].tobytes().decode(errors="replace") if (texts[size:] == texts[:-size]).all() else ""
 
 
 def _runs(offsets: np.ndarray, content: pa.Buffer) -> dict[int, str]:
-    """Where runs of one word begin, in order, and the word, if these are few and can be seen at a glance; else none."""
+    """Return the starts of runs of one word with the word, in order; empty unless they are few and quickly found."""
     sizes = np.diff(offsets)
     resized = np.flatnonzero(sizes[1:] != sizes[:-1]) + 1
     if len(resized) > _RUNS or sizes.min() < 1:
@@ -110,7 +110,7 @@ def _runs(offsets: np.ndarray, content: pa.Buffer) -> dict[int, str]:
 
 
 def counts_of(column: pa.ChunkedArray) -> Codes:
-    """The copies that `_count` says. RowError for less than one."""
+    """Return the copies in `_count`. RowError for less than one."""
     counts: Codes = column.cast(pa.int64()).fill_null(0).to_numpy()
     wrong = counts < 1
     if wrong.any():

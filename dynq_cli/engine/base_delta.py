@@ -1,4 +1,4 @@
-"""A batch of one relation after it was resolved: what it does to each base row that it touches."""
+"""The base delta of one relation: the net effect of a commit on each base row that it touches."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ class BaseDelta:
 
 
 class DeltaBuffers:
-    """Arrays that the changes of one relation are resolved in.
+    """Reusable arrays for resolving the changes of one relation into a base delta.
 
-    They stay from commit to commit: new ones would be new pages, which the system has to find and to zero.
+    They are kept between commits: the system would have to find and zero the pages of new ones.
     """
 
     def __init__(self, room: int) -> None:

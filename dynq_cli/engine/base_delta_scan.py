@@ -1,8 +1,8 @@
-"""What came and went in the rows of one relation, on its way into others: the delta of a tree that is not kept.
+"""The delta of a tree that is not stored, because its rows are the filtered rows of one relation.
 
-    BaseDeltaScan.blocks(base_delta) = rows of the relation after - rows before, those that the filter lets pass
+    BaseDeltaScan.blocks(base_delta) = rows of the relation after - rows before, those that pass the filter
 
-Nothing is added up: a row that differs only where nobody looks goes and comes again. Work is that of the changes.
+The delta is not consolidated: a row that changes only in unused columns is deleted and inserted. O(changes).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BLOCK = 8192
 
 
 class BaseDeltaScan:
-    """The rows of one relation, commit after commit, in some of the variables that are bound to them."""
+    """Reads the base delta of one relation in each commit, in some of the variables bound to it."""
 
     def __init__(self, arena: Arena, layout: PassageLayout, variables: Sequence[str]) -> None:
         self._arena = arena
@@ -32,7 +32,7 @@ class BaseDeltaScan:
         self._codes, self._copies = np.empty((len(variables), BLOCK), np.int64), np.empty(BLOCK, np.int64)
 
     def blocks(self, r: BaseDelta) -> Iterator[tuple[Words, Words]]:
-        """Codes, a row of them per variable, and how many copies of each came (> 0) or went. All has to be read."""
+        """Yield codes, one row per variable, and signed multiplicities. Read all blocks."""
         for start in range(0, r.n, BLOCK):
             filled = self._fill(r, start, min(start + BLOCK, r.n))
             if filled:
@@ -53,7 +53,7 @@ class BaseDeltaScan:
         return filled
 
     def rows(self) -> tuple[Words, Words]:
-        """All rows that pass, as they are between commits. O(rows), for tests."""
+        """Return all rows that pass, between commits. O(rows), for tests."""
         a, t = self._arena, self._layout.table
         starts = np.array([record(a, t, row) for row in sorted(rows_of(a, t))], np.int64)
         if self._layout.flag >= 0:

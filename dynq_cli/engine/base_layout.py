@@ -1,4 +1,4 @@
-"""Base tables: their columns, and what has to be evaluated for rows that come."""
+"""Layout of base tables: their columns, and the expressions and filters to evaluate for inserted rows."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ from dynq_cli.spec.types import Type
 
 
 class Computed(NamedTuple):
-    """What a leaf binds to an expression: its value, or one part of a wide decimal."""
+    """A value that a leaf computes from a row: of an expression, or one part of a wide decimal."""
 
     scalar: Scalar
     part: Part
 
 
-# What is asked about rows: a value, or a condition.
+# An expression to evaluate over rows: a computed value, or a condition of a filter.
 Asked = Computed | Scalar
 
 
 @record(frozen=True)
 class Leaf:
-    """An atom's leaf: its node, and what has to be evaluated for rows that come."""
+    """The leaf of an atom: its node, and the expressions to evaluate for inserted rows."""
 
     query: str
     node: int
@@ -42,10 +42,11 @@ class Leaf:
 
 @record()
 class BaseLayout:
-    """`order` are the relation's columns as the base table has them: the key first.
+    """The base table of a relation.
 
-    `stored` has the computed columns that base rows keep, each with the word of the record it is in. `needed_by` has
-    the filters of the atoms that a value is computed for, -1 for one without.
+    - `order`: the columns as stored, key first
+    - `stored`: the computed columns stored in base rows, each with its word in the record
+    - `needed_by`: the filters of the atoms that need a computed value, -1 for an atom without a filter
     """
 
     relation: Relation
@@ -68,13 +69,13 @@ class BaseLayout:
 
     @cached_property
     def asked(self) -> tuple[Asked, ...]:
-        """All values that leaves compute and all conditions of their filters, when all leaves are known."""
+        """All computed values and filter conditions of the leaves. Use it when all leaves are known."""
         conditions = (scalar for several in self.filters for scalar in several)
         return tuple(dict.fromkeys((*self.computed, *conditions)))
 
     @cached_property
     def told(self) -> dict[Scalar, CodePredicate]:
-        """The conditions that codes answer."""
+        """The conditions that can be evaluated on codes."""
         types = {c.name: c.type for c in self.relation.columns}
         columns = [(name, types[name]) for name in self.order]
         conditions = [each for each in self.asked if not isinstance(each, Computed)]
@@ -82,14 +83,14 @@ class BaseLayout:
 
     @cached_property
     def patterns(self) -> dict[Scalar, TextPredicate]:
-        """The conditions that say what the texts of a column are like."""
+        """The LIKE conditions on a column."""
         texts = {c.name for c in self.relation.columns if c.type.name == "string"}
         conditions = [each for each in self.asked if not isinstance(each, Computed) and {*each.columns} <= texts]
         return {each: pattern for each in conditions if (pattern := text_predicate(each.sql)) is not None}
 
     @cached_property
     def alone(self) -> dict[Asked, tuple[int, Type]]:
-        """Of the others, what depends on one column and gives no id: the column's place in the order, and its type."""
+        """Of the others, those on one column whose result is no id: the column's index in `order`, and its type."""
         types = {c.name: c.type for c in self.relation.columns}
         found: dict[Asked, tuple[int, Type]] = {}
         for each in self.asked:
@@ -103,18 +104,18 @@ class BaseLayout:
         return found
 
     def looks_at(self, column: str) -> bool:
-        """Whether computed values or filters may need a column; asked when all leaves are known."""
+        """Whether computed values or filters may need a column. Use it when all leaves are known."""
         return quote(column) in self._texts
 
     def computed_number(self, value: Computed, atom: Atom) -> int:
-        """The column in which a batch has a value that is computed for an atom."""
+        """Return the column of a batch's `computed` that has this value for an atom."""
         self.needed_by.setdefault(value, set()).add(self.filter_number(atom))
         if value not in self.computed:
             self.computed.append(value)
         return self.computed.index(value)
 
     def filter_number(self, atom: Atom) -> int:
-        """The column in which a batch says whether an atom's filter holds; -1 if it has none."""
+        """Return the column of a batch's `passes` for an atom's filter; -1 if it has none."""
         if not atom.filters:
             return -1
         if atom.filters not in self.filters:
@@ -122,23 +123,23 @@ class BaseLayout:
         return self.filters.index(atom.filters)
 
     def needs(self, value: Computed, passes: Flags) -> Flags:
-        """Which rows need a computed value, by whether filters let them pass."""
+        """Return the rows that need a computed value, given which filters they pass."""
         needed: Flags = np.zeros(len(passes), np.bool_)
         for number in self.needed_by[value]:
             needed |= passes[:, number] if number >= 0 else True
         return needed
 
     def column_of(self, binding: Binding) -> int | None:
-        """The column of the base table that a variable is bound to; None if it is an expression."""
+        """Return the base-table column of a binding; None if it is an expression."""
         return None if binding.part else self._quoted.get(binding.scalar.sql)
 
 
 @record(frozen=True)
 class PassageLayout:
-    """Rows of one base table that go into other relations without a tree.
+    """Rows of one base table that feed other relations without a stored tree.
 
-    `places` are the words of a base row where variables are read; `flag` is the half word that says whether its filter
-    holds, -1 if it has none.
+    `places` are the words of a base row from which variables are read; `flag` is the half word with the result of the
+    filter, -1 if there is none.
     """
 
     plan: Plan

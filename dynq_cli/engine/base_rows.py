@@ -1,10 +1,9 @@
-"""The rows of a base table as Arrow: what the changes of a relation add up to.
+"""Read the rows of a base table as Arrow.
 
-    base_rows(live, relation) = every row once, its columns as the spec has them, and `_count`, its copies
-    table_rows(live, relation) = the same, of a relation with a key without `_count`
+    base_rows(live, relation) = every row once, in the columns of the spec, with its multiplicity as `_count`
+    table_rows(live, relation) = the same, without `_count` if the relation has a key
 
-Every column that the spec declares is stored, also one that no query uses. Rows come in the order of their ids.
-O(block) memory; it reads what the engine holds and changes nothing.
+Every declared column is stored, also unused ones. Rows come in the order of their ids. O(block) memory; read-only.
 """
 
 from __future__ import annotations
@@ -21,27 +20,27 @@ from dynq_cli.spec.model import Relation
 
 
 def base_schema(relation: Relation) -> pa.Schema:
-    """The columns of `base_rows`."""
+    """Return the columns of `base_rows`."""
     fields = [pa.field(c.name, arrow_type(c.type), c.nullable) for c in relation.columns]
     return pa.schema([*fields, pa.field("_count", pa.int64(), False)])
 
 
 def table_schema(relation: Relation) -> pa.Schema:
-    """The columns of `table_rows`."""
+    """Return the columns of `table_rows`."""
     schema = base_schema(relation)
     return schema.remove(len(schema) - 1) if relation.key else schema
 
 
 def table_rows(live: Views, relation: str, block: int = BLOCK) -> Iterator[pa.RecordBatch]:
-    """Every row of a relation once, with `_count` where it has no key. UsageError if there is no such relation."""
+    """Yield every row of a relation once, with `_count` if it has no key. UsageError if there is no such relation."""
     schema = table_schema(live.base(relation).relation)
     return (batch.select(schema.names) for batch in base_rows(live, relation, block))
 
 
 def base_rows(live: Views, relation: str, block: int = BLOCK) -> Iterator[pa.RecordBatch]:
-    """Every row of a relation once, with its copies (of a keyed one: 1); batches of at most `block` rows.
+    """Yield every row of a relation once with its multiplicity (1 if keyed), in batches of at most `block` rows.
 
-    Changes applied before all are read may or may not be seen.
+    Changes applied before all batches are read may or may not be included.
     """
     base = live.base(relation)
     schema = base_schema(base.relation)

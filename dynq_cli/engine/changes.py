@@ -1,4 +1,4 @@
-"""What is done to one relation, in codes, and how the engine refuses it."""
+"""Changes of one relation in codes, and the error with which the engine refuses them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ _NO_FILTERS = np.ones((1, 1), np.bool_)
 
 @record(frozen=True)
 class Changes:
-    """Changes of one relation: a row of codes, an operation and a number of copies each.
+    """Changes of one relation: each has a row of codes, an operation and a number of copies.
 
-    Codes are in the base table's column order. `computed` and `passes` have a column per computed
-    value and per filter of the relation's leaves; they matter for changes that bring a row.
+    Codes are in the base table's column order. `computed` has a column per computed value, `passes` one per filter of
+    the relation's leaves; the engine reads them only for changes that insert a row.
     """
 
     codes: Codes
@@ -35,7 +35,7 @@ class Changes:
 
     @property
     def may_miss(self) -> bool:
-        """Whether its deletes of whole rows are skipped where there is nothing to delete."""
+        """Whether deletes of whole rows are skipped if there is no such row."""
         return bool((self.ops == f.MAY_DELETE).any())
 
     @property
@@ -44,18 +44,18 @@ class Changes:
         return f.Batch(self.codes, self.ops, self.counts, self.computed, self.passes)
 
     def part(self, start: int, stop: int) -> Changes:
-        """Changes start … stop."""
+        """Return the changes from `start` to `stop`, exclusive."""
         return self.only(slice(start, stop))
 
     def only(self, rows: slice | NDArray[np.int64] | NDArray[np.bool_]) -> Changes:
-        """Some of the changes, in the order given."""
+        """Select changes, in the order given."""
         computed = self.computed if self.computed is _NO_VALUES else self.computed[rows]
         passes = self.passes if self.passes is _NO_FILTERS else self.passes[rows]
         return Changes(self.codes[rows], self.ops[rows], self.counts[rows], computed, passes)
 
     @staticmethod
     def joined(several: Sequence[Changes]) -> Changes:
-        """Changes of one relation, one after the other."""
+        """Concatenate changes of one relation."""
         if len(several) == 1:
             return several[0]
         computed = _NO_VALUES
@@ -69,8 +69,10 @@ class Changes:
 
 
 class BatchError(Exception):
-    """A batch that cannot be: `reason` of fields.py, the change at fault, and, of a sequence of
-    commits, how many hold."""
+    """A refused batch: `reason` is a code of `kernels/fields`, `change` the index of the bad change.
+
+    `applied` is the number of commits before it that were applied, if the batch had several.
+    """
 
     def __init__(self, relation: str, reason: int, change: int, applied: int | None = None) -> None:
         super().__init__(f"{relation}: change {change}: reason {reason}")

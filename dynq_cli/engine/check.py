@@ -1,4 +1,4 @@
-"""Every invariant of the engine's structures, asserted by looking at all of them. For tests: O(data)."""
+"""Assert every invariant of the engine's data structures. For tests: O(data)."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def rows_of(arena: Arena, table: int) -> set[int]:
 
 
 def check_arena(arena: Arena) -> None:
-    """Records and slots lie in the arena, apart from each other and from the holes."""
+    """Assert that records, slots and free regions lie in the arena and do not overlap."""
     regions = [(at, size, "hole") for at, size in arena.holes]
     for t, row in enumerate(arena.tables):
         regions.append((int(row["rows"]), int(row["capacity"] * row["stride"]), f"records of table {t}"))
@@ -146,7 +146,7 @@ def _product(layout: Layout, arena: Arena, node: int, row: int) -> Payload:
 
 
 def _check_ordered(arena: Arena, ordered: CountedTrees) -> None:
-    """Every ordered group has its live rows in order, in its tree as in its list."""
+    """Assert that every ordered group has its live rows in order, both in its tree and in its list."""
     blocks: list[int] = []
     for n in arena.nodes[arena.nodes["tree"] >= 0]:
         tree, group, table = ordered.tree(int(n["tree"])), int(n["group"]), int(n["table"])
@@ -168,7 +168,7 @@ def _check_ordered(arena: Arena, ordered: CountedTrees) -> None:
 
 
 def _list(arena: Arena, table: int, head: int, following: int, previous: int) -> dict[int, None]:
-    """The rows of a list, in its order."""
+    """Return the rows of a list, in order."""
     found: dict[int, None] = {}
     before = -1
     while head >= 0:

@@ -1,4 +1,4 @@
-"""Every derived relation against the results that it is made from, read anew. For tests: O(data)."""
+"""Check every derived relation against the results of the trees that feed it. For tests: O(data)."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from dynq_cli.plan.program import relayed
 
 
 def check_derived(layout: Layout, arena: Arena, reading: ResultReader, meaning: Evaluator) -> None:
-    """Derived relations are what the trees before them amount to, and no change is left over."""
+    """Assert that derived relations equal the results that feed them, and that no change is pending."""
     for name, derived in layout.derived.items():
         sink: Sink = Rows(name, len(derived.relation.columns), lambda: 2**62)
         if derived.groups:
@@ -49,7 +49,7 @@ def check_derived(layout: Layout, arena: Arena, reading: ResultReader, meaning: 
 def _passed(
     layout: Layout, arena: Arena, passage: PassageLayout, variables: Sequence[str], meaning: Evaluator
 ) -> Iterator[tuple[Codes, Codes]]:
-    """All rows that a passage lets pass, as they are between commits."""
+    """Yield all rows that pass a relation's filter, between commits."""
     if passage.relation not in relayed(layout.steps):
         yield BaseDeltaScan(arena, passage, variables).rows()
         return
@@ -60,7 +60,7 @@ def _passed(
 
 
 def _given(layout: Layout, arena: Arena, name: str) -> Counter[tuple[int, ...]]:
-    """The rows that groups have given; their relation has none."""
+    """Return the result rows of groups whose relation is not stored."""
     assert not rows_of(arena, layout.bases[name].table), f"{name} is not kept"
     return Counter(tuple(row) for row in Grouped(arena, layout.groups[name]).rows().T.tolist())
 

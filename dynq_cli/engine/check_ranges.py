@@ -1,4 +1,4 @@
-"""What rows of a node keep of their ranges, held against the rows that are in them. For tests: O(readers × rows)."""
+"""Check the stored range sums of readers against the rows in their ranges. For tests: O(readers × rows)."""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
-"""Every value of every type as one int64, so that the engine knows a single kind of number.
+"""Encode every value of every type as one int64, its code, and decode it.
 
     decode(encode(values)) = values       encode(v) = encode(w)  ⟺  v = w
     encode(v) < encode(w)  ⟺  v < w       except for ids, which `labels` orders
 
-bool, integers, date (days), time and timestamp (microseconds) and decimals of up to 18 digits (without their
-point) stand for themselves. A float keeps its bits, those of negative ones inverted: 0.0 and -0.0 are
-one value, and so is every NaN, the greatest. Strings, binary and wider decimals are ids of a dictionary.
-NULL is the smallest int64, which no value may be.
+bool, integers, date (days), time and timestamp (microseconds) and decimals of up to 18 digits (without the point) are
+their own codes. The code of a float is its bits, inverted if it is negative: 0.0 and -0.0 have one code, and all NaNs
+have one, the greatest. Strings, binary and wider decimals are encoded as ids of a dictionary. NULL is the smallest
+int64, which no value may have as its code.
 
-Two columns that meet in a join or comparison must be encoded as one type, the widened one.
+Columns that are joined or compared must be encoded as the same type, the widened one.
 """
 
 from __future__ import annotations
@@ -54,16 +54,16 @@ _DTYPES: dict[str, Any] = {
 
 
 def needs_labels(kind: Type) -> bool:
-    """Whether codes of a type are ids, whose order is not that of the values."""
+    """Whether codes of a type are ids, so that their order is not the order of the values."""
     return kind.name in ("string", "binary") or _is_wide(kind)
 
 
 def encode(array: pa.Array | pa.ChunkedArray, kind: Type, dictionaries: Dictionaries, *, intern: bool = True) -> Codes:
-    """The code of each row, in an array that must not be written to: it may be Arrow's own memory.
+    """Encode each row. The result is read-only: it may be Arrow's own memory.
 
-    O(bytes); an int64 column in one piece without NULL is not copied. With `intern=False` values that
-    no dictionary holds are UNKNOWN instead of new. Raises `CodeError` for a value that the type does not hold;
-    values of earlier pieces may have been interned by then.
+    O(bytes); an int64 column in one chunk without NULL is not copied. With `intern=False`, values that are in no
+    dictionary become UNKNOWN. Raises `CodeError` for a value that the type does not hold; values of earlier chunks may
+    be in the dictionaries then.
     """
     pieces = array.chunks if isinstance(array, pa.ChunkedArray) else [array]
     coded: list[Codes] = []
@@ -81,9 +81,9 @@ def encode(array: pa.Array | pa.ChunkedArray, kind: Type, dictionaries: Dictiona
 
 
 def floor(value: pa.Array, kind: Type, dictionaries: Dictionaries) -> int:
-    """The code of the greatest value that is not greater than the one in the array; of ids, among those there are.
+    """Return the code of the greatest value that is not greater than the one in the array.
 
-    -1 if all ids are of greater ones. O(log N).
+    For ids, search the values in the dictionary; -1 if all are greater. O(log N).
     """
     if not needs_labels(kind):
         return int(encode(value, kind, dictionaries)[0])
@@ -124,7 +124,7 @@ def _encode(array: pa.Array, kind: Type, dictionaries: Dictionaries, intern: boo
 
 
 def _whole(array: pa.Array, kind: Type) -> Codes:
-    """The codes of integers and dates of the right type: of most columns, so without detours."""
+    """Encode integers and dates of the right type: the fast path of most columns."""
     array.validate()
     codes: Codes = fixed_width(array, _DTYPES.get(kind.name, np.int64)).astype(np.int64, copy=False)
     valid = valid_rows(array)
@@ -136,7 +136,7 @@ def _whole(array: pa.Array, kind: Type) -> Codes:
 
 
 def _narrow(array: pa.Array, kind: Type) -> Codes | None:
-    """The codes of decimals of the right type; None if one has more digits than the type says."""
+    """Encode decimals of the right type; None if one has more digits than the type."""
     array.validate()
     lanes, valid = fixed_width(array, np.int64, lanes=2), valid_rows(array)
     codes, high, limit = lanes[::2].copy(), lanes[1::2], 10**kind.precision
@@ -151,9 +151,9 @@ def _narrow(array: pa.Array, kind: Type) -> Codes | None:
 
 
 def decode(codes: Codes, kind: Type, dictionaries: Dictionaries, *, nullable: bool = True) -> pa.Array:
-    """The values of codes as an array of `arrow_type(kind)`; O(bytes), int64 without NULL is not copied.
+    """Decode to an array of `arrow_type(kind)`. O(bytes); int64 without NULL is not copied.
 
-    With `nullable=False` no code is NULL, and none is looked at to find out.
+    With `nullable=False` the caller promises that no code is NULL.
     """
     if kind.name in ("string", "binary"):
         return dictionaries.of(kind).decode(codes, arrow_type(kind))
@@ -182,13 +182,13 @@ def _is_wide(kind: Type) -> bool:
 
 
 def floats(codes: Codes) -> npt.NDArray[np.float64]:
-    """The numbers that codes of floats stand for."""
+    """Decode floats."""
     return np.where(codes < 0, codes ^ _ALL_BUT_SIGN, codes).view(np.float64)
 
 
 def float_codes(numbers: npt.NDArray[np.float64]) -> Codes:
-    """The codes of numbers, in an array of their own."""
-    # Adding zero turns -0.0 into 0.0 and leaves every other number alone; NaN may be of the kind that warns.
+    """Encode floats, in a new array."""
+    # Adding zero turns -0.0 into 0.0 and keeps every other number; a signalling NaN would warn.
     with np.errstate(invalid="ignore"):
         numbers = numbers + 0.0
     bits = numbers.view(np.int64)
@@ -198,7 +198,7 @@ def float_codes(numbers: npt.NDArray[np.float64]) -> Codes:
 
 
 def _sortable(values: pa.Array) -> pa.Array:
-    """Wide decimals as sixteen bytes each whose byte order is the order of the numbers."""
+    """Encode each wide decimal as sixteen bytes, whose byte order is the order of the numbers."""
     flipped = fixed_width(values, np.uint8, lanes=16).reshape(-1, 16)[:, ::-1].copy()
     flipped[:, 0] ^= 0x80
     offsets = np.arange(len(values) + 1, dtype=np.int64) * 16

@@ -1,8 +1,8 @@
-"""Comparisons between codes: which rows of a result a feed lets pass.
+"""Evaluate comparisons between codes, which filter the rows of a result.
 
-Codes of one type compare like their values, and an offset is a number of the type's units; see `codes`. Where
-that is not so (ids of strings, binary and wide decimals; two types; an offset finer than the type) the values
-themselves are compared, by DuckDB. NULL compares with nothing.
+Codes of one type compare like their values, and an offset is a number of the type's units (`codes`). Otherwise (ids of
+strings, binary and wide decimals; different types; an offset finer than the type) DuckDB compares the decoded values. A
+comparison with NULL is never true.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ _LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 def holds(c: Comparison, left: Variable, right: Variable, mine: Codes, theirs: Codes, meaning: Evaluator) -> Flags:
-    """Row by row, whether `left op right + offset` is true."""
+    """Return for each row whether `left op right + offset` is true."""
     units = _units(c, left.type, right.type)
     if units is None:
         return meaning.holds(c, left.type, right.type, mine, theirs)
     known: Flags = (mine != NULL) & (theirs != NULL)
     if not units:
         return known & _compared(c.op, mine, theirs)
-    # A sum past the ends of int64 is greater, or less, than every code.
+    # A sum beyond int64 is greater, or less, than every code.
     if units > 0:
         past = theirs > max(_MOST - units, _LEAST)
         return known & ((c.op in ("<", "<=", "!=")) & past | ~past & _compared(c.op, mine, _sum(theirs, units, past)))
@@ -47,7 +47,7 @@ def _compared(op: str, mine: Codes, theirs: Codes) -> Flags:
 
 
 def _units(c: Comparison, left: Type, right: Type) -> int | None:
-    """The offset in units of the codes; None where codes cannot be compared for the values."""
+    """Return the offset in units of the codes; None if the codes do not compare like the values."""
     if left != right and not (left.is_integer and right.is_integer):
         return None
     if needs_labels(left):

@@ -1,4 +1,4 @@
-"""Adding up changes of rows: every row once, none that stays as it was."""
+"""Consolidate deltas: every row once, with its net multiplicity, without zeros."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class NetDelta(NamedTuple):
 
 
 def consolidated(codes: Codes, delta: Codes) -> tuple[Codes, Codes]:
-    """The rows of codes and what their deltas add up to, where that is not 0. O(rows log rows)."""
+    """Sum the deltas of equal rows; drop sums of 0. O(rows log rows)."""
     order, is_first = in_order(codes)
     sums = np.add.reduceat(delta[order], np.flatnonzero(is_first)) if len(order) else delta
     kept = sums != 0
@@ -26,7 +26,7 @@ def consolidated(codes: Codes, delta: Codes) -> tuple[Codes, Codes]:
 
 
 def in_order(codes: Codes) -> tuple[Codes, NDArray[np.bool_]]:
-    """An order that puts equal rows beside each other, and which is the first of its like."""
+    """Return a permutation that makes equal rows adjacent, and which row is the first of its equals."""
     order = np.lexsort(codes.T) if codes.shape[1] else np.arange(len(codes))
     is_first = np.ones(len(codes), np.bool_)
     is_first[1:] = (codes[order[1:]] != codes[order[:-1]]).any(axis=1)

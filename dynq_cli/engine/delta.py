@@ -1,16 +1,16 @@
-"""What came and went in the result of a tree, read within the commit that changes it.
+"""The delta of a tree's result, read within the commit that changes it.
 
-    Delta.blocks(…) = result after - result before, as rows of codes with signed copies
+    Delta.blocks(…) = result after - result before, as rows of codes with signed multiplicities
 
-The tree has been updated, its lists are still those of before, and every output row that changed knows what it was
-(`kernels.delta_log`). Between the two states stands a third, in which each row of the frontier has the smaller of its
-two multiplicities: from the first to the third things only go, from there to the second they only come. So the old
-side gives what went, by the rows that have fewer copies now, and the new side what came. A row of the result may be
-in both, and on either in several parts. Work is that of the rows that come out, and of the rows of the tree that
-changed.
+The tree is updated, its lists are still the old ones, and every changed output row has its old multiplicity
+(`kernels.delta_log`). Consider a third state, in which each frontier row has the minimum of its old and new
+multiplicity. From the old state to the third, rows are only deleted; from there to the new state, only inserted. So the
+deletes are read from the old state, through rows with fewer copies now, and the inserts from the new state. A result
+row may occur in both, and several times in each. O(rows in the delta + changed rows of the tree).
 
-Trees without ranges are read outward from the rows that changed (`kernels.delta_join`). Where ranges share rows, these
-are marked first, with all that lies above them, and what is marked is walked (`kernels.delta_join_ranges`).
+In trees without ranges, the delta is joined starting from the changed rows (`kernels.delta_join`). Ranges may share
+rows: then changed rows and their ancestors are marked first, and the marked part of the tree is enumerated
+(`kernels.delta_join_ranges`).
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ from dynq_cli.engine.result_reader import OverflowedError
 from dynq_cli.engine.tree_layout import TreeLayout
 
 BLOCK = 16384
-# Entries of a stage: as many rows are gone out from, or lists followed, at a time.
+# Entries of a stage: this many changed rows, or lists, are processed at a time.
 WIDE = 128
 
 
 class Delta:
-    """The changes of one tree, commit after commit, in some of its variables."""
+    """Reads the delta of one tree in each commit, in some of its variables."""
 
     def __init__(
         self,
@@ -63,10 +63,10 @@ class Delta:
         self._stages = delta_join.Stages(*entries, *counts)
 
     def blocks(self, before: int, after: int) -> Iterator[tuple[Words, Words]]:
-        """Codes, a row of them per variable, and how many copies of each came (> 0) or went.
+        """Yield codes, one row per variable, and signed multiplicities.
 
-        `before` and `after` are the numbers of rows of the result. All has to be read: then the tree is between
-        commits. OverflowedError if a row has more than 2^63 - 1 copies.
+        `before` and `after` are the row counts of the result. Read all blocks: only then is the commit complete for
+        this tree. OverflowedError if a row has more than 2^63 - 1 copies.
         """
         if not len(self._levels):
             yield from self._nullary(before, after)
@@ -129,7 +129,7 @@ def _routes(arena: Arena, side: DirtySet) -> Rows:
             stages[here] = len(stages) - 1
         for other in range(len(nodes)):
             if other not in stages:
-                # What is dead in either state has no combination below it in the smaller one.
+                # A row that is not live in either state has no combination below it in the minimum.
                 is_before = all(each < level for each in below[other] if frontier[each])
                 asked = delta_join.ON_SIDE if frontier[other] else delta_join.NOTHING
                 up = int(above[other])

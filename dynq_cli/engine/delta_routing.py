@@ -1,7 +1,7 @@
-"""From the results of trees to the changes of relations: what feeds pass on, and what it adds up to.
+"""Route the deltas of trees to the derived relations that they feed.
 
-Outflow    the feeds of one tree: blocks of its delta, each feed's rows to the relation it goes to
-Rows       the multiset of what the feeds of one relation brought in this commit
+Outflow    the feeds of one tree: send each block of its delta to the relations
+Rows       collect the delta of one derived relation during a commit
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from dynq_cli.engine.layout import Layout
 from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.program import Derived, Feed
 
-# Rows that are kept as they come before they are added up.
+# Rows to collect before consolidating them.
 FEW = 1 << 20
 MOST_ON_THE_WAY = 4
 
 
 class DerivedError(Exception):
-    """What a step makes cannot be kept; `reason` goes on from the name of the step, `hint` says what helps."""
+    """A step of a program cannot be kept; `reason` completes the sentence after the step's name, `hint` may help."""
 
     def __init__(self, step: str, reason: str, hint: str = "") -> None:
         super().__init__(f"{step} {reason}")
@@ -45,20 +45,20 @@ class DerivedError(Exception):
 
 
 class Sink(Protocol):
-    """What turns the rows that feeds bring into changes of a derived relation."""
+    """Collects rows from feeds as the delta of a derived relation."""
 
     def take(self, codes: Codes, copies: Codes) -> None:
-        """Rows, a row of codes per column taken in, and how many copies of each came (> 0) or went."""
+        """Add rows: codes, one row per column, and signed multiplicities."""
 
     def finish(self) -> tuple[Codes, Codes]:
-        """What the commit amounts to: rows in the columns of the relation, and copies. Begins anew."""
+        """Return the delta of the commit: rows in the columns of the relation, and signed multiplicities. Reset."""
 
 
 class Rows:
-    """The relation is the multiset of what comes in.
+    """The sink of a relation that is the multiset of its fed rows.
 
-    A commit may change some times its budget of rows, since feeds take away what others bring. What is done to a row
-    is added up where that matters: where there is much of it, or if expressions will be evaluated for it.
+    A commit may take several times the budget of rows, since feeds may cancel each other. The delta is consolidated
+    only if it is large, or if expressions will be evaluated for its rows.
     """
 
     def __init__(self, name: str, columns: int, budget: Callable[[], int], adds_up: bool = True) -> None:
@@ -98,7 +98,7 @@ class Rows:
 
 
 class Outflow:
-    """All feeds of one tree; `variables` are those that they use."""
+    """All feeds of one tree; `variables` are the ones that they use."""
 
     def __init__(self, plan: Plan, feeds: Sequence[tuple[Feed, Sink]], meaning: Evaluator) -> None:
         self._query = plan.query
@@ -108,7 +108,7 @@ class Outflow:
         self.variables = list(dict.fromkeys(used))
 
     def pass_on(self, codes: Codes, copies: Codes) -> None:
-        """A block of rows, a row of codes per variable, and how many copies of each came or went."""
+        """Send a block to all feeds: codes, one row per variable, and signed multiplicities."""
         row = dict(zip(self.variables, codes, strict=True))
         for feed, sink in self._feeds:
             taken = codes if list(feed.columns) == self.variables else _taken(row, feed.columns, codes)
@@ -129,7 +129,7 @@ def _taken(row: Mapping[str, Codes], columns: Sequence[str], codes: Codes) -> Co
 
 
 def outflows(layout: Layout, sinks: Mapping[str, Sink], meaning: Evaluator) -> dict[str, Outflow]:
-    """By tree that feeds relations, where its rows go."""
+    """Return the outflow of each tree that feeds relations."""
     feeds: dict[str, list[tuple[Feed, Sink]]] = {}
     for name, derived in layout.derived.items():
         for feed in derived.feeds:
@@ -138,7 +138,7 @@ def outflows(layout: Layout, sinks: Mapping[str, Sink], meaning: Evaluator) -> d
 
 
 def changes_of(derived: Derived, base: BaseLayout, rows: Codes, copies: Codes, meaning: Evaluator) -> Changes:
-    """Rows that came and went as changes of the relation: those that came first, with what its leaves compute."""
+    """Convert a delta to changes of the relation, inserts first, with the values that its leaves compute."""
     columns = [c.name for c in derived.relation.columns]
     came, went = np.flatnonzero(copies > 0), np.flatnonzero(copies < 0)
     order = np.concatenate([came, went])

@@ -1,11 +1,11 @@
-"""The derived relations of an engine: what trees pass on to them in a commit, and the changes that makes.
+"""Derived relations of an engine: collect the deltas of trees during a commit, and turn them into changes.
 
-    deriving.pass_on(tree, before, after)    what came and went in the result of a tree goes to the relations it feeds
-    deriving.pass_through(tree, resolved)    the same of a tree that is not kept: what came and went in its relation
-    deriving.changes(derived)                what that amounts to, once all trees that feed the relation have passed on
-    deriving.relay(derived)                  the same of a relation that is not kept: its rows wait to be passed through
+    pass_on(tree, before, after)    send the delta of a tree's result to the relations that it feeds
+    pass_through(tree, resolved)    the same for a tree that is not stored, from the base delta of its relation
+    changes(derived)                the changes of a relation, once all trees that feed it have passed on
+    relay(derived)                  the same for a relation that is not stored: hold its rows for `pass_through`
 
-Whatever cannot be is a DerivedError: the engine's memory is no longer usable then.
+DerivedError if a result cannot be kept; the engine is unusable afterwards.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from dynq_cli.plan.program import Derived, relayed
 from dynq_cli.query.scalar import ScalarError
 from dynq_cli.values.convert import CodeError
 
-# Rows that a derived relation may have if the query does not say: as many, or so many times the rows of the base.
+# Default budget: at least this many rows, or this many times the rows of the base relations.
 LEAST_BUDGET, BUDGET_PER_ROW = 1_000_000, 20
 
 
@@ -56,11 +56,11 @@ class DerivedRelations:
         return Rows(derived.name, len(base.order), lambda: self._budget(derived), is_evaluated)
 
     def pass_on(self, tree: str, before: int, after: int) -> None:
-        """What came and went in a tree's result, which had and has so many rows, goes to the relations it feeds."""
+        """Send the delta of a tree's result to the relations it feeds; `before`, `after`: row counts of the result."""
         self._pass_on(tree, self._deltas[tree].blocks(before, after))
 
     def pass_through(self, tree: str, resolved: Mapping[str, BaseDelta]) -> None:
-        """What came and went in the one relation of a tree that is not kept goes to the relations it feeds."""
+        """Send the delta of a tree that is not stored, from its one relation, to the relations it feeds."""
         passage = self._layout.passages[tree]
         if passage.relation in self.relays:
             self._pass_on(tree, self.relays[passage.relation].blocks(passage, self._outflows[tree].variables))
@@ -76,7 +76,7 @@ class DerivedRelations:
             raise DerivedError.too_many_copies(tree) from None
 
     def changes(self, derived: Derived) -> Changes | None:
-        """What a derived relation does in this commit; None if nothing."""
+        """Return the changes of a derived relation in this commit; None if there are none."""
         with _kept(derived.name):
             rows, copies = self._sinks[derived.name].finish()
             if not len(copies):
@@ -84,7 +84,7 @@ class DerivedRelations:
             return changes_of(derived, self._layout.bases[derived.name], rows, copies, self._meaning)
 
     def relay(self, derived: Derived) -> None:
-        """Have the rows that came and went in a relation that is not kept ready to be passed through."""
+        """Hold the delta of a relation that is not stored, for `pass_through`."""
         with _kept(derived.name):
             rows, copies = self._sinks[derived.name].finish()
             self.relays[derived.name].take(rows, copies)
@@ -92,7 +92,7 @@ class DerivedRelations:
         self._check_rows(derived, int(self._arena.tables["live"][table]), grew=bool(copies.sum() > 0))
 
     def check_budget(self, derived: Derived, came: int, went: int) -> None:
-        """Rows came and went, which are still in the table: nothing is refused that became no larger."""
+        """DerivedError if the relation exceeds its budget and has grown. Deleted rows are still in the table."""
         table = self._layout.bases[derived.name].table
         self._check_rows(derived, int(self._arena.tables["live"][table]) - went, grew=came > went)
 
@@ -102,7 +102,7 @@ class DerivedRelations:
             raise DerivedError.too_large(derived.name, rows, limit)
 
     def _budget(self, derived: Derived) -> int:
-        """How many rows a derived relation may have."""
+        """Return the maximum number of rows of a derived relation."""
         if derived.budget is not None:
             return derived.budget
         return max(LEAST_BUDGET, BUDGET_PER_ROW * int(self._arena.tables["live"][self._written].sum()))
@@ -110,7 +110,7 @@ class DerivedRelations:
 
 @contextmanager
 def _kept(step: str) -> Iterator[None]:
-    """What cannot be computed cannot be kept."""
+    """Turn errors of expressions and sums into a DerivedError of the step."""
     try:
         yield
     except (AggregateOverflowedError, ScalarError, CodeError) as error:

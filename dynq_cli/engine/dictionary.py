@@ -1,10 +1,10 @@
-"""Values without a fixed width to ids: dense from 0, in the order in which values first appear.
+"""Dictionaries: dense ids from 0 for values without a fixed width, in the order of first appearance.
 
     decode(intern(values)) = values        intern(values)[i] = intern(values)[j]  ⟺  values[i] = values[j]
 
-Ids depend on nothing but the history of interned values: not on the process, on how values were cut into
-batches, nor on values that came and were rolled back. Equality is equality of bytes. Everything lives
-in flat arrays that can be written to disk and mapped back copy-on-write.
+Ids depend only on the sequence of interned values: not on the process, not on the division into batches, not on values
+that were rolled back. Values are equal if their bytes are. A dictionary consists of flat arrays, which can be written
+to disk and mapped copy-on-write.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _MAX_ARROW_BYTES = 2**31 - 1
 
 
 class Dictionary:
-    """One set of values with their ids."""
+    """One dictionary: distinct values with their ids."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -60,32 +60,32 @@ class Dictionary:
 
     @property
     def flat(self) -> Flat:
-        """The arrays, for kernels; growth replaces them, so they hold until the next new value."""
+        """The arrays, for kernels; valid until the next new value."""
         return self._flat
 
     @property
     def length(self) -> int:
-        """Bytes in use: values, where each begins, hashes, and slots. O(1)."""
+        """Bytes in use: values, offsets, hashes and slots. O(1)."""
         flat = self._flat
         return int(flat.offsets[self._count]) + self._count * 16 + flat.slots.nbytes
 
     def intern(self, values: pa.Array) -> Int64s:
-        """The id of each value, new values getting the next ones; NULL where there is no value.
+        """Return the id of each value, adding new values; NULL for nulls.
 
-        Amortised O(bytes). Takes string and binary arrays, large ones and views too.
+        Amortised O(bytes). Takes string and binary arrays, also large ones and views.
         """
         offsets, data, valid = flat_values(values)
         return self._intern(offsets, data, valid)
 
     def lookup(self, values: pa.Array) -> Int64s:
-        """The id of each value, UNKNOWN for values that have none; O(bytes)."""
+        """Return the id of each value, UNKNOWN for values that are not in the dictionary. O(bytes)."""
         offsets, data, valid = flat_values(values)
         ids = np.empty(len(values), np.int64)
         look_up_rows(self._flat, offsets, data, valid, ids)
         return ids
 
     def decode(self, ids: npt.NDArray[np.int64], kind: pa.DataType) -> pa.Array:
-        """The values of ids as an array of `kind`, string or binary; O(bytes)."""
+        """Return the values of ids as an array of `kind`, string or binary. O(bytes)."""
         ids = np.ascontiguousarray(ids, np.int64).view()
         ids.flags.writeable = False
         offsets = np.empty(len(ids) + 1, np.int64)
@@ -98,12 +98,12 @@ class Dictionary:
         return pa.Array.from_buffers(kind, len(ids), buffers)
 
     def since(self, count: int) -> tuple[Bytes, Int64s]:
-        """The values of the ids from `count` on: their bytes, and where each begins and the last ends."""
+        """Return the values with ids from `count` on: their bytes, and their offsets."""
         offsets = self._flat.offsets[count : self._count + 1]
         return self._flat.data[offsets[0] : offsets[-1]].copy(), offsets - offsets[0]
 
     def extend(self, data: Bytes, offsets: Int64s) -> None:
-        """Append values that `since` returned; ValueError if they cannot have come from there."""
+        """Append values that `since` returned; ValueError if they are inconsistent."""
         if len(offsets) < 1 or offsets[0] != 0 or offsets[-1] != len(data) or (np.diff(offsets) < 0).any():
             raise ValueError("the offsets of the new values do not fit their bytes")
         before = self._count
@@ -115,7 +115,7 @@ class Dictionary:
             raise ValueError("a value that should be new is in the dictionary already")
 
     def truncate(self, count: int) -> None:
-        """Forget the ids from `count` on; O(forgotten)."""
+        """Remove the values with ids from `count` on. O(removed)."""
         if count < self._count:
             drop_largest(self._flat, self._count, count)
             self._count = count
@@ -137,7 +137,7 @@ class Dictionary:
         self._flat = flat
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Everything, to be kept on disk, with a quarter of free room so that growth after opening is rare."""
+        """Return the arrays to store, with a quarter of free room, so that growth after opening is rare."""
         count = self._count + self._count // 4 + _SMALLEST
         size = int(self._flat.offsets[self._count]) * 5 // 4 + _SMALLEST * 8
         self.reserve(min(count, MAX_VALUES), size)
@@ -152,7 +152,7 @@ class Dictionary:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]]) -> Dictionary:
-        """The dictionary that `arrays` came from; arrays that cannot be written to are copied."""
+        """Build the dictionary from its arrays; read-only ones are copied."""
         made = cls()
         made._count = int(arrays["count"][0])
         made._flat = Flat(
@@ -190,9 +190,9 @@ class Dictionary:
 
 
 class Dictionaries:
-    """The dictionaries of a state, one per kind of value: columns that meet in a join share theirs.
+    """The dictionaries of a state, one per kind of value: joined columns share one.
 
-    Of those named in `ordered` the ids are labelled: `label` has to be called before new ids are compared.
+    The ids of those named in `ordered` have labels: call `label` before new ids are compared.
     """
 
     def __init__(self, ordered: Iterable[str] = ()) -> None:
@@ -203,24 +203,24 @@ class Dictionaries:
         self.decimals = Dictionary()
 
     def of(self, kind: Type) -> Dictionary:
-        """The dictionary of strings, of binary values, or of decimals that are too wide for an int64."""
+        """Return the dictionary of a type: strings, binary values, or decimals too wide for an int64."""
         return self.by_name()[kind.name]
 
     def labels_of(self, kind: Type) -> Int64s:
-        """Labels of the ids of an ordered type, in the order of its values; they hold until values are added."""
+        """Return the labels of an ordered type's ids; valid until values are added."""
         return self.label().of(kind.name).labels
 
     @property
     def length(self) -> int:
-        """Bytes in use by all values; labels are left out. O(1)."""
+        """Bytes in use, without labels. O(1)."""
         return sum(dictionary.length for dictionary in self.by_name().values())
 
     def counts(self) -> dict[str, int]:
-        """How many values each has: what `since` and `truncate` take."""
+        """Return the number of values of each dictionary, for `since` and `truncate`."""
         return {name: len(dictionary) for name, dictionary in self.by_name().items()}
 
     def since(self, counts: Mapping[str, int]) -> dict[str, tuple[Bytes, Int64s]]:
-        """What came after `counts`, for a log; dictionaries without new values are left out."""
+        """Return the values added after `counts`, by dictionary; without dictionaries that have none."""
         return {
             name: dictionary.since(counts[name])
             for name, dictionary in self.by_name().items()
@@ -228,24 +228,24 @@ class Dictionaries:
         }
 
     def extend(self, values: Mapping[str, tuple[Bytes, Int64s]]) -> None:
-        """Append what `since` returned."""
+        """Append the values that `since` returned."""
         for name, (data, offsets) in values.items():
             self.by_name()[name].extend(data, offsets)
 
     def truncate(self, counts: Mapping[str, int]) -> None:
-        """Forget what came after `counts`."""
+        """Remove the values added after `counts`."""
         for name, dictionary in self.by_name().items():
             dictionary.truncate(counts[name])
         self.labels.truncate(counts)
         self.remembered.forget(counts)
 
     def label(self) -> OrderLabels:
-        """The labels of all ids there are."""
+        """Label all ids; return the labels."""
         self.labels.update(self.by_name())
         return self.labels
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """The arrays of all, named `string.data` and so on."""
+        """Return the arrays of all dictionaries, named `string.data` and so on."""
         return {
             f"{name}.{part}": array
             for name, dictionary in self.by_name().items()
@@ -273,7 +273,7 @@ _NO_FLAGS: Flags = np.empty(0, np.bool_)
 
 
 def _writable(array: npt.NDArray[Any], dtype: type[Item]) -> npt.NDArray[Item]:
-    """The array itself where kernels can write to it, else a copy."""
+    """Return the array itself if kernels can write to it, else a copy."""
     return np.require(np.asarray(array), dtype, ["C", "A", "W"])
 
 
@@ -284,12 +284,12 @@ def _with_room(old: npt.NDArray[Item], room: int) -> npt.NDArray[Item]:
 
 
 def _more(old: npt.NDArray[Item], needed: int) -> int:
-    """Twice the room, half as much again where that is a lot: growth is amortised O(1) per item."""
+    """Return the new capacity: twice the old one, 1.5 times for large arrays. Amortised O(1) per item."""
     return max(needed, len(old) * 2 if old.nbytes < _LARGE else len(old) * 3 // 2)
 
 
 def flat_values(values: pa.Array) -> tuple[Int64s, Bytes, Flags]:
-    """The offsets, the bytes and (unless all are values) which rows are values, without copying the bytes."""
+    """Return offsets, bytes, and the non-null rows (empty if all are), without copying the bytes."""
     if pt.is_string_view(values.type) or pt.is_binary_view(values.type):
         values = values.cast(pa.large_string() if pt.is_string_view(values.type) else pa.large_binary())
     wide = pt.is_large_string(values.type) or pt.is_large_binary(values.type)
@@ -305,18 +305,18 @@ def flat_values(values: pa.Array) -> tuple[Int64s, Bytes, Flags]:
 
 
 def valid_rows(values: pa.Array) -> Flags:
-    """Which rows are values; empty if all are."""
+    """Return which rows are not null; empty if all are."""
     if values.null_count == 0:
         return _NO_FLAGS
     bitmap = values.buffers()[0]
     if bitmap is None:
         return np.array(values.is_valid().to_numpy(zero_copy_only=False))
-    # Arrow makes an array of its own first, which takes longer than all the rest of a small column.
+    # Not by Arrow's `is_valid`: for a small column, the array that it makes takes longer than everything else.
     byte, bit = divmod(values.offset, 8)
     content = np.frombuffer(bitmap, np.uint8, (bit + len(values) + 7) // 8, byte)
     return np.unpackbits(content, count=bit + len(values), bitorder="little")[bit:].view(np.bool_)
 
 
 def validity(valid: Flags) -> pa.Buffer | None:
-    """Arrow's bitmap for rows that are values; None if all are."""
+    """Return Arrow's validity bitmap; None if no row is null."""
     return None if valid.all() else pa.py_buffer(np.packbits(valid, bitorder="little"))

@@ -1,11 +1,10 @@
-"""What came and went between two engines of one layout, of which one was made from the other by one commit.
+"""The difference of a result between two engines: `old` is a copy of `new` after one commit that reverts it.
 
     result(old) + differences(old, new) = result(new)
 
-Both have the same row ids for the rows that are in both: `old` was a copy of `new`, took one commit, and noted the
-rows of the frontier that it changed. A leaf on base rows with a key may have one row under two ids, since it need not
-use all columns: such twins are one row here, and unchanged, since a row with a key is there once. Work is that of the
-commit and of the rows that have changed; see `kernels.dirty`.
+Rows in both engines have the same ids, and `old` has listed the frontier rows that the commit changed. A leaf on keyed
+base rows may have one row under two ids, as it need not use all columns. Such twins count as one unchanged row, since a
+keyed row exists once. O(commit + changed rows); see `kernels.dirty`.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from dynq_cli.engine.tree_layout import TreeLayout
 
 
 class Changed(NamedTuple):
-    """Rows that came, or went: codes, a column per variable, and how many copies of each."""
+    """Inserted or deleted rows: codes, one row per variable, and multiplicities."""
 
     is_insert: bool
     codes: Words
@@ -32,13 +31,13 @@ class Changed(NamedTuple):
 
 
 def watch(engine: Engine, query: str, room: int) -> None:
-    """Have an engine note the rows that a commit changes in the frontiers of a query's trees, as far as so many fit."""
+    """Start to list the rows that a commit changes in the frontiers of a query's trees, at most `room` per node."""
     for node in _watched(engine, query):
         engine.arena.watch(node, room)
 
 
 def is_noted(engine: Engine, query: str) -> bool:
-    """Whether all of them did fit."""
+    """Whether the lists had enough room."""
     return all(engine.arena.watched(node) is not None for node in _watched(engine, query))
 
 
@@ -52,8 +51,10 @@ def _watched(engine: Engine, query: str) -> list[int]:
 
 
 def differences(old: Engine, new: Engine, name: str, variables: Sequence[str], block: int = BLOCK) -> Iterator[Changed]:
-    """What went in a tree, then what came. Of a set, rows; of a bag, also how many copies. O(block) memory beside the
-    marks."""
+    """Yield the deleted rows of a tree's result, then the inserted ones, with multiplicities if it is a bag.
+
+    O(block) memory, and the marks.
+    """
     tree = new.layout.trees[name]
     is_set = tree.plan.query.semantics == "set"
     if not tree.levels:
@@ -75,11 +76,11 @@ def differences(old: Engine, new: Engine, name: str, variables: Sequence[str], b
 
 
 def _signed(here: Words, there: Words | None, is_insert: bool, is_set: bool) -> list[tuple[bool, Words]]:
-    """How many copies came, or went, of combinations that are on one side so often and on the other so often."""
+    """Return the inserted or deleted copies of combinations, given their multiplicities here and there."""
     if there is None:
         return [(is_insert, here)]
     if is_set or is_insert:
-        # What is on both sides was seen from the old one.
+        # Combinations in both engines were handled from the old one.
         return [(is_insert, np.where(there == 0, here, 0))]
     return [(is_insert, np.maximum(here - there, 0)), (not is_insert, np.maximum(there - here, 0))]
 
@@ -101,7 +102,7 @@ def _values(engine: Engine, node: int, rows: Words) -> Words:
 
 
 def _changed(old: Engine, new: Engine, node: int) -> Words:
-    """The rows of a node of the frontier that are not the same on both sides."""
+    """Return the rows of a frontier node that differ between the engines."""
     noted = old.arena.watched(node)
     assert noted is not None
     before, after = _values(old, node, noted), _values(new, node, noted)
@@ -119,7 +120,7 @@ def _changed(old: Engine, new: Engine, node: int) -> Words:
 
 
 def _keys(engine: Engine, table: int, rows: Words, positions: list[int]) -> dict[bytes, int]:
-    """The codes of rows in some columns, with the place of each row."""
+    """Map the codes of rows in some columns to the index of the row."""
     a = engine.arena
     places = a.tables["rows"][table] + rows * a.tables["stride"][table]
     codes = a.words[places[:, None] + np.array(positions, np.int64)]

@@ -1,6 +1,6 @@
-"""One side of a change of a result, as it was or as it is: the combinations of rows that have a dirty row.
+"""Enumerate the combinations of rows with at least one dirty (changed) row, in the old or the new state of a tree.
 
-The side is an arena, and the multiplicities that its nodes are on; see `kernels.dirty` for the arrays.
+The state is an arena, and for each node the place of its old or new multiplicities; `kernels.dirty` has the arrays.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dynq_cli.engine.tree_layout import TreeLayout
 
 
 class Runs(NamedTuple):
-    """Combinations of rows, in runs that differ in the innermost level alone; `rows` are those of `dirty_walk`."""
+    """Combinations of rows, in runs that differ only in the innermost level; `rows` is as in `dirty_walk`."""
 
     rows: Words
     many: int
@@ -31,7 +31,7 @@ class Runs(NamedTuple):
 
 
 class DirtySet:
-    """An arena with room for marks of what is dirty in a tree; between two uses all marks are zeros."""
+    """The marks of dirty rows and groups of a tree; between two uses all marks are zero."""
 
     def __init__(self, arena: Arena, tree: TreeLayout, ordered: CountedTrees) -> None:
         self.arena = arena
@@ -66,7 +66,7 @@ class DirtySet:
         self.wheels = d.Odometer(order, slots, empty, empty, current, modes, choices, cursor)
 
     def fit(self) -> None:
-        """Make room for the marks of all rows and groups that there are, and to put those of ranges in order."""
+        """Make room to mark all rows and groups, and to sort those of ranges."""
         self._ordered.fit_notes()
         room = self.arena.tables["capacity"][self._tables]
         if (room <= self._room).all():
@@ -92,7 +92,7 @@ class DirtySet:
             self.wheels = self.wheels._replace(lists=np.empty(2 * many, np.int64), ends=np.empty(2 * many, np.int64))
 
     def mark(self, dirty: Sequence[Words | None]) -> None:
-        """By level of the frontier, the rows that are not the same on the other side."""
+        """Mark dirty rows, given per level of the frontier, and everything above them."""
         self.fit()
         store, marks = self.arena.store, self.marks
         for level, rows in enumerate(dirty):
@@ -104,9 +104,9 @@ class DirtySet:
         d.list_clean(store, marks, self.wheels)
 
     def copies(self, other: Arena, found: Runs) -> tuple[Words, Words | None]:
-        """How often combinations are in the result on this side, and on the other, None if none is.
+        """Return the multiplicities of combinations here, and in the other state; None if all are 0 there.
 
-        OverflowedError past 63 bits.
+        OverflowedError beyond 63 bits.
         """
         here, there = np.empty((2, found.many), np.int64)
         is_any = w.copies_of(self.arena.store, other.store, self.marks, *found, here, there)
@@ -134,7 +134,7 @@ class DirtySet:
 
 
 def _slots(children: dict[int, list[int]]) -> list[tuple[int, int]]:
-    """The wheels of the walk: the rows of each level, and before the children of a row the choice of one."""
+    """Return the steps of the walk: the rows of each level, and before a row's children the choice of one of them."""
     slots = [(-1, 1)]
     for level in range(len(children) - 1):
         slots.append((level, 0))

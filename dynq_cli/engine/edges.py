@@ -1,7 +1,7 @@
-"""Comparisons on an edge of a tree as bounds that codes can be held against; see `kernels.bounds`.
+"""Comparisons on an edge of a tree, as bounds on codes; see `kernels.bounds`.
 
-They have to be on one variable of the child, and between codes that compare like their values: of one type, with an
-offset that is a whole number of its units.
+A bound is on one variable of the child. Its codes must compare like values: one type, and an offset that is a whole
+number of its units.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dynq_cli.records import record
 
 @record(frozen=True)
 class Bound:
-    """`position` is where the parent's variable stands in its record; see `plan.lower.ranges.Bound` for the rest."""
+    """`position` is the index of the parent's variable in its record; for the rest see `plan.lower.ranges.Bound`."""
 
     position: int
     is_upper: bool
@@ -29,15 +29,15 @@ class Bound:
 
 @record(frozen=True)
 class Edge:
-    """`variable` is the child's; readers are ordered by the variable of the first bound."""
+    """The bounds of an edge. `variable` is the child's; readers are ordered by the variable of the first bound."""
 
     variable: str
     bounds: tuple[Bound, ...]
 
 
 def ranges_of(query: ConjunctiveQuery, above: Sequence[str], child: Node) -> Edge:
-    """The bounds on the edge to a child from a node with these variables, which are in its records in this order."""
-    # What plans queries is imported where a tree has ranges, and not whenever a state is opened.
+    """Return the bounds on the edge to a child from a node whose records have the variables `above`, in this order."""
+    # Import the planner only if a tree has ranges: opening a state should not wait for it.
     from dynq_cli.plan.lower.ranges import bounds_of
 
     found = bounds_of(query, frozenset(above), child)

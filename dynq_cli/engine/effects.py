@@ -1,15 +1,15 @@
-"""What each change of a batch does to the rows of its relation: it inserts, replaces or deletes one, or does nothing.
+"""The effect of each change of a batch: it inserts, replaces or deletes a row, or does nothing.
 
-    effects_of(engine, base, changes, ends) = an effect per change, read before the batch is applied
+    effects_of(engine, base, changes, ends) = an effect per change, computed before the batch is applied
 
-Keyed relations are compared key by key before and after each commit. A key that was absent and is present counts as
-inserted, one that was present and is absent as deleted, one that was present and whose row was written again as
-replaced, also by an identical row. The effect stands at the last change of the commit that brought, or took, the row.
+In keyed relations each key is compared before and after each commit. Absent, then present: inserted. Present, then
+absent: deleted. Present, and its row written again, even if identical: replaced. The last change of the commit that
+writes or deletes the row has the effect; the others have none.
 
-Relations without a key count copies: an insert inserts, a delete deletes, also where the two cancel.
+In relations without a key, every insert inserts and every delete deletes, even if they cancel.
 
-O(changes). Only keys that occur several times are sorted; the base table is asked only where changes leave open whether
-a key was there. The effects of a batch that the engine refuses mean nothing.
+O(changes). Only keys that occur several times are sorted; the base table is read only if the changes do not determine
+whether a key was present. The effects of a batch that the engine refuses are meaningless.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _ALONE = np.array([INSERTED, DELETED, INSERTED, DELETED, DELETED, DELETED], np.i
 _BRINGS = np.array([True, False, True, False, False, False])
 _SETS = np.array([False, False, True, True, False, True])
 _STEP = np.array([1, -1, 0, 0, -1, 0], np.int64)
-# Copies of a keyed row that are still told apart; more are refused anyhow, and sums must not overflow.
+# Clip larger multiplicities of keyed rows: they are refused anyway, and sums must not overflow.
 _MOST = 1 << 20
 # An odd multiplier spreads keys over the slots by their high bits; slots per key: few keys share one by chance.
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
@@ -44,9 +44,9 @@ _SLOTS = 8
 
 
 def effects_of(engine: Engine, base: BaseLayout, changes: Changes, ends: Codes | None = None) -> Effects:
-    """The effect of each change of a commit, or of several that end before `ends`; the engine has not taken them yet.
+    """Return the effect of each change of one commit, or of several with the exclusive `ends`, before applying them.
 
-    Deletes of a relation without a key that miss are counted as deletes.
+    In relations without a key, deletes that find no row count as deletes.
     """
     effects = _ALONE[changes.ops]
     if not base.relation.key or not changes.ops.any():
@@ -83,7 +83,7 @@ class _Keyed:
         return effects
 
     def _pairs(self) -> Codes:
-        """Changes that take away the row of the key that the next change of the commit inserts."""
+        """Return the changes that delete the row of the key that the next change of the commit inserts."""
         ops = self._ops
         gone = (ops[:-1] == f.DELETE) | (ops[:-1] == f.DELETE_KEY)
         first: Codes = np.flatnonzero(gone & (ops[1:] == f.INSERT))
@@ -93,18 +93,18 @@ class _Keyed:
         return first
 
     def _commits(self, at: Codes) -> Codes:
-        """The number of the commit that each of some changes belongs to."""
+        """Return the number of the commit of each change."""
         if self._ends is None:
             return np.zeros(len(at), np.int64)
         numbers: Codes = np.searchsorted(self._ends, at, side="right")
         return numbers
 
     def _alone(self, effects: Effects, units: Codes, is_first: Mask) -> None:
-        """Changes, and pairs, whose key no other change has."""
+        """Set the effects of changes, and pairs, whose key no other change has."""
         ops = self._ops[units]
         is_pair = np.zeros(len(units), np.bool_)
         is_pair[units > 0] = is_first[units[units > 0] - 1]
-        # A pair of two equal rows is accepted whether the row is there or not.
+        # A pair of two equal rows is accepted whether the row is present or not.
         pairs = units[is_pair]
         pairs = pairs[(self._codes[pairs] == self._codes[pairs - 1]).all(axis=1)]
         effects[pairs] = np.where(self._rows(pairs) >= 0, REPLACED, NONE)
@@ -119,7 +119,7 @@ class _Keyed:
         effects[whole] = np.where(there, DELETED, NONE)
 
     def _rows(self, at: Codes) -> Codes:
-        """The rows that the base table has under the keys of some changes, -1 where there is none."""
+        """Return the base rows with the keys of some changes, -1 if there is none."""
         rows = np.empty(len(at), np.int64)
         if len(at):
             arena = self._engine.arena
@@ -127,14 +127,14 @@ class _Keyed:
         return rows
 
     def _stored(self, rows: Codes) -> Codes:
-        """The codes of some rows of the base table."""
+        """Return the codes of base rows."""
         arena, table = self._engine.arena, self._base.table
         places = arena.tables["rows"][table] + rows * arena.tables["stride"][table]
         stored: Codes = arena.words[places[:, None] + np.arange(self._codes.shape[1])]
         return stored
 
     def _in_sequence(self, effects: Effects, at: Codes) -> None:
-        """Changes that may share their key with others: all that share one are among them, in their order."""
+        """Set the effects of changes that may share their key; `at` has all changes of each key, in order."""
         effects[at] = NONE
         order, starts = in_order(self._keys[at])
         at = at[order]  # the order is stable: changes of a key stay in their order
@@ -161,7 +161,7 @@ class _Keyed:
         effects[at[taken[gone]]] = DELETED
 
     def _totals(self, at: Codes, starts: Mask, present: Mask) -> Codes:
-        """How many rows of its key there are after each change. An upsert leaves one, a delete by key none."""
+        """Return the number of rows of the key after each change. An upsert leaves one, a delete by key none."""
         ops = self._ops[at]
         step = _STEP[ops] * self._counts[at]
         sums = np.cumsum(step)
@@ -172,7 +172,7 @@ class _Keyed:
         return totals
 
     def _step_by_step(self, effects: Effects, at: Codes, begin: Codes, rows: Codes) -> None:
-        """As `_in_sequence` where deletes of whole rows may miss: whether one does depends on the row that is there."""
+        """Like `_in_sequence`, if deletes of whole rows may find no row: that depends on the row present."""
         for start, stop, row in zip(begin, np.append(begin[1:], len(at)), rows, strict=True):
             there = {} if row < 0 else {tuple(self._stored(np.array([row]))[0].tolist()): 1}
             for commit in self._split(at[start:stop]):
@@ -188,7 +188,7 @@ class _Keyed:
         yield from np.split(at, np.flatnonzero(np.diff(self._commits(at))) + 1)
 
     def _after(self, there: dict[tuple[int, ...], int], commit: Codes) -> dict[tuple[int, ...], int]:
-        """The rows of a key after a commit, as the engine resolves it."""
+        """Return the rows of a key after a commit, as the engine resolves it."""
         many = dict(there)
         for change in commit:
             row, op = tuple(self._codes[change].tolist()), self._ops[change]
@@ -201,7 +201,7 @@ class _Keyed:
 
 
 def may_repeat(keys: Codes) -> Mask:
-    """Which keys may occur more than once; all that do are among them, and few others. O(keys), without sorting.
+    """Return the keys that may occur more than once: all that do, and few others. O(keys), without sorting.
 
     >>> may_repeat(np.array([[1], [2], [3], [2]])).tolist()
     [False, True, False, True]

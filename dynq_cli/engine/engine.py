@@ -5,12 +5,11 @@
     blocks(query)   constant delay, O(block) memory
     copies(query)   the multiplicity of one row, O(1)
 
-A batch that is refused leaves everything as it was. Codes in, codes out: what a code means is not the
-engine's business; where a derived relation needs to know, it asks `evaluator`.
+A refused batch changes nothing. Input and output are codes; `evaluator` decodes them for derived relations.
 
-A commit goes through the steps of the layout in their order. A tree takes over what happened to the relations below
-it; what came and went in its result is passed on to the relations that it feeds; a derived relation is resolved like
-one that a batch changes, and the trees after it see that.
+A commit runs the steps of the layout in order. A tree applies the base deltas of its relations, and sends the delta of
+its result to the derived relations that it feeds. A derived relation computes its base delta from that, which the next
+trees apply.
 """
 
 from __future__ import annotations
@@ -48,13 +47,13 @@ from dynq_cli.records import record
 __all__ = ["BLOCK", "BatchError", "Changes", "DerivedError", "Engine", "OverflowedError"]
 
 CHUNK = 8192
-# Room for a commit's rows of one relation that is kept for the next commit: at most 36 MB.
+# Keep buffers of up to this many rows for the next commit: at most 36 MB.
 MOST_KEPT = 1 << 20
 
 
 @record(frozen=True)
 class _Leaves:
-    """The leaves of a tree on one relation, and the tables that they reach, each with how many reach it."""
+    """The leaves of a tree on one relation, and the tables above them, each with the number of leaves below it."""
 
     nodes: Codes
     reached: list[tuple[int, int]]
@@ -81,7 +80,7 @@ class Engine:
         # A change by key touches the row that goes and the row that comes.
         self._work = [DeltaBuffers(2 * CHUNK)]
         self._of_relation = {name: self._reached(b) for name, b in layout.bases.items()}
-        # By relation the tables that its rows reach, each with the number of leaves they reach it from.
+        # By relation, the tables that its rows may change, each with the number of leaves below it.
         self._paths = {
             name: Counter(table for leaf in b.leaves for table in layout.leaf_paths[leaf.node])
             for name, b in layout.bases.items()
@@ -92,7 +91,7 @@ class Engine:
         self.arena = arena or Arena(layout.tables.copy(), layout.nodes.copy(), layout.lists)
         self.ordered = CountedTrees(layout, self.arena)
         self._deriving = DerivedRelations(layout, self.arena, self.ordered, meaning)
-        # Relations whose changes go on to others: each commit has to be seen by itself.
+        # Relations whose changes feed derived relations: their commits must be applied one by one.
         self._feeding = {
             n for n, b in layout.bases.items() if any(leaf.query in self._deriving.feeding for leaf in b.leaves)
         } | {p.relation for p in layout.passages.values()}
@@ -110,7 +109,7 @@ class Engine:
         self._go_through({})
 
     def _reached(self, base_: BaseLayout) -> tuple[Codes, Codes]:
-        """The leaves on a relation, and first and last node of the trees they are in."""
+        """Return the leaves on a relation, and the first and last node of their trees."""
         trees = [self.layout.trees[name] for name in dict.fromkeys(leaf.query for leaf in base_.leaves)]
         ranges = [n for tree in trees for n in (tree.first, tree.stop)]
         return np.array([leaf.node for leaf in base_.leaves], np.int64), np.array(ranges, np.int64)
@@ -123,7 +122,7 @@ class Engine:
         a.halves[2 * record_of(a, table, row) + a.tables["refs"][table]] = 1
 
     def apply(self, batch: Mapping[str, Changes]) -> None:
-        """One commit: all changes or none. Raises BatchError with nothing changed."""
+        """Apply one commit, all changes or none. Raises BatchError with nothing changed."""
         if len(batch) == 1:
             ((relation, changes),) = batch.items()
             if 0 < len(changes) <= CHUNK and relation not in self._feeding:
@@ -141,7 +140,7 @@ class Engine:
         self._go_through(resolved)
 
     def _go_through(self, resolved: dict[str, BaseDelta]) -> None:
-        """All steps, from what happened to relations that are written to."""
+        """Run all steps, starting from the base deltas of the spec's relations."""
         for r in resolved.values():
             self._store(r)
         for step in self.layout.steps:
@@ -155,7 +154,7 @@ class Engine:
             self._release(r.base, r.entries, r.n)
 
     def _store(self, r: BaseDelta) -> None:
-        """Base rows that came keep what trees compute from them."""
+        """Store the values that trees compute from inserted base rows in these rows."""
         stored = self._stored[r.base.relation.name]
         if len(stored):
             keep_computed(self.arena.store, r.base.table, r.entries, r.n, r.changes.computed, stored)
@@ -176,7 +175,7 @@ class Engine:
         release(self.arena.store, layout.table, leaves, entries, n)
 
     def _update_tree(self, name: str, resolved: Mapping[str, BaseDelta]) -> None:
-        """A tree takes over what happened below it, and passes on what that does to its result."""
+        """Apply base deltas to a tree, and route the delta of its result."""
         below = [relation for relation in self._leaves[name] if relation in resolved]
         if not below:
             return
@@ -194,7 +193,7 @@ class Engine:
             self._deriving.pass_on(name, before, self._reading.count(name)[0])
 
     def _update_few(self, name: str, relation: str, r: BaseDelta) -> None:
-        """All leaves of a tree on one relation, and the tree, in one call."""
+        """Update all leaves of a tree on one relation, and the tree, in one kernel call."""
         a, tree, leaves = self.arena, self.layout.trees[name], self._leaves[name][relation]
         for table, times in leaves.reached:
             a.reserve(table, r.n * times)
@@ -217,7 +216,7 @@ class Engine:
             self._propagate(tree.first, tree.stop)
 
     def _derive(self, derived: Derived, resolved: dict[str, BaseDelta]) -> None:
-        """A derived relation changes as the trees before it said."""
+        """Apply the collected delta to a derived relation."""
         if derived.name in self._deriving.relays:
             self._deriving.relay(derived)
             self._label()
@@ -237,15 +236,15 @@ class Engine:
         self._deriving.check_budget(derived, came, went)
 
     def _label(self) -> None:
-        """Let the trees know the order of ids that expressions over derived relations may have added."""
+        """Label ids that expressions over derived relations may have added."""
         if self.layout.labelled:
             labels = self._meaning.order_labels()
             self.ordered.label(labels.array, labels.starts)
 
     def apply_commits(self, relation: str, changes: Changes, ends: Codes) -> None:
-        """Commits of one relation, in order: the k-th ends before change `ends[k]`.
+        """Apply commits of one relation, in order: the k-th ends before change `ends[k]`.
 
-        Raises BatchError at the first that is refused, with the number of those before it, which hold.
+        Raises BatchError at the first refused commit, with the number of commits before it, which are applied.
         """
         layout = self.layout.bases[relation]
         done = 0
@@ -304,7 +303,7 @@ class Engine:
         return len(ends)
 
     def _room(self, place: int, changes: Changes) -> DeltaBuffers:
-        """Where the changes of a commit's relation number `place` are resolved."""
+        """Return the buffers in which to resolve the changes of the commit's relation number `place`."""
         room = 2 * len(changes) if changes.ops.max(initial=0) >= f.UPSERT else len(changes)
         if room > MOST_KEPT:
             return DeltaBuffers(room)
@@ -346,7 +345,7 @@ class Engine:
         return BaseDelta(layout, changes, entries, int(n))
 
     def _revert(self, r: BaseDelta) -> None:
-        """Take back a settled batch that no tree has seen."""
+        """Revert a resolved batch that no tree has applied yet."""
         a, t = self.arena, r.base.table
         rows = r.entries.touched[: r.n].astype(np.int64)
         places = a.tables["rows"][t] + rows * a.tables["stride"][t] + a.tables["mult"][t]
@@ -365,21 +364,21 @@ class Engine:
                 raise OverflowedError
 
     def count(self, query: str) -> tuple[int, int]:
-        """Rows with multiplicity, and distinct rows. O(1)."""
+        """Return the number of rows, counting copies, and of distinct rows. O(1)."""
         together = self.combined.get(query)
         return self._reading.count(query) if together is None else together.count()
 
     def blocks(self, query: str, variables: Sequence[str], block: int = BLOCK) -> Iterator[tuple[Codes, Codes]]:
-        """Distinct result rows as codes, a column per variable, and their multiplicities. Constant delay, but for what
-        comparisons filter (`multi_tree_result`).
+        """Yield distinct result rows as codes, one row per variable, and their multiplicities.
 
-        Raises OverflowedError if a row has more than 2^63 - 1 copies.
+        Constant delay, except for rows that comparisons filter out (`multi_tree_result`). Raises OverflowedError if a
+        row has more than 2^63 - 1 copies.
         """
         together = self.combined.get(query)
         return self._reading.blocks(query, variables, block) if together is None else together.blocks(variables, block)
 
     def copies(self, query: str, row: Mapping[str, int]) -> int:
-        """How often the result has the row given by a code per head variable. O(1)."""
+        """Return the multiplicity of the row given by a code per head variable. O(1)."""
         together = self.combined.get(query)
         return self._reading.copies(query, row) if together is None else together.copies(row)
 

@@ -1,7 +1,7 @@
-"""What the engine has to ask about codes, whose meaning it does not know: expressions over rows, by their values.
+"""Evaluate expressions and comparisons over codes for the engine, by decoding them.
 
-Rows of derived relations come into being inside the engine; what leaves compute from them and filter them by is
-evaluated here, as `ingest` does for rows that users bring.
+Rows of derived relations are made inside the engine. This module evaluates the expressions and filters of leaves over
+them, as `ingest` does for rows of change logs.
 """
 
 from __future__ import annotations
@@ -26,20 +26,20 @@ from dynq_cli.spec.types import Type
 
 
 class Evaluator:
-    """Looks codes up in the dictionaries that `dictionaries` gives, which may be others after a restore."""
+    """Evaluates over codes; calls `dictionaries` each time, as a restore may replace them."""
 
     def __init__(self, dictionaries: Callable[[], Dictionaries]) -> None:
         self._dictionaries = dictionaries
 
     def computed(self, derived: Derived, base: BaseLayout, codes: Codes) -> tuple[Codes, Flags]:
-        """What leaves bind to expressions, and whether their filters hold, for rows in the base table's columns.
+        """Return the computed values and filter results of the leaves for rows in the base table's columns.
 
-        NoValueError if an expression has none.
+        NoValueError if an expression has no value for a row.
         """
         return computed_of(lambda: self._rows(derived, base, codes), codes, base, self._dictionaries())
 
     def _rows(self, derived: Derived, base: BaseLayout, codes: Codes) -> pa.Table:
-        """The columns that expressions over a relation may need."""
+        """Decode the columns that expressions over a relation may need."""
         values = self._dictionaries()
         typed: dict[str, pa.Array] = {}
         held = {c.name: c for c in derived.relation.columns}
@@ -54,15 +54,15 @@ class Evaluator:
         return pa.table(typed)
 
     def labels(self, kind: Type) -> Words:
-        """The labels by which ids of a type are in the order of its values."""
+        """Return the labels of a type's ids."""
         return self._dictionaries().labels_of(kind)
 
     def order_labels(self) -> OrderLabels:
-        """Those of all types whose ids are kept in order."""
+        """Return the labels of all ordered types."""
         return self._dictionaries().label()
 
     def holds(self, c: Comparison, left: Type, right: Type, mine: Codes, theirs: Codes) -> Flags:
-        """Row by row, whether `left op right + offset` is true of the values."""
+        """Return for each row whether `left op right + offset` is true of the values."""
         values = self._dictionaries()
         table = pa.table({"l": decode(mine, left, values), "r": decode(theirs, right, values)})
         sides = Scalar('"l"', left, True, ("l",)), Scalar('"r"', right, True, ("r",))

@@ -1,13 +1,13 @@
-"""What expressions over one column gave for the values they have met.
+"""Cache the results of expressions over one column, by code.
 
-Most columns that are filtered by have few values: days, flags, sizes, brands. DuckDB is asked once for each, and a
-batch of known values does without it, whose every answer takes as long as a thousand rows in the engine.
+Most filtered columns have few values: days, flags, sizes, brands. So DuckDB evaluates each value once, and a batch of
+known values needs no DuckDB call, which takes as long as a thousand rows in the engine.
 
-    remembered.of(asked, type, codes)              the code of the answer for each code; None if one is not known
-    remembered.learn(asked, type, codes, given)    from now on they are
+    cache.of(asked, type, codes)              the code of the result for each code; None if one is not cached
+    cache.learn(asked, type, codes, given)    cache these results
 
-What is known of ids holds as long as these: `forget` has to be told where ids are given out anew. Columns of many and
-far-apart values are not remembered.
+Results for ids are valid as long as the ids: call `forget` when ids will be reused. Columns whose codes lie far apart
+are not cached.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from dynq_cli.engine.kernels.codes import NULL
 from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.spec.types import Type
 
-# How far apart the codes of a column may lie; ids are dense.
+# Maximum distance of the codes of a cached column; ids are dense.
 MOST_APART = 1 << 18
 _UNKNOWN = np.int64(NULL + 1)
 
 
 class _Answers:
-    """The answers for the codes from `low` on, and the one for NULL."""
+    """The results for the codes from `low` on, and for NULL."""
 
     def __init__(self) -> None:
         self.low = 0
@@ -63,7 +63,7 @@ class _Answers:
 
     def _widen(self, low: int, high: int) -> None:
         before, at = self.known, self.low - low if len(self.known) else 0
-        # As much again, so that ids that keep coming do not move everything each time.
+        # Double, so that growing ids do not copy everything each time.
         self.known = np.full(min(max(high - low, 2 * len(before)), MOST_APART), _UNKNOWN, np.int64)
         self.known[at : at + len(before)] = before
         self.low = low
@@ -74,17 +74,17 @@ class ExpressionCache:
         self._answers: dict[tuple[Hashable, Type], _Answers] = {}
 
     def of(self, asked: Hashable, kind: Type, codes: Words) -> Words | None:
-        """What an expression over one column of a type gives for codes of it; None if one is not known. O(codes)."""
+        """Return the cached results of an expression for codes of a type; None if one is not cached. O(codes)."""
         answers = self._answers.get((asked, kind))
         return None if answers is None else answers.of(codes)
 
     def learn(self, asked: Hashable, kind: Type, codes: Words, given: Words) -> None:
-        """What the expression gave for codes of the type, in codes that are no ids."""
+        """Cache results of an expression for codes of a type; the results must not be ids."""
         self._answers.setdefault((asked, kind), _Answers()).learn(codes, given)
 
     def forget(self, counts: Mapping[str, int]) -> None:
-        """Ids of these kinds of values, from these numbers on, may stand for others from now on."""
+        """Drop all results for dictionaries that were truncated to `counts`: their ids will be reused."""
         for (_, kind), answers in self._answers.items():
-            # Narrow decimals are no ids; they are forgotten for the name.
+            # Narrow decimals are no ids, but have the same name: they are dropped too.
             if kind.name in counts:
                 answers.known[max(counts[kind.name] - answers.low, 0) :] = _UNKNOWN

@@ -1,11 +1,11 @@
-"""What leaves compute from rows and filter them by: by DuckDB, a batch at a time, or as it is remembered.
+"""Evaluate the expressions and filters of leaves for a batch of rows: with DuckDB, or from the cache.
 
-Plain conditions do without DuckDB, whose every answer takes as long as a thousand rows in the engine: what codes tell,
-and what texts are like (`predicates`).
+Simple conditions need no DuckDB call, which takes as long as a thousand rows in the engine: comparisons of codes, and
+LIKE (`predicates`).
 
-Conditions of a filter are asked for one by one, so that each can be remembered, and values for all rows. Only where one
-of them has no value for a row, what matters is asked again: a row that one condition of a filter keeps out needs no
-other, and values are needed of rows that a filter lets pass.
+Each condition of a filter is evaluated separately, so that it can be cached, and values are computed for all rows. If
+an expression has no value for some row, evaluate again only where needed: a row that fails one condition needs no
+other, and values are needed only for rows that pass a filter.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from dynq_cli.values.convert import CodeError, arrow_type
 
 
 class NoValueError(ScalarError):
-    """An expression has no value for a row that needs it: `row` counts from 0."""
+    """An expression has no value for a row that needs one; `row` counts from 0."""
 
     def __init__(self, row: int, scalar: Scalar, reason: str) -> None:
         super().__init__(f"{scalar.sql} has no value: {reason}")
@@ -37,9 +37,9 @@ class NoValueError(ScalarError):
 def computed_of(
     rows: Callable[[], pa.Table], codes: Codes, base: BaseLayout, dictionaries: Dictionaries
 ) -> tuple[Codes, Flags]:
-    """What the leaves of a relation compute from its rows, and whether their filters hold. Raises NoValueError.
+    """Return the computed values and filter results of a relation's leaves. Raises NoValueError.
 
-    `rows` gives the columns that expressions look at; it is asked only if something is not known of the codes.
+    `rows` returns the decoded columns that expressions need; it is called only if the codes do not suffice.
     """
     found: dict[Asked, Codes] = {each: told.holds(codes) for each, told in base.told.items()}
     for each, (place, kind) in base.alone.items():
@@ -67,14 +67,14 @@ def computed_of(
 
 
 def _text(rows: pa.Table, condition: Scalar) -> pa.Array:
-    """The column that a condition is about."""
+    """Return the column of a LIKE condition."""
     (name,) = condition.columns
     column = rows[name]
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
 def _answers(rows: pa.Table, asked: Sequence[Asked], dictionaries: Dictionaries) -> dict[Asked, Codes]:
-    """By DuckDB: of a value its codes, of a condition 1 or 0."""
+    """Evaluate with DuckDB: the codes of a value, 1 or 0 for a condition."""
     computed = [each for each in asked if isinstance(each, Computed)]
     conditions = [each for each in asked if not isinstance(each, Computed)]
     if not asked:
@@ -91,7 +91,7 @@ def _answers(rows: pa.Table, asked: Sequence[Asked], dictionaries: Dictionaries)
 
 
 def _where_needed(rows: pa.Table, base: BaseLayout, dictionaries: Dictionaries) -> tuple[Codes, Flags]:
-    """As `computed_of`, with values only of rows that need them, and NULL for others, which nobody reads."""
+    """Like `computed_of`, with values only for rows that need them; NULL for the others."""
     passes = np.ones((len(rows), max(1, len(base.filters))), np.bool_)
     for i, conditions in enumerate(base.filters):
         passes[:, i] = _passing(rows, conditions)
@@ -105,7 +105,7 @@ def _where_needed(rows: pa.Table, base: BaseLayout, dictionaries: Dictionaries) 
 
 
 def _passing(rows: pa.Table, conditions: Sequence[Scalar]) -> Flags:
-    """Whether all conditions are true, where some may have no value for rows that others keep out."""
+    """Return whether all conditions are true; a condition need not have a value for rows that fail another one."""
     tried = [c.combine_chunks() for c in evaluate(rows, [f"TRY(COALESCE({s.sql}, FALSE))" for s in conditions])]
     held = [c.fill_null(True).to_numpy(zero_copy_only=False) for c in tried]
     failed = [c.is_null().to_numpy(zero_copy_only=False) for c in tried]
@@ -119,7 +119,7 @@ def _passing(rows: pa.Table, conditions: Sequence[Scalar]) -> Flags:
 
 
 def _values(rows: pa.Table, needed: Codes, value: Computed, dictionaries: Dictionaries) -> Codes:
-    """The codes of a value, of some rows."""
+    """Return the codes of a computed value for some rows."""
     some = rows.take(needed)
     try:
         return _computed(evaluate(some, [value.scalar.sql])[0], value, dictionaries)
@@ -131,7 +131,7 @@ def _values(rows: pa.Table, needed: Codes, value: Computed, dictionaries: Dictio
 
 
 def _first_without(rows: pa.Table, scalar: Scalar) -> tuple[int, str]:
-    """The first of the rows for which an expression has no value, and why; there is one. O(rows), by halves."""
+    """Find the first row without a value, and the reason, by bisection. There must be one. O(rows)."""
     start, many = 0, len(rows)
     while many > 1:
         half = many // 2
@@ -143,7 +143,7 @@ def _first_without(rows: pa.Table, scalar: Scalar) -> tuple[int, str]:
 
 
 def _objection(rows: pa.Table, scalar: Scalar) -> str:
-    """What DuckDB says against an expression over rows; empty if it has a value for each."""
+    """Return DuckDB's error for an expression over rows; empty if it has a value for each."""
     try:
         evaluate(rows, [scalar.sql])
     except ScalarError as error:

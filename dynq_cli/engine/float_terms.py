@@ -1,7 +1,7 @@
-"""What a row adds to a sum of doubles: Σ coefficient · Π factors, computed as DuckDB does, block by block.
+"""Compute the term of each row in a sum of doubles, Σ coefficient · Π factors, as DuckDB does, block by block.
 
-Operations are those of SQL's types: two float32 give a float32, everything else with a float gives a double; an
-integer or decimal is converted where it meets one. The sum itself is exact (`kernels.superaccumulator`).
+Types follow SQL: two float32 give a float32, any other operation with a float gives a double. An integer or decimal is
+converted when it meets a float. The sum itself is exact (`kernels.superaccumulator`).
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ Doubles = NDArray[np.floating[Any]]
 
 
 def values_of(terms: tuple[Term, ...], codes: Codes) -> Codes:
-    """The code of the double that each row adds; NULL where a factor is NULL. O(rows)."""
+    """Return the code of each row's term; NULL if a factor is NULL. O(rows)."""
     missing = np.zeros(codes.shape[1], np.bool_)
     for term in terms:
         for factor in term.factors:
             missing |= codes[factor.columns[0]] == NULL
-    # Overflow gives an infinity and what infinities give is NaN, without a warning.
+    # Overflow gives infinity, and infinities may give NaN: no warning.
     with np.errstate(all="ignore"):
         total = _product(terms[0], codes)
         for term in terms[1:]:
@@ -35,7 +35,7 @@ def values_of(terms: tuple[Term, ...], codes: Codes) -> Codes:
     return values
 
 
-# Numbers, and whether they are of type float32, double (None if they are exact so far).
+# Numbers, and whether they are float32 (True) or double (False); None if they are exact so far.
 _Typed = tuple[Doubles, bool | None]
 
 
@@ -47,7 +47,7 @@ def _product(term: Term, codes: Codes) -> _Typed:
 
 
 def _narrowest(left: _Typed, right: _Typed, operation: np.ufunc) -> _Typed:
-    """An operation in the type that SQL does it in."""
+    """Apply an operation in the type that SQL uses for it."""
     kinds = {left[1], right[1]}
     if kinds == {None}:
         return operation(left[0], right[0]), None

@@ -1,9 +1,9 @@
-"""Values between those of a narrower type: where they would stand among them.
+"""Round a value down to a narrower type.
 
     floor_to_type(v, type) = the greatest value of the type that is not greater than v
 
-A column that is joined with a narrower one is kept as the narrower type. No row has a value that this type does not
-hold, but places beside rows may be asked for by one.
+A column that is joined with a narrower one is stored as the narrower type. No row has a value that this type cannot
+hold, but a page may be asked to start at one.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _EXACT = Context(prec=3 * MAX_PRECISION)
 
 
 def floor_to_type(value: pa.Array, kind: Type) -> pa.Array | None:
-    """An array of one value as one of `arrow_type(kind)`; None if every value of the type is greater."""
+    """Convert an array of one value to `arrow_type(kind)`; None if every value of the type is greater."""
     if not kind.is_numeric:
         return convert(value, kind)
     (given,) = value.to_pylist()
@@ -42,5 +42,5 @@ def floor_to_type(value: pa.Array, kind: Type) -> pa.Array | None:
 def _float32(value: float) -> Any:
     with np.errstate(over="ignore"):
         near = np.float32(value)
-    # Compared as a Python float: numpy would round the other side to a float32 as well.
+    # Compare as Python floats: numpy would round the other side to a float32 as well.
     return near if float(near) <= value else np.nextafter(near, np.float32(-np.inf))

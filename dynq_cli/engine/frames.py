@@ -1,11 +1,11 @@
-"""Data of other libraries as Arrow tables: pandas, polars, and whatever speaks the Arrow C data interface.
+"""Convert frames of other libraries to Arrow: pandas, polars, and all that support the Arrow C data interface.
 
     table_of(frame) = its columns by name, as Arrow
-    exact_numbers(column, declared) = doubles as integers or decimals, where nothing is lost
+    exact_numbers(column, declared) = doubles as integers or decimals, if nothing is lost
 
-pandas keeps an integer column with missing values as doubles with NaN. So doubles are taken for columns that are
-declared as integers or decimals where nothing is lost (`engine.lossless`), and NaN is NULL where such a column is an
-integer that allows NULL. In any other column NaN stays NaN.
+pandas stores an integer column with missing values as doubles with NaN. So doubles are accepted for columns declared as
+integers or decimals, if the conversion is exact (`values.convert`). NaN becomes NULL if the column is a nullable
+integer; in any other column NaN stays NaN.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dynq_cli.values.convert import CodeError, convert, nan_as_null
 
 
 def table_of(data: Any) -> pa.Table:
-    """A table of what `apply` may be given. UsageError if it is none; RejectedError if Arrow cannot hold a column."""
+    """Convert to an Arrow table. UsageError for an unsupported type; RejectedError if Arrow cannot hold a column."""
     if isinstance(data, pa.Table):
         return data
     if isinstance(data, pa.RecordBatch):
@@ -38,12 +38,12 @@ def table_of(data: Any) -> pa.Table:
     except (pa.ArrowException, ValueError, TypeError) as error:
         raise RejectedError(f"this {type(data).__name__} is no Arrow table: {error}") from None
     raise UsageError(
-        f"changes are an Arrow table, a pandas or polars frame, or such by relation, not {type(data).__name__}"
+        f"changes are an Arrow table, a pandas or polars frame, or a dict of them, not {type(data).__name__}"
     )
 
 
 def _of_pandas(frame: Any) -> pa.Table:
-    """Arrow reads NaN as NULL in frames of pandas; in columns of numpy's floats it stays a value here."""
+    """Convert a pandas frame; keep NaN in columns of numpy floats, where Arrow would make it NULL."""
     table = pa.Table.from_pandas(frame)
     for name, dtype in zip(frame.columns, frame.dtypes, strict=True):
         if isinstance(dtype, np.dtype) and dtype.kind == "f":
@@ -51,14 +51,14 @@ def _of_pandas(frame: Any) -> pa.Table:
             table = table.set_column(at, str(name), pa.array(frame[name].to_numpy(), from_pandas=False))
     periods = [f.name for f in table.schema if getattr(f.type, "extension_name", "") == "pandas.period"]
     if periods:
-        raise RejectedError(f"column {periods[0]}: no type of the spec holds periods of pandas")
+        raise RejectedError(f"column {periods[0]}: no type of the spec holds pandas periods")
     return table
 
 
 def exact_numbers(column: pa.ChunkedArray, declared: Column) -> pa.ChunkedArray:
-    """Floats in the type of a column that is declared integer or decimal; any other column as it is.
+    """Convert floats to the declared integer or decimal type; return any other column as it is.
 
-    RowError at the first that is not such a number, or may have been rounded. O(rows).
+    RowError at the first number that does not fit, or that may have been rounded. O(rows).
     """
     kind = declared.type
     if not pt.is_floating(column.type) or not (kind.is_integer or kind.name == "decimal"):

@@ -1,9 +1,9 @@
-"""The tables of an aggregate query's groups, and what its accumulators add up: a function of the plan alone.
+"""The tables and accumulators of an aggregate query's groups. The layout depends only on the plan.
 
-    groups   keyed by the codes grouped by; its records hold rows, the row given, and accumulators
-    values   per column that MIN, MAX or COUNT(DISTINCT) look at: keyed by (group, value), with copies
-    spills   what sums of doubles have outside their windows, and NaN and infinities: (group, accumulator)
-    pools    blocks of the trees that have the values of each group in order, for MIN and MAX
+    groups   keyed by the group key; a record has the number of rows, the current result row, and accumulators
+    values   per column of MIN, MAX or COUNT(DISTINCT): keyed by (group, value), with multiplicities
+    spills   parts of double sums outside their window, NaN and infinities: keyed by (group, accumulator)
+    pools    blocks of the order-statistic trees over the values of each group, for MIN and MAX
 
 Measures that need the same accumulator share it: SUM(x) and AVG(x), MIN(y) and COUNT(DISTINCT y).
 """
@@ -38,7 +38,7 @@ _OF_VALUES: dict[Reading, int] = {"least": r.LEAST, "greatest": r.GREATEST, "cou
 
 @record(frozen=True)
 class Factor:
-    """A factor of a monomial: its columns among those taken in (two for a wide decimal), and its type."""
+    """A factor of a monomial: its input columns (two for a wide decimal) and its type."""
 
     columns: tuple[int, ...]
     type: Type
@@ -58,7 +58,7 @@ class Counts:
 
 @record(frozen=True)
 class Exact:
-    """`polynomial` is as `kernels.exact_sums` has it, in units of 10^-scale."""
+    """An exact sum. `polynomial` is encoded as in `kernels.exact_sums`, in units of 10^-scale."""
 
     place: int
     columns: Words
@@ -75,7 +75,7 @@ class Doubles:
 
 @record(frozen=True)
 class Values:
-    """`labels` is the type whose labels order the values, or None; `tree` is -1 where no order is needed."""
+    """A table of values. `labels` is the type whose labels order them, or None; `tree` is -1 if no order is needed."""
 
     place: int
     table: int
@@ -86,7 +86,7 @@ class Values:
 
 @record()
 class GroupLayout:
-    """`rows` is the word of a group's record that counts its rows; the row given and accumulators follow."""
+    """`rows` is the word of a group's record with its number of rows; the result row and accumulators follow."""
 
     groups: Groups
     table: int
@@ -132,7 +132,7 @@ def group_layout(
 
 
 def columns_of(groups: Groups) -> int:
-    """How many columns the relation of the groups has."""
+    """Return the number of columns of the groups' relation."""
     return len(groups.keys) + sum(_width(m.aggregate.type) for m in groups.measures)
 
 
@@ -157,7 +157,7 @@ class _Builder:
         self.names = [c.name for c in groups.inputs]
         self.types = {c.name: c.type for c in groups.inputs}
         width = columns_of(groups) - len(groups.keys)
-        # A free row keeps the next free one in its first word.
+        # The first word of a free row links to the next free row.
         self.layout = GroupLayout(groups, first_table, max(1, len(groups.keys)), width)
         self.words = self.layout.rows + 2 + width
         self.tables: list[dict[str, int]] = [{}]
@@ -183,13 +183,13 @@ class _Builder:
         return self.first + len(self.tables) - 1
 
     def _at(self, name: str) -> tuple[int, ...]:
-        """The columns of a value among those taken in."""
+        """Return the input columns of a value."""
         if name in self.types:
             return (self.names.index(name),)
         return self.names.index(high(name)), self.names.index(low(name))
 
     def _measure(self, measure: Measure) -> list[int]:
-        """The fields of a measure up to its digits."""
+        """Return the fields of a measure before its digits."""
         a = measure.aggregate
         definition = basic(a.function)
         if definition.state != "sums":
@@ -221,7 +221,7 @@ class _Builder:
         return tuple(made)
 
     def _counted(self, measure: Measure, terms: tuple[Term, ...]) -> tuple[Term, ...]:
-        """What a row counts where no factor is NULL: a term that is 0 adds nothing, but may not be NULL either."""
+        """Return the terms that count rows without a NULL factor: also those of terms that are 0."""
         counts = Term(Decimal(1), tuple(Factor(self._at(name), INT64) for name in measure.counted))
         given = [f for m in measure.aggregate.monomials for f in m.factors]
         factors = [f for term in terms for f in term.factors]
@@ -279,7 +279,7 @@ class _Builder:
 
 
 def _needed(terms: tuple[Term, ...]) -> tuple[int, ...]:
-    """The columns of which none may be NULL; of a pair one tells."""
+    """Return the columns that must not be NULL; of a pair of codes, one suffices."""
     return tuple(sorted({factor.columns[0] for term in terms for factor in term.factors}))
 
 
@@ -307,6 +307,6 @@ def _polynomial(terms: tuple[Term, ...], scale: int) -> tuple[int, ...]:
 
 
 def _signed(number: int) -> int:
-    """The lower 64 bits as an int64."""
+    """Return the lower 64 bits as an int64."""
     lower = number & (2**64 - 1)
     return lower - 2**64 if lower >= 2**63 else lower

@@ -1,14 +1,14 @@
-"""The groups of an aggregate query: rows of codes in, changes of the groups' rows out.
+"""The groups of an aggregate query: take a delta of rows, return the delta of the result rows.
 
-    groups.take(codes, copies)      rows that came (copies > 0) or went, as often as a commit has them
-    groups.changes()                what became of the groups that were touched: old rows with -1, new ones with 1
+    groups.take(codes, copies)      add rows with signed multiplicities, as often as needed in a commit
+    groups.changes()                the delta of the touched groups: old result rows with -1, new ones with 1
 
-Everything lies in tables of the arena (`group_layout`), so a snapshot has it. A row costs O(1), and O(log n) for a
-value that MIN or MAX have not seen in its group; a touched group costs what its row is long. Sums are exact: those of
-integers and decimals in 128 bits, those of doubles in as many as it takes, rounded when a row is read. So a group's
-row is a function of the rows taken in, whatever came and went on the way there.
+All data is in tables of the arena (`group_layout`), so snapshots include it. A row costs O(1), and O(log n) if its
+value is new to the MIN or MAX of its group. A touched group costs O(columns). Sums are exact: of integers and decimals
+in 128 bits, of doubles in as many bits as needed, rounded when a row is read. So a result row depends only on the
+current rows of its group, not on earlier changes.
 
-What does not fit is an error that leaves the arena unusable.
+After an error because a number does not fit, the arena is unusable.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ LabelsOf = Callable[[Type], Words]
 
 
 class AggregateOverflowedError(Exception):
-    """A sum that 38 digits do not hold, or a count that 63 bits do not."""
+    """A sum exceeds 38 digits, or a count 63 bits."""
 
     def __init__(self, aggregate: str) -> None:
         super().__init__(f"{aggregate} would have more digits than its type holds")
@@ -52,7 +52,7 @@ def _no_labels(kind: Type) -> Words:
 
 
 class Grouped:
-    """`labels` gives the labels of a type whose codes are ids, up to date; it is asked where MIN or MAX need them."""
+    """Maintains the groups of one query. `labels` returns the current labels of a type's ids, for MIN and MAX."""
 
     def __init__(self, arena: Arena, layout: GroupLayout, labels: LabelsOf = _no_labels) -> None:
         self.arena = arena
@@ -75,7 +75,7 @@ class Grouped:
         return self.arena.store._replace(trees=self._trees._replace(labels=labels))
 
     def start(self) -> None:
-        """In an empty arena: the row that there is before anything is taken in, for `changes` to give."""
+        """Initialise an empty arena. Without a group key, `changes` then returns the result row over no rows."""
         if not self.layout.groups.one_row:
             return
         a, t = self.arena, self.layout.table
@@ -85,7 +85,7 @@ class Grouped:
         aggregates.touch(a.store, t, group)
 
     def take(self, codes: Codes, copies: Codes) -> None:
-        """Rows, a column of codes for each input, and how often each came; negative where it went. O(1) a row."""
+        """Add rows: codes, one row per input column, and signed multiplicities. O(1) per row."""
         codes, copies = np.ascontiguousarray(codes), np.ascontiguousarray(copies)
         for start in range(0, len(copies), CHUNK):
             self._take(codes, copies, start, min(start + CHUNK, len(copies)))
@@ -111,9 +111,9 @@ class Grouped:
             aggregates.add_values(a.store, v.table, v.columns, taken, start, stop)
 
     def changes(self) -> Iterator[tuple[Codes, Codes]]:
-        """Blocks of rows of the result, keys first, with -1 for the row a group had and 1 for the one it has.
+        """Yield blocks of result rows, keys first, with -1 for the old row of a group and 1 for the new one.
 
-        Groups whose row is the same give none. All blocks have to be taken: the next commit begins after the last.
+        Groups with an unchanged result row are left out. Read all blocks: only then can the next commit begin.
         """
         for v in self.layout.values:
             self._settle_values(v)
@@ -139,7 +139,7 @@ class Grouped:
             yield rows[:, :n], copies[:n]
 
     def finish(self) -> tuple[Codes, Codes]:
-        """All `changes` at once: rows, and -1 or 1 for each."""
+        """Return all `changes` at once: rows, and -1 or 1 for each."""
         blocks = list(self.changes())
         if not blocks:
             return np.empty((0, len(self.layout.groups.keys) + self.layout.width), np.int64), np.empty(0, np.int64)
@@ -158,7 +158,7 @@ class Grouped:
             assert done == f.OK, "a group with less than none of a value"
 
     def rows(self) -> Codes:
-        """The rows of the result as they were given, a column each. O(groups), for tests."""
+        """Return the current result rows, one column each. O(groups), for tests."""
         a, t, layout = self.arena, self.layout.table, self.layout
         keys, kept = len(layout.groups.keys), layout.rows + 2
         found = []
@@ -169,7 +169,7 @@ class Grouped:
         return np.array(found, np.int64).reshape(-1, keys + layout.width).T
 
     def _check(self) -> None:
-        """Assert every invariant between commits, those of tables aside. O(data)."""
+        """Assert every invariant between commits, except those of tables. O(data)."""
         a, t, layout = self.arena, self.layout.table, self.layout
         groups = rows_of(a, t)
         spilled = set()
@@ -221,7 +221,7 @@ class Grouped:
 
 
 def by_itself(groups: Groups, labels: LabelsOf = _no_labels, sizes: Sizes | None = None) -> Grouped:
-    """Groups in an arena of their own, started."""
+    """Return groups in their own arena, after `start`."""
     layout, tables = group_layout(groups, 0, sizes)
     arena = Arena(f.made(f.TABLE, tables))
     for table in range(len(tables)):

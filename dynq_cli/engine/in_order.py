@@ -1,9 +1,9 @@
-"""Positions in a result that is kept in order, in codes: rows at positions, and where a row stands or would stand.
+"""Positions in an ordered result, in codes: the rows at positions, and the position of a row, present or not.
 
-    InOrder(engine, query).rows(positions)    by level the rows of the output set there
-    InOrder(engine, query).place(bounds)      how many rows come before, and how many are equal
+    InOrder(engine, query).rows(positions)    the rows of each level of the output set
+    InOrder(engine, query).place(bounds)      the number of smaller rows, and of equal rows
 
-All O(log n) per row: see `kernels.ranked`. Positions count from 0 here, in two lanes.
+O(log n) per row; see `kernels.ranked`. Positions start at 0 here, as two lanes of 64 bits.
 """
 
 from __future__ import annotations
@@ -24,15 +24,18 @@ _BELOW = -(2**62)
 
 
 class Bound(NamedTuple):
-    """A value of one variable of the order. One that has no code is said by that of the next smaller value that has
-    one: -1 if there is no such id; NULL, which is smaller than all, if the type has no such value."""
+    """A value of one variable of the order.
+
+    A value without a code is replaced by the next smaller value with one: -1 if there is no such id; NULL, which is
+    smaller than all, if the type has no such value.
+    """
 
     code: int
     is_known: bool = True
 
 
 class _Key(NamedTuple):
-    """Where a variable of the order is looked for: a level and a key of its tree."""
+    """The place of a variable of the order: a level, and a key of its order-statistic tree."""
 
     level: int
     place: int
@@ -41,7 +44,7 @@ class _Key(NamedTuple):
 
 
 class InOrder:
-    """One ordered query of an engine. To be thrown away when the engine takes changes."""
+    """Positions of one ordered query. Discard it when the engine applies changes."""
 
     def __init__(self, engine: Engine, query: str, many: tuple[int, int]) -> None:
         self._arena = a = engine.arena
@@ -65,7 +68,7 @@ class InOrder:
         return [_Key(level, place, int(labels), bool(flip)) for place, (labels, flip) in enumerate(each)]
 
     def rows(self, positions: Words) -> Words:
-        """The root's row and below it those of the levels, a column for each position, all of which are there."""
+        """Return the row of the root and of each level, one column per position. All positions must exist."""
         a = self._arena
         rows = np.zeros((len(self._levels) + 1, positions.shape[1]), np.int64)
         ranked.select_rows(
@@ -80,7 +83,7 @@ class InOrder:
         return rows
 
     def bounds(self, row: Mapping[str, int]) -> list[Bound]:
-        """A whole row given by a code per variable."""
+        """Return the bounds for a whole row, given by a code per variable."""
         found = []
         for variable, key in zip(self.variables, self._keys, strict=True):
             is_known = key.labels < 0 or row[variable] != UNKNOWN
@@ -88,8 +91,10 @@ class InOrder:
         return found
 
     def place(self, bounds: Sequence[Bound]) -> tuple[int, int, int, int]:
-        """How many rows come before those with the values of the first variables of the order, and how many have them;
-        two lanes each."""
+        """Return how many rows come before those with these values of the first variables, and how many have them.
+
+        Both numbers have two lanes.
+        """
         a, levels = self._arena, len(self._levels)
         given, meant = np.zeros(levels, np.int64), np.zeros(levels, np.int64)
         for bound, key in zip(bounds, self._keys, strict=False):
@@ -97,7 +102,7 @@ class InOrder:
             self._targets[key.level, key.place] = ~value if key.is_descending else value
             given[key.level] += 1
             if not bound.is_known:
-                # Rows with the next smaller value come before it, or, descending, behind it.
+                # Rows with the next smaller value come before it; after it if the order is descending.
                 meant[key.level] = ranked.NOT_THERE if key.is_descending else ranked.BEHIND_EQUAL
                 break
         found: tuple[int, int, int, int] = ranked.place_of(

@@ -1,8 +1,8 @@
-"""Arrow columns → changes in codes: what the engine takes in.
+"""Encode Arrow columns as changes for the engine.
 
-`encode_rows` gives the declared columns as codes, key first, and what the leaves of the relation compute and
-filter by, evaluated once per batch, vectorised, by DuckDB. `operations` says what each row does to the base table:
-that depends on the whole commit, since an update may have both its images or only the new one.
+`encode_rows` encodes the declared columns, key first, and evaluates the expressions and filters of the relation's
+leaves, once per batch, with DuckDB. `operations` turns change kinds into operations on the base table. They depend on
+the whole commit, since an update may have both images or only the new one.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ _MAY_MISS = np.array([f.INSERT, f.MAY_DELETE, f.UPSERT, f.MAY_DELETE_KEY, f.MAY_
 
 
 class RowError(Exception):
-    """A row that its relation cannot take: `row` counts from 0, `column` is empty where it is the whole row."""
+    """A row is not valid for its relation. `row` counts from 0; `column` is empty if it concerns the whole row."""
 
     def __init__(self, row: int, column: str, reason: str) -> None:
         super().__init__(f"row {row + 1}, column {column}: {reason}" if column else f"row {row + 1}: {reason}")
@@ -43,7 +43,7 @@ class RowError(Exception):
 
 
 def encode_rows(columns: Columns, kinds: Bytes, counts: Codes, base: BaseLayout, values: Dictionaries) -> Changes:
-    """Rows as changes whose `ops` are still kinds. Raises RowError; ScalarError if DuckDB fails. O(bytes)."""
+    """Encode rows as changes; `ops` are still change kinds. RowError; ScalarError if DuckDB fails. O(bytes)."""
     many = len(kinds)
     declared = {c.name: c for c in base.relation.columns}
     gone = _GONE[kinds]
@@ -57,7 +57,7 @@ def encode_rows(columns: Columns, kinds: Bytes, counts: Codes, base: BaseLayout,
 
 
 def _codes(columns: Columns, column: Column, gone: np.ndarray, base: BaseLayout, values: Dictionaries) -> Codes:
-    """The codes of a column. What a delete by key says about other columns than the key may be NULL or missing."""
+    """Encode a column. In a delete by key, columns other than the key may be NULL or missing."""
     name, by_key = column.name, bool(base.relation.key) and column.name not in base.relation.key
     if name not in columns:
         needed = np.zeros(len(gone), np.bool_) if by_key and gone.all() else np.ones(1, np.bool_)
@@ -78,10 +78,10 @@ def _codes(columns: Columns, column: Column, gone: np.ndarray, base: BaseLayout,
 
 
 def operations(changes: Changes, base: BaseLayout, *, may_miss: bool = False, ends: Codes | None = None) -> Changes:
-    """Changes whose `ops` were kinds, as the engine takes them: one commit, or commits that end before `ends`.
+    """Replace change kinds by operations: for one commit, or several with the exclusive `ends`. Raises RowError.
 
-    Of a relation with a key: a delete of which only the key is known goes by the key, and a new image without
-    the old one replaces or inserts. With `may_miss` deletes of what is not there are skipped. Raises RowError.
+    In a relation with a key, a delete with only the key deletes by key, and a new image without the old one is an
+    upsert. With `may_miss`, deletes of missing rows are skipped.
     """
     kinds = changes.ops
     ops = _PLAIN[kinds]
@@ -98,7 +98,7 @@ def operations(changes: Changes, base: BaseLayout, *, may_miss: bool = False, en
 
 
 def _uneven(kinds: Bytes, ends: Codes | None) -> list[tuple[int, int]]:
-    """The commits that have not as many old images as new ones: from, to."""
+    """Return the commits with different numbers of old and new images, as (start, stop)."""
     images = np.where(kinds == k.POSTIMAGE, 1, 0) - np.where(kinds == k.PREIMAGE, 1, 0)
     stops = np.array([len(kinds)], np.int64) if ends is None else ends
     starts = np.concatenate([np.zeros(1, np.int64), stops[:-1]])
@@ -107,7 +107,7 @@ def _uneven(kinds: Bytes, ends: Codes | None) -> list[tuple[int, int]]:
 
 
 def _without_preimage(kinds: Bytes, keys: Codes, ends: Codes | None) -> np.ndarray:
-    """The new images whose key no old image of the same commit has; none where images come in pairs."""
+    """Return the new images whose key no old image of the same commit has; none if images come in pairs."""
     found = np.zeros(len(kinds), np.bool_)
     if not (kinds == k.POSTIMAGE).any():
         return found
@@ -143,7 +143,7 @@ def _with_computed(made: Changes, columns: Columns, base: BaseLayout, dictionari
 
 
 def _looked_at(made: Changes, columns: Columns, base: BaseLayout, dictionaries: Dictionaries) -> pa.Table:
-    """The columns that expressions may need, in their types."""
+    """Return the columns that expressions may need, in their declared types."""
     many = len(made)
     typed: dict[str, pa.Array | pa.ChunkedArray] = {}
     for c in base.relation.columns:
@@ -152,7 +152,7 @@ def _looked_at(made: Changes, columns: Columns, base: BaseLayout, dictionaries: 
         if c.name not in columns:
             typed[c.name] = pa.nulls(many, arrow_type(c.type))
         elif c.type.is_float:
-            # As they are kept: one zero, one NaN. An expression can tell -0.0 from 0.0.
+            # Decode the codes: they have one zero and one NaN, and an expression could tell -0.0 from 0.0.
             typed[c.name] = decode(made.codes[:, base.order.index(c.name)], c.type, dictionaries)
         else:
             kind = arrow_type(c.type)

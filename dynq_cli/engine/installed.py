@@ -1,7 +1,7 @@
-"""The versions of installed libraries, without importing them or what reads packages' metadata.
+"""Versions of installed libraries, without importing them or `importlib.metadata`.
 
-`importlib.metadata` takes longer to import than a small state to open; the version stands in the name of a
-directory beside the library.
+Importing `importlib.metadata` takes longer than opening a small state. The version is in the name of the `.dist-info`
+directory next to the library.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from importlib.util import find_spec
 
 
 def version_of(library: str) -> str:
-    """The installed version of a library whose distribution has its name."""
+    """Return the installed version of a library whose distribution has the same name."""
     spec = find_spec(library)
     if spec is not None and spec.origin is not None:
         beside = os.path.dirname(os.path.dirname(spec.origin))

@@ -2,9 +2,9 @@
 
     labels[a] < labels[b]  ⟺  value a < value b      (byte by byte)
 
-Trees store ids and compare labels. New values change labels of others only where a gap is exhausted, and
-never the order of any two, so that trees stay valid. A batch of m new values among N costs O(m log N)
-comparisons and moves O(log N) labels per value on average; values at either end move none.
+Order-statistic trees store ids and compare labels. A new value changes other labels only if a gap is exhausted, and
+never the order of two ids, so trees stay valid. A batch of m new values among N costs O(m log N) comparisons and
+changes O(log N) labels per value on average; values at either end change none.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class Values(Protocol):
 
 
 class Labels:
-    """The labels of one dictionary, which may have more values than are labelled yet.
+    """The labels of one dictionary, whose latest values may not be labelled yet.
 
-    `stride` is the distance of labels at the ends, `bits` bounds labels to [-2^bits, 2^bits), `block_size` (even,
-    4 or more) is how many ids stand in one block of the order.
+    `stride` is the distance between labels at the ends; labels are in [-2^bits, 2^bits); `block_size` (even, at least
+    4) is the maximum number of ids in a block of the order.
     """
 
     def __init__(self, *, stride: int = STRIDE, bits: int = BITS, block_size: int = BLOCK_SIZE) -> None:
         self._stride = stride
-        # A range of 2^i labels may hold (2/T)^i ids; all labels together as many as there are labels.
+        # A range of 2^i labels may hold (2/T)^i ids; the whole range as many ids as labels.
         sparse = [int((2 / _SPARSITY) ** i) for i in range(bits + 1)]
         self._capacity = np.array([*sparse, 2 ** (bits + 1)], np.int64)
         self._order = _in_blocks(np.empty(0, np.int64), block_size)
@@ -54,21 +54,21 @@ class Labels:
 
     @property
     def labels(self) -> Int64s:
-        """The label of each id; growth replaces the array, so it holds until the next `update`."""
+        """The label of each id; valid until the next `update`, which may replace the array."""
         return self._order.labels[: len(self)]
 
     @property
     def memory(self) -> Int64s:
-        """The array of all labels with the room behind them."""
+        """The array of all labels, with its free room."""
         return self._order.labels
 
     def move_to(self, memory: Int64s) -> None:
-        """Keep the labels in a copy of `memory` from now on."""
+        """Move the labels to a copy of `memory`."""
         self._order = self._order._replace(labels=memory)
 
     @property
     def relabelled(self) -> int:
-        """How many times the label of an id was changed, since the beginning."""
+        """The number of changes of existing labels so far."""
         return int(self._order.numbers[RELABELLED])
 
     def update(self, dictionary: Values) -> None:
@@ -82,10 +82,10 @@ class Labels:
         data, offsets = dictionary.flat.data, dictionary.flat.offsets
         sort_by_value(data, offsets, ids, spare)
         if not insert_sorted(data, offsets, self._order, ids, spare, self._stride, self._capacity):
-            raise OverflowError(f"{total} values are more than there are labels")
+            raise OverflowError(f"there are not enough labels for {total} values")
 
     def order(self) -> Int64s:
-        """All ids in the order of their values; O(N)."""
+        """Return all ids in the order of their values. O(N)."""
         _, blocks, lengths, sequence, numbers = self._order
         parts = [blocks[block, : lengths[block]] for block in sequence[: numbers[BLOCKS]]]
         return np.concatenate(parts).astype(np.int64)
@@ -107,7 +107,7 @@ class Labels:
         return int(block[bisect_left(block, True, key=is_greater) - 1])
 
     def truncate(self, count: int) -> None:
-        """Forget the ids from `count` on; O(N)."""
+        """Remove the ids from `count` on. O(N)."""
         if count < len(self):
             order = self.order()
             kept = _in_blocks(order[order < count], self._order.blocks.shape[1])
@@ -116,19 +116,19 @@ class Labels:
             self._order = kept
 
     def arrays(self) -> dict[str, npt.NDArray[Any]]:
-        """Everything, to be kept on disk, with a quarter of free room."""
+        """Return the arrays to store, with a quarter of free room."""
         self._reserve(len(self) + len(self) // 4)
         return self._order._asdict()
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], *, stride: int = STRIDE, bits: int = BITS) -> Labels:
-        """The labels that `arrays` came from; arrays that cannot be written to are copied."""
+        """Build the labels from their arrays; read-only ones are copied."""
         made = cls(stride=stride, bits=bits)
         made._order = Order(*(np.require(np.asarray(arrays[name]), None, ["C", "A", "W"]) for name in Order._fields))
         return made
 
     def _reserve(self, count: int) -> None:
-        """Make room for `count` ids: blocks are half full at least."""
+        """Make room for `count` ids; blocks are at least half full."""
         labels, blocks, lengths, sequence, numbers = self._order
         if count > len(labels):
             labels = _with_room(labels, max(count, len(labels) * 3 // 2))
@@ -160,7 +160,7 @@ def _most_blocks(count: int, size: int) -> int:
 
 
 def _in_blocks(order: Int64s, size: int) -> Order:
-    """An order in blocks that are filled to three quarters; labels are left to the caller."""
+    """Put an order into blocks filled to three quarters; the caller sets the labels."""
     used = max(1, -(-len(order) // (size * 3 // 4)))
     lengths = np.full(used, len(order) // used, np.int32)
     lengths[: len(order) % used] += 1

@@ -1,22 +1,21 @@
-"""Plans → tables, nodes and their records: the shape of the arena for a spec.
+"""Lay out the arena for a spec: the tables, nodes and records of its relations and trees.
 
-Per relation a base table, its key columns first. Per query its tree: a leaf uses the base rows
-themselves if it binds columns that tell them apart or, in a tree that feeds relations, if it is not worth while to
-count equal ones together, else a table of its own; an inner node has a
-table keyed by its variables; a child that is no guard has a table of groups, keyed by what it
-shares with its parent. Nodes stand children before parents, tree after tree.
+- A relation has a base table, key columns first.
+- A leaf has its own table, or uses the base rows: if its columns tell them apart, or, in a tree that feeds relations,
+  if few rows are equal in these columns.
+- An inner node has a table keyed by its variables. A child that is no guard has a table of groups, keyed by the
+  variables that it shares with its parent. Nodes are numbered children before parents, tree after tree.
+- A derived relation has a base table too, and with a row per group also the tables of `group_layout`. In a tree that
+  feeds one, output rows also store their old multiplicity during a commit (`kernels.delta_log`).
+- A tree whose rows are those of one relation (`program.passages`) has no tables: the base rows store the values of its
+  expressions and the result of its filter.
 
-A derived relation has a base table like any other. A tree that feeds one keeps beside each output row what the row
-was before a commit (`kernels.delta_log`). One whose rows are those of one relation (`program.passages`) has no tables:
-base rows keep what its expressions gave, and whether its filter holds. A derived relation with a row per group has
-the tables of `group_layout` beside it.
+If a plan has an order, its enumeration levels follow that order, and the groups of each level that adds variables are
+order-statistic trees over these variables. `ordered` describes them, encoded for `kernels.order_statistic_blocks`. So
+are the groups of a child that is compared with its parent, and the readers in the parent (`kernels.ranges`). All share
+the same pools of blocks, which are the last tables.
 
-Where a plan has an order, the levels of the enumeration stand in it, and the groups of each level that adds variables
-are counted trees over these variables: `ordered` describes them, as `kernels.order_statistic_blocks` wants it. So are
-those of a child that is compared with its parent, and the rows of the parent that read them (`kernels.ranges`). All
-share the same pools of blocks, the last tables.
-
-The layout is a function of the steps alone.
+The layout depends only on the steps.
 """
 
 from __future__ import annotations
@@ -44,17 +43,18 @@ from dynq_cli.records import record
 from dynq_cli.spec.model import Relation
 from dynq_cli.spec.types import Type
 
-# Positions are counted in the first column of the payload alone.
+# Positions count only the first column of the payload.
 _WIDTH = 2
 BLOCKS = Sizes()
 
 
 @record()
 class Layout:
-    """`bases` and `trees` are all there are, inner ones too, each after those it is made from; so are `steps`.
+    """The tables, nodes and records of a spec.
 
-    Trees of `passages` are not among `trees`. `together` are the results that are read from several trees, by query;
-    they have no data, and are not among `steps`.
+    `bases`, `trees` and `steps` include derived relations and inner trees, each after those that it depends on. `trees`
+    does not include the trees of `passages`, which have no tables. `together` are the results read from several trees,
+    by query; they have no data and are not in `steps`.
     """
 
     tables: f.Rows
@@ -73,7 +73,7 @@ class Layout:
 
     @property
     def derived(self) -> dict[str, Derived]:
-        """The relations that nobody writes to."""
+        """The derived relations by name."""
         return {step.relation.name: step for step in self.steps if isinstance(step, Derived)}
 
     @property
@@ -81,17 +81,17 @@ class Layout:
         return frozenset(b.table for b in self.bases.values())
 
     def plan_of(self, tree: str) -> Plan:
-        """The plan of a tree, kept or passed through."""
+        """Return the plan of a tree, stored or not."""
         return self.passages[tree].plan if tree in self.passages else self.trees[tree].plan
 
     def result_of(self, query: str) -> tuple[TreeLayout, ...]:
-        """The trees from which the rows of a query are read."""
+        """Return the trees from which the rows of a query are read."""
         step = self.together.get(query)
         return (self.trees[query],) if step is None else tuple(self.trees[m.tree] for m in step.members)
 
     @property
     def widest(self) -> int:
-        """The longest key there is."""
+        """The number of columns of the longest key."""
         return max([len(b.order) for b in self.bases.values()] + [len(v) for v in self.variables] + [1])
 
     @property
@@ -101,12 +101,12 @@ class Layout:
 
     @property
     def ordered_dictionaries(self) -> frozenset[str]:
-        """The dictionaries whose ids are keys of counted trees."""
+        """The dictionaries whose ids are keys of order-statistic trees."""
         of_groups = (v.labels.name for g in self.groups.values() for v in g.values if v.labels and v.tree >= 0)
         return frozenset(key.dictionary for key in self.labelled).union(of_groups)
 
     def ordered_above(self, leaf: int) -> int:
-        """How often a change of a leaf's row may put a row into a counted tree or take it out, one per level."""
+        """Return how many order-statistic trees a change of a leaf's row may insert into or delete from."""
         many, node = 0, leaf
         while node >= 0:
             many += int(self.nodes["tree"][node] >= 0)
@@ -117,7 +117,7 @@ class Layout:
         return many
 
     def position(self, node: int, variable: str) -> int:
-        """Where a variable of a node stands in the codes of its table."""
+        """Return the index of a node's variable in the codes of its table."""
         at = self.variables[node].index(variable)
         if int(self.nodes["table"][node]) in self.base_tables:
             return int(self.lists[self.nodes["source"][node] + at])
@@ -125,7 +125,7 @@ class Layout:
 
 
 def layout_of(relations: Sequence[Relation], steps: Sequence[Step]) -> Layout:
-    """Relations that are written to, and what is kept of them, each step after those it is made from."""
+    """Lay out relations and steps; each step must follow those that it depends on."""
     return _Builder(relations, steps).build()
 
 
@@ -182,7 +182,7 @@ class _Builder:
         )
 
     def _groups(self) -> dict[str, GroupLayout]:
-        """The tables of derived relations that have a row per group stand behind all others."""
+        """Add the tables of derived relations with a row per group, after all others."""
         made = {}
         for step in self.steps:
             if isinstance(step, Derived) and step.groups:
@@ -210,7 +210,7 @@ class _Builder:
         row["arity"], row["hashed"] = arity, hashed
         row["capacity"] = row["used"] = row["live"] = row["mask"] = 0
         self.tables.append(row)
-        # A free row keeps the next free one in its first word.
+        # The first word of a free row links to the next free row.
         self.fields.append(RecordFields(max(1, arity)))
         table = len(self.tables) - 1
         self._narrow(table, self.tables[table], "mark")
@@ -220,13 +220,13 @@ class _Builder:
         self.fields[table].narrow.append((owner, field_))
 
     def _place_narrow(self) -> None:
-        """Narrow fields stand behind the wide ones, whose number is known only now."""
+        """Place the narrow fields after the wide ones, whose number is known only now."""
         for fields in self.fields:
             for i, (owner, field_) in enumerate(fields.narrow):
                 owner[field_] = 2 * fields.words + i
 
     def _place_lists(self) -> None:
-        """Where the lists of all nodes but ranges begin, and their sums: in the records of groups."""
+        """Place the heads and sums of lists in the records of groups, for all nodes except ranges."""
         for row in self.nodes:
             if row["readers"] < 0:
                 row["begin"], row["total"] = row["head"], row["sums"]
@@ -237,7 +237,7 @@ class _Builder:
 
     def _tree(self, name: str, plan: Plan) -> TreeLayout:
         first = len(self.nodes)
-        # How many distinct rows there are is asked of results alone.
+        # Only results need the number of distinct rows.
         columns = 1 if plan.query.semantics == "set" or name in self.feeding else 2
         root = self._node(name, plan, plan.tree, columns)
         levels, frontier, places = self._levels(plan, root)
@@ -270,20 +270,20 @@ class _Builder:
         for child, below_it in zip(children, node.children, strict=True):
             self._edge(plan, number, node, child, below_it)
             order = self._added_order(plan, number, child)
-            # A child that adds no variable has a row at most; a compared one is in order already.
+            # A child that adds no variable has at most one row; a compared one is in order already.
             if order and below_it.output and not below_it.comparisons:
                 self._keep_in_order(plan, child, order, _WIDTH)
         return number
 
     def _stored(self, base: BaseLayout, value: Computed, atom: Atom) -> int:
-        """The word in which base rows keep a value that is computed for an atom."""
+        """Return the word of base rows that stores a value computed for an atom."""
         number = base.computed_number(value, atom)
         if number not in base.stored:
             base.stored[number] = self.fields[base.table].wide()
         return base.stored[number]
 
     def _in_place(self, atom: Atom) -> None:
-        """Have base rows keep what the bindings of an atom compute from them, and whether its filter holds."""
+        """Store the computed values of an atom, and the result of its filter, in base rows."""
         base = self.bases[atom.source]
         for b in atom.bindings:
             if base.column_of(b) is None:
@@ -333,10 +333,10 @@ class _Builder:
     def _is_shared(
         self, tree: str, plan: Plan, base: BaseLayout, columns: Mapping[str, int | None], *, output: bool
     ) -> bool:
-        """Whether base rows are the rows of a leaf.
+        """Whether a leaf uses the base rows instead of its own table.
 
-        They have to be told apart where rows are enumerated, but a relation adds up what feeds it. There, equal
-        rows are counted together only where many can be expected: where no column of a key is bound.
+        In a result, rows must be distinct. A relation sums up its feeds, so there a leaf has its own table only if many
+        rows may be equal: if it binds no column of the key.
         """
         found, identifying = set(columns.values()), range(len(base.relation.key) or len(base.order))
         if None not in found and found.issuperset(identifying):
@@ -397,12 +397,12 @@ class _Builder:
         self._narrow(above, row, "end")
 
     def _label(self, key: int, kind: Type) -> None:
-        """A key of the next tree may be an id, to be compared by its label."""
+        """Register a key of the next tree if it is an id, which is compared by its label."""
         if needs_labels(kind):
             self.labelled.append(Labelled(len(self.ordered), key, kind.name))
 
     def _remember(self, node: int) -> None:
-        """Room in each row for what it was before a commit, and in its readers for what their ranges will be."""
+        """Make room in each row for its old multiplicity, and in its readers for their new range sums."""
         row = self.nodes[node]
         assert row["tree"] < 0 or row["readers"] >= 0, "what feeds relations has no order"
         # What a base row is in one tree, it keeps beside what it is in others: a lane less may be a cache line less.
@@ -413,14 +413,14 @@ class _Builder:
                 self._narrow(row["list_table"], row, place)
 
     def _added_order(self, plan: Plan, parent: int, child: int) -> list[VariableOrder]:
-        """The order of the variables that a child adds to its parent's."""
+        """Return the order of the variables that a child adds to its parent's."""
         added = set(self.variables[child]) - set(self.variables[parent])
         return [o for o in plan.order if o.variable in added]
 
     def _keep_in_order(self, plan: Plan, child: int, order: Sequence[VariableOrder], width: int) -> None:
-        """Give the groups of a child counted trees."""
+        """Make the groups of a child order-statistic trees."""
         row = self.nodes[child]
-        # NULL is the smallest value, whichever way the order goes.
+        # NULL is the smallest value in either direction: first if ascending, last if descending.
         keys = [OrderKey(self._position(child, o.variable), o.descending, not o.descending) for o in order]
         for i, o in enumerate(order):
             self._label(i, plan.query.variable(o.variable).type)
@@ -434,18 +434,17 @@ class _Builder:
         self.ordered.append(TreeDescription(table, payload, place, width, -1, tuple(keys)))
 
     def _position(self, node: int, variable: str) -> int:
-        """Where a variable stands in the codes of the node's table."""
+        """Return the index of a variable in the codes of the node's table."""
         at = self.variables[node].index(variable)
         if self.nodes[node]["table"] == self.leaf_tables.get(node):
             return self.lists[self.nodes[node]["source"] + at]
         return at
 
     def _levels(self, plan: Plan, root: int) -> tuple[tuple[int, ...], tuple[bool, ...], dict[str, Place]]:
-        """The output set below the root, parents first, and where each head variable is read first.
+        """Return the output set below the root, parents first, and where each head variable is first read.
 
-        In preorder, and of siblings those without new variables first: their one row need not be found again for
-        every row of the others. Ranges come last: they are long and overlap. With an order, the levels stand where
-        their last variable stands in it.
+        In preorder; siblings without new variables first, so that their one row is found once, and ranges last, as they
+        are long and overlap. If there is an order, levels are sorted by the position of their last variable in it.
         """
         levels: list[int] = []
         todo = [root]
@@ -460,7 +459,7 @@ class _Builder:
             todo += reversed(siblings)
         if plan.order:
             rank = {o.variable: i for i, o in enumerate(plan.order)}
-            # The sort is stable, and a parent has no later variable than its child.
+            # The sort is stable, and no variable of a parent comes after the child's last one.
             levels.sort(key=lambda n: max((rank[v] for v in self.variables[n]), default=-1))
         places: dict[str, Place] = {}
         for i, n in enumerate(levels):
@@ -473,7 +472,7 @@ class _Builder:
         return self.nodes[child]["readers"] >= 0, is_new
 
     def _path(self, node: int) -> tuple[int, ...]:
-        """The tables in which a new row of this leaf may make rows: its own and all above it."""
+        """Return the tables in which a new row of this leaf may create rows: its own and all above it."""
         tables: set[int] = set()
         n = node
         while n >= 0:

@@ -1,8 +1,8 @@
-"""How often the result of a tree has rows, many at once.
+"""Look up the multiplicities of many rows in the result of a tree.
 
-    Lookup(reading, tree, variables).copies(codes)    the copies of each row, 0 where the result does not have it
+    Lookup(reading, tree, variables).copies(codes)    the multiplicity of each row, 0 if it is not in the result
 
-O(levels of the tree) for each row; see `kernels.lookup`.
+O(levels of the tree) per row; see `kernels.lookup`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from dynq_cli.engine.result_reader import OverflowedError, ResultReader, level_a
 
 
 class Lookup:
-    """Looks rows up in one tree; `variables` are the columns of the rows, all of the tree's head among them.
+    """Looks up rows in one tree; `variables` are the columns of the rows and include the tree's head.
 
     A variable may be several columns: then only rows that agree in these are in the result.
     """
@@ -42,9 +42,9 @@ class Lookup:
         self._widest = layout.widest
 
     def copies(self, codes: Words) -> Words:
-        """Of rows, a row of codes per variable, how often the result has each; 1 at most if it is a set.
+        """Return the multiplicity of each row, at most 1 if the result is a set; `codes` has one row per variable.
 
-        OverflowedError if it has one more than 2^63 - 1 times.
+        OverflowedError if a row has more than 2^63 - 1 copies.
         """
         a, found = self._arena, np.zeros(codes.shape[1], np.int64)
         fits = k.copies_of(

@@ -1,9 +1,9 @@
-"""Memory that grows in place: address space is taken once, pages come as they are touched.
+"""Memory that grows in place: reserve address space once; the system adds pages when they are touched.
 
-An array that doubles by copying needs both copies at the moment of growth, and touches every page again.
-A large private mapping without reservation costs nothing until it is written to; where the system refuses
-one (limits on address space, strict accounting), smaller ones are tried, and growth copies. Huge pages are left to
-the system: asking for them made it look for free ones at every fault, a quarter of the time of an update.
+An array that doubles by copying needs both copies while it grows, and touches every page again. A large private mapping
+without reservation costs nothing until it is written to. If the system refuses one (limits on address space, strict
+accounting), smaller ones are tried, and growth copies. Do not request huge pages: the system then searches for free
+ones at every fault, which took a quarter of the time of an update.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ import numpy as np
 from dynq_cli.engine.kernels.fields import Words
 
 WORD = 8
-# Of 128 TB that a process has; many engines may be waiting to be collected.
+# A small part of the 128 TB of a process: many engines may wait for garbage collection.
 LARGEST = 1 << 37
-# What is given back, in words, and how many of them are copied at a time.
+# The unit in which memory is returned to the system, in words, and the number of units copied at a time.
 PAGE = mmap.PAGESIZE // WORD
 PIECE = (8 << 20) // mmap.PAGESIZE
-# Below this giving pages back, to be zeroed when they are taken again, is not worth a call.
+# Smaller regions are not returned: the call, and zeroing the pages later, cost more than they save.
 LARGE = (256 << 10) // WORD
-# Address space that is only kept free would count as memory without it, and a process with two engines could not fork.
-# Older Pythons have no name for it; the number holds on Linux for the machines that wheels of numba are made for.
+# Without this flag, unused address space counts as memory, and a process with two engines could not fork. Older Pythons
+# do not define it; the number is valid on Linux for all platforms with numba wheels.
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
 
 
@@ -39,14 +39,14 @@ class Memory:
 
     @classmethod
     def over(cls, words: Words) -> Memory:
-        """Memory that is there already, such as a mapped file; when it has to grow it is copied, and given up."""
+        """Wrap existing memory, such as a mapped file; to grow, it is copied and released."""
         made = cls.__new__(cls)
         made._most, made.words = LARGEST, words
         made._mapping, made._first = _mapping_of(words)
         return made
 
     def grow(self, words: int) -> None:
-        """At least that many words; what is there stays. O(1) unless it has to copy, piece by piece."""
+        """Grow to at least that many words, keeping the contents. O(1) unless it must copy."""
         had = len(self.words)
         if words <= had:
             return
@@ -58,10 +58,10 @@ class Memory:
         self._mapping, self.words, self._first = grown._mapping, grown.words, 0
 
     def move(self, start: int, to: int, words: int) -> None:
-        """Copy a region to one that does not overlap it; a large one gives its pages back on the way."""
+        """Copy a region to one that does not overlap it; release the pages of a large one on the way."""
         done = 0
         while done < words:
-            # Pieces end at the end of a page, so that none is left behind.
+            # Pieces end at page boundaries, so that every page is released.
             stop = words if words < LARGE else min(words, ((start + done) // PAGE + PIECE) * PAGE - start)
             self.words[to + done : to + stop] = self.words[start + done : start + stop]
             if words >= LARGE:
@@ -69,23 +69,23 @@ class Memory:
             done = stop
 
     def discard(self, start: int, stop: int) -> None:
-        """Words start … stop are not needed any more: their whole pages go back, and read as they were first."""
+        """Release the whole pages between words `start` and `stop`; they then read as they did at first."""
         first, last = -(-(self._first + start) // PAGE) * PAGE, (self._first + stop) // PAGE * PAGE
         if self._mapping is not None and last > first and hasattr(mmap, "MADV_DONTNEED"):
             self._mapping.madvise(mmap.MADV_DONTNEED, first * WORD, (last - first) * WORD)
 
 
 def scratch(rows: int, columns: int) -> Words:
-    """Zeroes of which only those take memory that are written to.
+    """Return zeros that take memory only where they are written to.
 
-    Numpy asks for huge pages for large arrays of its own, and a row that is begun then takes two megabytes.
+    Numpy requests huge pages for large arrays; then the first write to a row takes two megabytes.
     """
     _, words = _mapped(rows * columns * WORD, rows * columns * WORD)
     return words[: rows * columns].reshape(rows, columns)
 
 
 def _mapping_of(words: Words) -> tuple[mmap.mmap | None, int]:
-    """The mapping that an array is a part of, and its first word there."""
+    """Return the mapping that contains an array, and the array's first word in it."""
     owner: Any = words
     while isinstance(owner, np.ndarray | memoryview):
         owner = owner.base if isinstance(owner, np.ndarray) else owner.obj
@@ -96,7 +96,7 @@ def _mapping_of(words: Words) -> tuple[mmap.mmap | None, int]:
 
 
 def _mapped(least: int, most: int) -> tuple[mmap.mmap | None, Words]:
-    """The largest mapping the system gives, and its words; plain memory if it gives none."""
+    """Return the largest mapping that the system grants, and its words; plain memory if it grants none."""
     size = most
     while size >= max(least, mmap.PAGESIZE):
         try:

@@ -1,10 +1,10 @@
-"""What came and went between two engines in a result that is read from several trees.
+"""The difference between two engines of a result that is read from several trees, its members.
 
     result(old) + combined_differences(old, new) = result(new)
 
-What changes in the result changes in a member, so the members' differences (`difference`) have all rows in question.
-How often the result has each of them on either side is looked up in all members there, and a row is reported with the
-last member in which it changed: once. Work is that of the members' differences, and O(members) for each of their rows.
+A row that changes in the result changes in some member, so the members' differences (`difference`) contain all
+candidates. The multiplicity of a candidate in each engine is looked up in all members. A row is reported once, with the
+last member in which it changed. O(members' differences · members).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dynq_cli.engine.multi_tree_result import MultiTreeResult
 def combined_differences(
     old: Engine, new: Engine, query: str, variables: Sequence[str], block: int = BLOCK
 ) -> Iterator[Changed]:
-    """Member by member, what went and what came. Of a set, rows; of a bag, also how many copies."""
+    """Yield the deleted and inserted rows, member by member; with multiplicities if the result is a bag."""
     before, after = old.combined[query], new.combined[query]
     wanted = [after.head.index(v) for v in variables]
     for number, member in enumerate(after.members):
@@ -44,7 +44,7 @@ def combined_differences(
 
 
 def _changes_later(before: MultiTreeResult, after: MultiTreeResult, member: int, codes: Words) -> Flags:
-    """Which rows change in a member behind this one, too."""
+    """Return which rows change in a later member, too."""
     found: Flags = np.zeros(codes.shape[1], np.bool_)
     for was, now in zip(before.lookups[member + 1 :], after.lookups[member + 1 :], strict=True):
         found |= was.copies(codes) != now.copies(codes)

@@ -1,15 +1,15 @@
-"""A result that is read from several trees together: counts, blocks of rows, one row.
+"""Read a result from several trees, its members: counts, blocks of rows, one row.
 
-    count()     O(terms): inclusion and exclusion over what the trees count
+    count()     O(terms): inclusion–exclusion over the counts of the trees
     blocks()    every distinct row once, O(block) memory
     copies()    the multiplicity of one row, O(members)
 
-Rows of several members are enumerated as the thesis does (Algorithm 15), block by block: each member has a cursor. A
-row that a later member has is left to that member, which gives a row of its own instead, and so on. So as many rows
-come out as are taken from the first cursor, whatever is skipped: constant delay but for the block. What a comparison of
-`where` rules out is filtered, with no bound on how many rows are between two that pass.
+Each member has a cursor, and rows are enumerated in blocks (Algorithm 15 of the thesis). If a later member also has a
+row, the row is left to that member, whose cursor yields one of its rows instead, and so on. So every row taken from the
+first cursor yields one result row: constant delay, in blocks. Rows that fail a comparison of `where` are filtered out,
+with no bound on the number of such rows between two results.
 
-The order depends on the trees alone, not on the blocks that are asked for: cursors go in steps of `STEP`.
+The order depends only on the trees, not on the block size: cursors advance in steps of `STEP`.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from dynq_cli.engine.lookup import Lookup
 from dynq_cli.engine.result_reader import OverflowedError, ResultReader
 from dynq_cli.plan.program import Together
 
-# Rows of the first cursor that are looked up in other members at a time.
+# The number of rows of the first cursor that are looked up in other members at a time.
 STEP = 8192
 
 Block = tuple[Words, Words]
 
 
 class MultiTreeResult:
-    """Reads one result off the trees of an engine."""
+    """Reads one result from several trees of an engine."""
 
     def __init__(self, step: Together, reading: ResultReader, meaning: Evaluator) -> None:
         self.head = list(step.form.head)
@@ -45,7 +45,7 @@ class MultiTreeResult:
         self._meaning = meaning
 
     def count(self) -> tuple[int, int]:
-        """Rows with multiplicity, and distinct rows."""
+        """Return the number of rows, counting copies, and of distinct rows."""
         rows = distinct = 0
         for term in self._step.terms:
             counted = self._reading.count(term.tree)
@@ -54,7 +54,7 @@ class MultiTreeResult:
         return rows, distinct
 
     def blocks(self, variables: Sequence[str], block: int) -> Iterator[Block]:
-        """Distinct result rows as codes, a column per variable, and their multiplicities.
+        """Yield distinct result rows as codes, one row per variable, and their multiplicities.
 
         Raises OverflowedError if a row has more than 2^63 - 1 copies.
         """
@@ -64,7 +64,7 @@ class MultiTreeResult:
                 yield codes[wanted, start : start + block], copies[start : start + block]
 
     def passes(self, codes: Words) -> Flags | None:
-        """Which of some rows, a row of codes per head variable, satisfy the comparisons; None if there are none."""
+        """Return which rows satisfy the comparisons; None without comparisons. One row of codes per head variable."""
         kept = None
         for c in self._step.where:
             left, right = (self._step.form.variable(v) for v in (c.left, c.right))
@@ -74,7 +74,7 @@ class MultiTreeResult:
         return kept
 
     def copies(self, row: Mapping[str, int]) -> int:
-        """How often the result has the row given by a code per head variable."""
+        """Return the multiplicity of the row given by a code per head variable."""
         codes = np.array([[row[v]] for v in self.head], np.int64)
         kept = self.passes(codes)
         if kept is not None and not kept[0]:
@@ -83,14 +83,14 @@ class MultiTreeResult:
         return min(many, 1) if self.is_set else many
 
     def total(self, codes: Words) -> Words:
-        """How often the members have each of some rows, together; 1 at most if the result is a set."""
+        """Return the total multiplicity of rows over all members; at most 1 if the result is a set."""
         many = np.zeros(codes.shape[1], np.int64)
         for lookup in self.lookups:
             many = _sum(many, lookup.copies(codes))
         return np.minimum(many, 1) if self.is_set else many
 
     def _check(self) -> None:
-        """Assert that what is counted is what is enumerated, each row once. O(result)."""
+        """Assert that the counts match the enumeration, and that it has each row once. O(result)."""
         found: Counter[tuple[int, ...]] = Counter()
         many = 0
         for codes, copies in self.blocks(self.head, STEP):
@@ -101,7 +101,7 @@ class MultiTreeResult:
         assert self.count() == (many, len(found)), "terms add up to the rows that are enumerated"
 
     def _filtered(self, block: int) -> Iterator[Block]:
-        """The rows of the only member that pass."""
+        """Yield the rows of the only member that pass the comparisons."""
         (member,) = self.members
         for codes, copies in self._reading.blocks(member.tree, member.variables, block):
             kept = self.passes(codes)
@@ -112,7 +112,7 @@ class MultiTreeResult:
                 yield codes[:, kept], copies[kept]
 
     def _in_turn(self) -> Iterator[Block]:
-        """The rows of several members, each reported by the last member that has it."""
+        """Yield the rows of several members; the last member that has a row reports it."""
         cursors = [_Cursor(self._reading.blocks(m.tree, m.variables, STEP)) for m in self.members]
         for first, cursor in enumerate(cursors):
             while True:
@@ -126,7 +126,7 @@ class MultiTreeResult:
                         yield from self._report(later, *cursors[later].take(int(owed[later])), owed)
 
     def _report(self, member: int, codes: Words, copies: Words, owed: Words) -> Iterator[Block]:
-        """Those rows of a member that no later one has; what the first later one owes for the others is noted."""
+        """Yield the rows of a member that no later one has; count the others in `owed` of the first later one."""
         for later in range(member + 1, len(self.members)):
             absent = self.lookups[later].copies(codes) == 0
             owed[later] += len(copies) - np.count_nonzero(absent)
@@ -140,7 +140,7 @@ class MultiTreeResult:
 
 
 def _sum(some: Words, others: Words) -> Words:
-    """Copies added up. OverflowedError where they are too many."""
+    """Add multiplicities. OverflowedError if a sum exceeds 63 bits."""
     many: Words = some + others
     if (many < 0).any():
         raise OverflowedError
@@ -148,14 +148,14 @@ def _sum(some: Words, others: Words) -> Words:
 
 
 class _Cursor:
-    """The rows of a member, of which so many are taken as are asked for."""
+    """Takes any number of rows from a member's blocks."""
 
     def __init__(self, blocks: Iterator[Block]) -> None:
         self._blocks = blocks
         self._rest: Block | None = None
 
     def take(self, many: int) -> Block:
-        """The next rows, fewer than asked for only at the end."""
+        """Return the next rows; fewer than asked for only at the end."""
         taken: list[Block] = []
         while many:
             codes, copies = self._rest if self._rest is not None else next(self._blocks, (None, None))

@@ -1,9 +1,9 @@
-"""What changes amount to, row by row: enough to take them back.
+"""The net delta of changes: signed multiplicities of base rows. It suffices to revert the changes.
 
     rows after = rows before + net(changes)
 
-Inserts and deletes of whole rows amount to themselves. What changes by key do, or deletes that may miss, depends on
-what was there: `Around` looks at the rows they name before and after.
+The net delta of inserts and deletes of whole rows follows from the changes. For changes by key, and deletes that may
+find no row, it depends on the stored rows: `TouchedRows` reads them before and after.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ if TYPE_CHECKING:
 
 
 def needs_look(changes: Changes) -> bool:
-    """Whether what changes amount to depends on what is there."""
+    """Whether the net delta of changes depends on the stored rows."""
     return bool((changes.ops >= f.UPSERT).any())
 
 
 def plain_net_delta(changes: Changes) -> NetDelta:
-    """What inserts and deletes of whole rows amount to."""
+    """Return the net delta of inserts and deletes of whole rows."""
     return NetDelta(changes.codes, np.where(changes.ops == f.INSERT, changes.counts, -changes.counts))
 
 
 class TouchedRows:
-    """The rows that a batch names, looked at before; `net` looks again."""
+    """The rows named by a batch, read before it is applied; `net` reads them again afterwards."""
 
     def __init__(self, engine: Engine, base: BaseLayout, changes: Changes) -> None:
         self._engine = engine
@@ -61,7 +61,7 @@ class TouchedRows:
 
 
 def look_around(live: Views, batch: Mapping[str, Changes]) -> dict[str, TouchedRows]:
-    """A look at what a batch names, for those relations where that is needed."""
+    """Read the rows named by a batch, for the relations whose net delta depends on them."""
     return {
         name: TouchedRows(live.engine, live.base(name), changes)
         for name, changes in batch.items()
@@ -70,7 +70,7 @@ def look_around(live: Views, batch: Mapping[str, Changes]) -> dict[str, TouchedR
 
 
 def joined(several: Sequence[NetDelta]) -> NetDelta:
-    """What several nets amount to together: every row once, none that stays as it was. O(rows log rows)."""
+    """Add net deltas: every row once, without zeros. O(rows log rows)."""
     codes, delta = np.concatenate([n.codes for n in several]), np.concatenate([n.delta for n in several])
     return NetDelta(*consolidated(codes, delta))
 
@@ -81,17 +81,17 @@ def _first_of_each(codes: Codes) -> Codes:
 
 
 def take_back(live: Views, nets: Mapping[str, NetDelta]) -> None:
-    """Apply the opposite of nets, as one commit. O(what applying them took)."""
+    """Revert net deltas, as one commit. Costs as much as applying them."""
     bring(live, {name: NetDelta(net.codes, -net.delta) for name, net in nets.items()})
 
 
 def bring(live: Views, nets: Mapping[str, NetDelta]) -> None:
-    """Apply nets, as one commit. Raises BatchError, with nothing changed."""
+    """Apply net deltas, as one commit. Raises BatchError with nothing changed."""
     live.attempt({name: as_changes(live, name, net) for name, net in nets.items() if len(net.delta)})
 
 
 def as_changes(live: Views, relation: str, net: NetDelta) -> Changes:
-    """Inserts and deletes of whole rows that amount to a net, with what leaves compute of them. O(rows)."""
+    """Convert a net delta to inserts and deletes of whole rows, with the values that leaves compute. O(rows)."""
     base = live.base(relation)
     kinds = np.where(net.delta > 0, k.INSERT, k.DELETE).astype(np.int8)
     counts = np.abs(net.delta)

@@ -1,8 +1,8 @@
-"""The labels of all dictionaries whose ids are kept in order, in one array that kernels take.
+"""The labels of all ordered dictionaries, in one array for kernels.
 
     array[starts[name] + id]    the label of an id of the dictionary `name`
 
-A state without an order by ids has none. See `labels` for what a label is.
+The array is empty if no order uses ids. `labels` defines labels.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dynq_cli.engine.labels import Labels, Values
 
 
 class OrderLabels:
-    """Labels by the name of their dictionary. With one dictionary its labels are the array itself."""
+    """Labels by dictionary name. With one dictionary, its labels are the array, without a copy."""
 
     def __init__(self, names: Iterable[str] = ()) -> None:
         self._labels = {name: Labels() for name in sorted(set(names))}
@@ -36,7 +36,7 @@ class OrderLabels:
         self._join()
 
     def truncate(self, counts: Mapping[str, int]) -> None:
-        """Forget the ids from `counts` on."""
+        """Remove the ids from `counts` on."""
         for name, labels in self._labels.items():
             labels.truncate(counts[name])
         self._join()
@@ -49,7 +49,7 @@ class OrderLabels:
         }
 
     def restore(self, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-        """Take over what `arrays` gave; what they do not have is labelled by the next update."""
+        """Restore the labels that `arrays` returned; the next `update` labels all other ids."""
         for name in self._labels:
             prefix = f"{name}.order."
             parts = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
@@ -58,7 +58,7 @@ class OrderLabels:
         self._join()
 
     def _join(self) -> None:
-        """Put labels side by side again if some have moved; amortised O(1) per label, since they move as they grow."""
+        """Make the labels contiguous again if arrays were replaced. Amortised O(1) per label."""
         several = [labels.memory for labels in self._labels.values()]
         if len(several) <= 1:
             self.array = several[0] if several else self.array

@@ -1,13 +1,13 @@
-"""Counted trees: the rows of each group in order, with partial sums of what they count.
+"""Order-statistic trees: the rows of each group in order, with partial sums of their values.
 
-    rows(g) in the order of (order keys…, row id);   sums over any range of them, and the row where a sum is reached
+    rows(g) in the order of (order keys…, row id);   sums over any range of rows, and the row where a sum is reached
 
-This is the part around the kernels: what describes a tree, room for its blocks, one method per operation, and
-`_check`. A tree has no memory of its own: rows, blocks and the codes of groups all lie in an arena.
+This module wraps the kernels: the description of a tree, room for its blocks, one method per operation, and `_check`. A
+tree has no memory of its own: rows, blocks and the codes of groups are in an arena.
 
-With two payload columns a row of a large group takes 14 bytes if rows came in order and 21 to 22 if they come and go
-at random; 28 right after every second one went. A group costs the four bytes of its code and nothing else while it
-has one row, 16 bytes more with up to four, and about 20 per row beyond.
+With two payload columns, a row of a large group takes 14 bytes if rows were inserted in order, 21 to 22 after random
+inserts and deletes, and 28 right after every second one was deleted. A group with one row takes four bytes for its
+code; one with up to four rows 16 bytes more; beyond that, about 20 bytes per row.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Cursor = tuple[int, int]
 
 @record(frozen=True)
 class Sizes:
-    """How many entries blocks have room for: even numbers, each kind ascending; inner blocks four at least."""
+    """Capacities of blocks: even numbers, ascending for each kind; at least four for inner blocks."""
 
     leaves: tuple[int, int, int, int] = (4, 8, 16, 32)
     inner: tuple[int, int, int] = (4, 12, 32)
@@ -41,9 +41,9 @@ class Sizes:
 
 @record(frozen=True)
 class OrderKey:
-    """One key of an order: where it stands in the record, and where labels start if it is an id of a dictionary.
+    """One key of an order: its index in the record, and the start of its labels if it is an id of a dictionary.
 
-    NULL comes last, as in SQL's default, whichever way the order goes.
+    By default NULL comes last in either direction, as in SQL.
     """
 
     position: int
@@ -124,12 +124,12 @@ def pools(sizes: Sizes, width: int) -> list[dict[str, int]]:
 
 
 def reserve(arena: Arena, first_pool: int, operations: int, rows: int) -> None:
-    """Room for what so many inserts and deletes may take, if the trees of these pools never hold more than `rows`.
+    """Make room for this many inserts and deletes, if the trees of these pools never hold more than `rows` rows.
 
-    An operation takes at most one leaf, and one inner block per level. In the long run blocks are as many as
-    rows fill: a root is more than three quarters of the next smaller size; of three neighbouring leaves below an
-    inner block one is filled to a quarter at least; for inner blocks see `_most_inner`. Room costs addresses, not
-    memory. O(1) unless pools grow.
+    An operation takes at most one leaf, and one inner block per level. Over many operations, the rows bound the blocks:
+    a root has more entries than three quarters of the next smaller size; of three neighbouring leaves below an inner
+    block, at least one is a quarter full; for inner blocks see `_most_inner`. Room takes address space, not memory.
+    O(1) unless pools grow.
     """
     sizes = [int(arena.tables["arity"][first_pool + size]) for size in range(b.POOLS)]
     most = [rows // (smaller * 3 // 4 + 1) + 1 for smaller in (1, *sizes[: b.LARGEST_LEAF])]
@@ -144,12 +144,12 @@ def reserve(arena: Arena, first_pool: int, operations: int, rows: int) -> None:
 
 
 def _most_inner(sizes: Sequence[int], leaves: int) -> list[int]:
-    """How many inner blocks there can be above so many leaves, by size.
+    """Return the maximum number of inner blocks above this many leaves, by size.
 
-    The smaller two are roots, with two children, or more than three quarters of the smallest. Of the largest, all in a
-    level but the first and the last of a tree are filled to a quarter, and a tree that has both has more children than
-    one block holds: with q = least share of blocks to children, q + q² + … of the leaves. There are never more than
-    leaves. One more of each, which is taken before another is given back.
+    Blocks of the smaller two sizes are roots, with at least two children, or more than three quarters of the smallest
+    size. Of the largest size, all blocks of a level except the first and last of a tree are a quarter full, and a tree
+    with both has more children than one block holds. With q = maximum ratio of blocks to children, there are
+    q + q² + … per leaf, and never more than leaves. One more of each size is taken before another is freed.
     """
     share = 1 / max(sizes[-1] // 4, 2) + 2 / (sizes[-1] + 1)
     largest = int(leaves * share / (1 - share)) if share < 0.5 else leaves
@@ -159,7 +159,7 @@ def _most_inner(sizes: Sequence[int], leaves: int) -> list[int]:
 class CountedTree:
     """One tree of an arena: the groups that are ordered alike. `root_at` is where a group's code stands, in half words.
 
-    Payload is given and returned as one integer per column.
+    Payloads are passed and returned as one integer per column.
     """
 
     def __init__(self, arena: Arena, description: TreeDescription, labels: Words | None = None) -> None:
@@ -227,11 +227,11 @@ class CountedTree:
         return None if code == b.NONE else ((int(code), int(entry)), (int(hi) << 64) + (int(lo) & _LOW))
 
     def seek(self, root_at: int, images: Sequence[int], tie: int = search.BEFORE_EQUAL) -> Cursor | None:
-        """The first row that is not before a target. O(log n)."""
+        """Find the first row that is not before a target. O(log n)."""
         return self._sought(search.seek, root_at, images, tie)
 
     def seek_back(self, root_at: int, images: Sequence[int], tie: int = search.BEFORE_EQUAL) -> Cursor | None:
-        """The last row that is before a target. O(log n)."""
+        """Find the last row before a target. O(log n)."""
         return self._sought(search.seek_back, root_at, images, tie)
 
     def images(self, row: int) -> tuple[int, ...]:
@@ -243,7 +243,7 @@ class CountedTree:
         return self.rows(cursor, 1)[0]
 
     def rows(self, cursor: Cursor | None, most: int, *, forward: bool = True) -> list[int]:
-        """Row ids from a cursor on. O(1) per row."""
+        """Return row ids from a cursor on. O(1) per row."""
         if cursor is None:
             return []
         out = np.zeros(most, np.int64)
@@ -271,12 +271,12 @@ class CountedTree:
         check_pools(self.arena, self.first_pool, self.check_groups(roots))
 
     def check_groups(self, roots: Iterable[int]) -> list[int]:
-        """Assert every invariant of some groups; the codes of their blocks."""
+        """Assert every invariant of some groups; return the codes of their blocks."""
         return [code for root_at in roots for code in _Checked(self).group(self._root(root_at))]
 
 
 def check_pools(arena: Arena, first_pool: int, used: list[int]) -> None:
-    """Assert that the blocks in use are these, each once, and that all others are free."""
+    """Assert that exactly these blocks are in use, each once, and that all others are free."""
     assert len(used) == len(set(used)), "a block is in two places"
     for size in range(b.POOLS):
         pool = arena.tables[first_pool + size]
@@ -294,7 +294,7 @@ def _free_blocks(arena: Arena, pool: Row) -> Iterator[int]:
 
 
 class _Checked:
-    """One group, looked at from its root down."""
+    """Checks one group from its root down."""
 
     def __init__(self, tree: CountedTree) -> None:
         self.tree = tree
@@ -303,7 +303,7 @@ class _Checked:
         self.leaves: list[tuple[int, int]] = []
 
     def group(self, root: int) -> list[int]:
-        """The codes of its blocks."""
+        """Return the codes of the group's blocks."""
         if root >= b.NONE:
             return []
         rows, _ = self._below(root, 0, True, True)
@@ -375,7 +375,7 @@ class _Checked:
 
 
 def to_lanes(payload: Iterable[int]) -> Words:
-    """One integer per column to two lanes per column."""
+    """Convert one integer per column to two lanes per column."""
     lanes = [lane for value in payload for lane in (value & _LOW, value >> 64)]
     return np.array(lanes, np.uint64).view(np.int64)
 

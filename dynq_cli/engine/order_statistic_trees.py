@@ -1,4 +1,4 @@
-"""The counted trees of an engine: their descriptions, labels, scratch, and room for their blocks."""
+"""The order-statistic trees of an engine: their descriptions, labels, scratch, and room for their blocks."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ class CountedTrees:
         return self._arena.store.trees
 
     def label(self, labels: Words, starts: Mapping[str, int]) -> None:
-        """The labels of all dictionaries in one array, and where those of each start. O(keys)."""
+        """Set the labels of all dictionaries, one array with a start for each. O(keys)."""
         for key in self._layout.labelled:
             self.trees.orders["labels"][key.tree, key.key] = starts[key.dictionary]
         self._arena.keep_in_order(self.trees._replace(labels=labels))
 
     def reserve(self, relation: str, changes: int) -> None:
-        """Blocks for what so many changes of a relation do where each touches one row per level. O(trees)."""
+        """Make room for changes of a relation, each touching one row per level. O(trees)."""
         operations = changes * self._groups[relation]
         if operations:
             self.fit_notes()
@@ -54,7 +54,7 @@ class CountedTrees:
             reserve(self._arena, self._layout.first_pool, operations, rows)
 
     def fit_notes(self) -> None:
-        """Room for a note about every row that can be noted or begin to read. Unused, it costs addresses only."""
+        """Make room for a pending update of every row and reader. Unused room takes only address space."""
         if len(self._noted):
             most = int(self._arena.tables["capacity"][self._noted].max()) + 1
             if most > self.trees.notes.shape[1]:

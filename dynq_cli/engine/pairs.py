@@ -1,9 +1,10 @@
-"""Decimals of more than 18 digits as two codes each, which order like them: no dictionary, and numbers to count with.
+"""Encode decimals of more than 18 digits as two codes, for arithmetic and order, without a dictionary.
 
     digits = high · 3·2^62 + low + 3·2^61        high = ⌊digits / 3·2^62⌋
 
-`digits` are those of the decimal without its point. A power of two would be simpler, but two int64 of which the
-smallest is taken have no room for 38 digits then. Here both stay within ±7.3·10^18; both are NULL where the decimal is.
+The pairs (high, low) have the order of the decimals. `digits` is the decimal without its point. A power of two would be
+simpler, but then 38 digits do not fit two int64 without their smallest value, which is NULL. Here both codes stay
+within ±7.3·10^18; both are NULL if the decimal is.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ _WHOLE = np.uint64(BITS)
 
 
 def split(values: pa.Array | pa.ChunkedArray, kind: Type) -> tuple[Codes, Codes]:
-    """The high and the low codes of decimals. Raises CodeError for a value that the type does not hold. O(rows)."""
+    """Return the high and low codes of decimals. CodeError for a value that the type does not hold. O(rows)."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
     values = convert(values, kind)
@@ -36,7 +37,7 @@ def split(values: pa.Array | pa.ChunkedArray, kind: Type) -> tuple[Codes, Codes]
 
 
 def joined(high: Codes, low: Codes, kind: Type) -> pa.Array:
-    """The decimals that two columns of codes stand for. O(rows)."""
+    """Decode two columns of codes to decimals. O(rows)."""
     valid = high != NULL
     bitmap = validity(valid)
     if bitmap is not None:
@@ -46,7 +47,7 @@ def joined(high: Codes, low: Codes, kind: Type) -> pa.Array:
 
 
 def split_lanes(lo: Codes, hi: Codes) -> tuple[Codes, Codes]:
-    """The pairs of 128-bit numbers given by their lower and upper 64 bits."""
+    """Return the pairs for 128-bit numbers, given by their lower and upper 64 bits."""
     # ⌊digits / 2^62⌋ = 4·hi + top, and a third of that is hi + (hi + top) / 3.
     unsigned = lo.view(np.uint64)
     top = hi + (unsigned >> _WHOLE).view(np.int64)
@@ -57,7 +58,7 @@ def split_lanes(lo: Codes, hi: Codes) -> tuple[Codes, Codes]:
 
 
 def join_lanes(high: Codes, low: Codes) -> tuple[Codes, Codes]:
-    """The lower and upper 64 bits of the numbers that pairs stand for."""
+    """Return the lower and upper 64 bits of the numbers that pairs encode."""
     unsigned = low.view(np.uint64) + np.uint64(SHIFT)
     top = (unsigned >> _WHOLE).view(np.int64) - high
     lo = ((top & 3) << BITS).view(np.uint64) | (unsigned & _REST)

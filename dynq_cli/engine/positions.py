@@ -1,12 +1,12 @@
-"""Rows of a result by position, in codes: the positions of `enum` with every row as often as it has copies, from 1.
+"""Rows of a result by position, in codes. Positions start at 1, follow the order of `enum`, and count copies.
 
-    Selection(engine, query, variables).at(positions)    the rows there
-    Selection(engine, query, variables).find(row)        the position of a row's first copy, and its copies
+    Selection(engine, query, variables).at(positions)    the rows at these positions
+    Selection(engine, query, variables).find(row)        the position of a row's first copy, and its multiplicity
     find(row of at([j])) = (i, n) with i ≤ j < i + n
 
-In the order of a spec each takes O(log n); see `in_order`. Otherwise the cost is the length of the lists walked: per
-level at most the group that a position is in, up to its row; see `kernels.positions`. Positions and counts are
-Python's integers: they may pass 63 bits.
+If the query has an order, each takes O(log n); see `in_order`. Otherwise the cost is the length of the lists walked:
+per level, at most the rows of one group before the position; see `kernels.positions`. Positions and counts are Python
+integers: they may exceed 63 bits.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LARGEST = 2**63 - 1
 
 
 class Found(NamedTuple):
-    """Where the copies of a row are."""
+    """The positions of a row's copies."""
 
     first: int
     copies: int
@@ -40,8 +40,8 @@ class Found(NamedTuple):
 class Selection:
     """Reads rows of one query by position, batch after batch.
 
-    A batch that goes on where the one before ended finds its lists where they were left. To be thrown away when
-    the engine takes changes.
+    A batch of positions that continues the previous one resumes its lists. Discard the object when the engine applies
+    changes.
     """
 
     def __init__(self, engine: Engine, query: str, variables: Sequence[str]) -> None:
@@ -61,9 +61,9 @@ class Selection:
         self._cursors = rows_of(p.CURSOR, np.full((len(tree.levels), 4), -1, np.int64))
 
     def at(self, positions: Sequence[int]) -> Words:
-        """The rows at these positions, all of which are in the result, in the order asked: a row of codes per variable.
+        """Return the rows at these positions, in the order given: one row of codes per variable. All must exist.
 
-        O(positions × log(positions)) and the lists, each of which is walked once; O(positions × log n) in an order.
+        O(positions × log positions), and one walk of each list; O(positions × log n) if the query has an order.
         """
         if self._ordered is not None:
             return self._codes(self._ordered.rows(_all_lanes(positions)))
@@ -80,7 +80,7 @@ class Selection:
         return self._codes(rows)
 
     def find(self, row: Mapping[str, int]) -> Found | None:
-        """Where the row given by a code per head variable is; None if the result does not have it."""
+        """Find the row given by a code per head variable; None if it is not in the result."""
         if self._ordered is not None:
             found = self.place(self._ordered.bounds(row))
             return found if found.copies else None
@@ -92,8 +92,10 @@ class Selection:
         return _found(p.position_of(a.store, self._levels, self._above, rows, *self._many))
 
     def place(self, bounds: Sequence[Bound]) -> Found:
-        """Where the rows of an ordered result are, or would be, that have these values of the first variables of the
-        order. O(log n), whether there are any or not."""
+        """Return the positions of rows with these values of the first order variables, or where they would be.
+
+        O(log n).
+        """
         assert self._ordered is not None
         return _found(self._ordered.place(bounds))
 
@@ -116,7 +118,7 @@ class Selection:
 
 
 def find(engine: Engine, query: str, row: Mapping[str, int]) -> Found | None:
-    """Where the row given by a code per head variable is; None if the result does not have it."""
+    """Find the row given by a code per head variable; None if it is not in the result."""
     return Selection(engine, query, ()).find(row)
 
 
@@ -126,7 +128,7 @@ def _found(lanes: tuple[int, int, int, int]) -> Found:
 
 
 def _lanes(number: int) -> tuple[int, int]:
-    """A number below 2^127 as kernels have it: the lower 64 bits with their sign, and those above."""
+    """Split a number below 2^127 for kernels: the lower 64 bits as int64, and the upper ones."""
     low = number & _LANE
     return low if low <= _LARGEST else low - 2**64, number >> 64
 
@@ -136,7 +138,7 @@ def _number(lo: int, hi: int) -> int:
 
 
 def _all_lanes(positions: Sequence[int]) -> Words:
-    """Positions from 1 as numbers from 0, in two rows of lanes."""
+    """Convert positions from 1 to numbers from 0, in two rows of lanes."""
     lanes = np.zeros((2, len(positions)), np.int64)
     if isinstance(positions, range) and positions and positions[-1] <= _LARGEST:
         lanes[0] = np.arange(positions.start - 1, positions.stop - 1, positions.step)

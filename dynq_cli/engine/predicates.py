@@ -1,11 +1,11 @@
-"""Conditions over one row that are answered without DuckDB, whose every answer costs as much as a thousand rows.
+"""Evaluate simple conditions without DuckDB, one call of which takes as long as a thousand rows in the engine.
 
     code_predicate('"a" IS NOT NULL', columns)    also `"a" < "b"`, `"a" = 7`, `"a" BETWEEN 1 AND 7`; else None
     text_predicate('"name" LIKE \\'%dim%\\'')     also NOT LIKE, with `%` alone; else None
     predicate.holds(codes or texts)               1 or 0 for each row: whether the condition is true of it
 
-The texts are those that the front end writes; DuckDB is asked about any other. Texts are mostly new, so remembering
-what LIKE said about earlier ones does not help: that is why it is computed here.
+Conditions are recognised in the form that the SQL front end writes; DuckDB evaluates all others. LIKE is evaluated here
+because most texts are new, so a cache does not help.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _COMPARE = {
 
 @record(frozen=True)
 class CodePredicate:
-    """Comparisons of a column, each with another column or a number; without any, whether it is NULL."""
+    """Comparisons of a column with another column or numbers; or, without comparisons, a test for NULL."""
 
     column: int
     is_null: bool = False
@@ -49,7 +49,7 @@ class CodePredicate:
     comparisons: tuple[tuple[str, int], ...] = ()
 
     def holds(self, codes: Codes) -> Codes:
-        """By row 1 if the condition is true, else 0."""
+        """Return 1 for each row where the condition is true, else 0."""
         mine = codes[:, self.column]
         if not self.comparisons:
             null: Flags = mine == NULL
@@ -65,7 +65,7 @@ class CodePredicate:
 
 
 def code_predicate(condition: str, columns: Sequence[tuple[str, Type]]) -> CodePredicate | None:
-    """What a condition over columns is in codes, which are in their order; None if values have to be looked at.
+    """Translate a condition over columns to codes; None if it needs the values.
 
     >>> code_predicate('"a" < 7', [("a", Type("int32"))])
     CodePredicate(column=0, is_null=False, other=-1, comparisons=(('<', 7),))
@@ -94,13 +94,13 @@ def code_predicate(condition: str, columns: Sequence[tuple[str, Type]]) -> CodeP
     return CodePredicate(places[found[1]], comparisons=bounds) if is_whole else None
 
 
-# No `_`, and nothing that could be meant to escape.
+# Patterns without `_` and without characters that may escape others.
 _LIKE = re.compile(r"""("(?:[^"]|"")+")( NOT)? LIKE '((?:[^'_\\]|'')*)'""")
 
 
 @record(frozen=True)
 class TextPredicate:
-    """What stands between the `%` of a pattern, and whether text begins or ends with it."""
+    """A LIKE pattern: the pieces between `%`, and whether it starts or ends with `%`."""
 
     pieces: tuple[bytes, ...]
     opened: bool
@@ -108,7 +108,7 @@ class TextPredicate:
     is_not: bool
 
     def holds(self, texts: pa.Array) -> Codes:
-        """By row 1 if the condition is true, else 0; NULL is neither like nor unlike."""
+        """Return 1 for each row where the condition is true, else 0; for NULL, neither LIKE nor NOT LIKE is true."""
         offsets, data, valid = flat_values(texts)
         found = np.empty(len(texts), np.int64)
         ends = np.cumsum([len(p) for p in self.pieces]).astype(np.int64)
@@ -122,7 +122,7 @@ class TextPredicate:
 
 
 def text_predicate(condition: str) -> TextPredicate | None:
-    """The pattern that a condition over one text is; None if it is another condition.
+    """Parse a LIKE condition over one column; None for any other condition.
 
     >>> text_predicate('"a" NOT LIKE \\'x%y\\'')
     TextPredicate(pieces=(b'x', b'y'), opened=True, closed=True, is_not=True)
@@ -132,7 +132,7 @@ def text_predicate(condition: str) -> TextPredicate | None:
         return None
     parts = found[3].replace("''", "'").split("%")
     pieces = tuple(part.encode() for part in parts if part)
-    # All of a text, or any: both are rare.
+    # Patterns that match a whole text, or any text, are rare: leave them to DuckDB.
     if not pieces or len(parts) == 1:
         return None
     return TextPredicate(pieces, bool(parts[0]), bool(parts[-1]), bool(found[2]))

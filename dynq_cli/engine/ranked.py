@@ -6,9 +6,9 @@
     ranked.sample(many, seed)       distinct positions, all equally likely, in random order
     ranked.rank(row)                the position of a row's first copy: jth([rank(row)]) is the row
 
-Positions count from 1 in the order of `enum`. Of a bag they count copies, which stand together; of a set, rows.
-What is asked beyond the result is refused before anything is read. Each row costs what the plan's guarantee for `jth`
-says; rows that are asked for together share the walks.
+Positions start at 1 and follow the order of `enum`. A bag counts copies, which are adjacent; a set counts rows.
+Positions out of range are refused before any row is read. The cost per row is the plan's guarantee for `jth`; rows
+requested together share the walks.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from dynq_cli.errors import RejectedError
 
 
 class Ranked:
-    """A query's result by position, as it is now; not to be used after the next change."""
+    """The current result of a query by position. Do not use it after the next change."""
 
     def __init__(self, live: Views, query: str, block: int = BLOCK) -> None:
         self.count = live.count(query)[0]
@@ -42,7 +42,7 @@ class Ranked:
         self._block = block
 
     def jth(self, positions: Sequence[int]) -> Iterator[pa.RecordBatch]:
-        """The rows at these positions, in the order asked. RejectedError if the result has no such position."""
+        """Yield the rows at these positions, in the order given. RejectedError if a position does not exist."""
         for position in positions:
             if not 1 <= position <= self.count:
                 raise RejectedError(
@@ -51,7 +51,7 @@ class Ranked:
         return self._rows(positions)
 
     def page(self, offset: int, limit: int) -> Iterator[pa.RecordBatch]:
-        """The rows behind the first `offset`, at most `limit`. RejectedError if there are not that many to skip."""
+        """Yield at most `limit` rows after the first `offset`. RejectedError if there are not that many to skip."""
         if offset > self.count:
             raise RejectedError(
                 f"{offset:,} rows cannot be skipped: {self._size()}\n"
@@ -60,26 +60,26 @@ class Ranked:
         return self._rows(range(offset + 1, min(offset + limit, self.count) + 1))
 
     def after(self, row: Mapping[str, Any], limit: int) -> Iterator[pa.RecordBatch]:
-        """The rows behind the last copy of a row. RejectedError if the result does not have it and has no order.
+        """Yield the rows after the last copy of a row. RejectedError if the row is missing and the query has no order.
 
-        In an order, the rows that are greater, whether the result has the row or not; if only the first columns of the
-        order are given, those that are greater in these.
+        With an order, yield the greater rows, whether the row is in the result or not. If only the first columns of the
+        order are given, compare only these.
         """
         return self.page(self._found_for_page(row).last, limit)
 
     def before(self, row: Mapping[str, Any], limit: int) -> Iterator[pa.RecordBatch]:
-        """The rows up to the last copy of a row, that one included, the last `limit` of them.
+        """Yield the last `limit` rows up to the last copy of a row, inclusive.
 
-        In an order, the largest rows that are not greater; see `after`.
+        With an order, yield the largest rows that are not greater; see `after`.
         """
         last = self._found_for_page(row).last
         return self._rows(range(max(last - limit, 0) + 1, last + 1))
 
     def sample(self, many: int, seed: int | None = None) -> Iterator[pa.RecordBatch]:
-        """Rows at distinct positions, each set of positions and each order of it equally likely; O(many) memory.
+        """Yield rows at distinct positions; each set and order of positions is equally likely. O(many) memory.
 
-        The same seed gives the same positions of a result of the same size, and a smaller sample the first of them.
-        RejectedError if the result has fewer.
+        The same seed gives the same positions for results of the same size; a smaller sample is a prefix.
+        RejectedError if the result has fewer rows.
         """
         if many > self.count:
             raise RejectedError(
@@ -89,7 +89,7 @@ class Ranked:
         return self._rows(draw(self.count, many, Random(seed)))
 
     def rank(self, row: Mapping[str, Any]) -> int:
-        """The position of a row's first copy. RejectedError if the result does not have the row."""
+        """Return the position of a row's first copy. RejectedError if the row is not in the result."""
         found = self._find(row)
         if found is None:
             raise RejectedError(f"the row is not in the result of {self._query}, so it has no position")
@@ -129,9 +129,9 @@ class Ranked:
 
 
 def draw(total: int, many: int, chance: Random) -> Iterator[int]:
-    """`many` of the numbers 1 … total without one twice, one after the other. O(many) time and memory.
+    """Yield `many` distinct random numbers of 1 … total. O(many) time and memory.
 
-    The first steps of a Fisher–Yates shuffle, of which only the places that are not as at first are stored.
+    The first steps of a Fisher–Yates shuffle; only changed places are stored.
     """
     moved: dict[int, int] = {}
     for i in range(many):
@@ -146,7 +146,7 @@ def draw(total: int, many: int, chance: Random) -> Iterator[int]:
 
 def _blocks(positions: Iterable[int], block: int) -> Iterator[Sequence[int]]:
     if isinstance(positions, Sequence):
-        # Not len(positions), which is bounded by 63 bits; nor is a range of numbers taken apart.
+        # Do not use len(positions), which is limited to 63 bits; slicing a range does not expand it.
         start = 0
         while some := positions[start : start + block]:
             yield some

@@ -1,4 +1,4 @@
-"""The record of a table in the making: which words and half words its fields take."""
+"""Allocate the fields of a table's record: words and half words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dynq_cli.records import record
 
 @record()
 class RecordFields:
-    """The record of a table in the making: words taken so far, and narrow fields to be placed behind them."""
+    """The words allocated so far in a record, and the narrow fields to place after them."""
 
     words: int
     narrow: list[tuple[dict[str, int], str]] = field(default_factory=list)

@@ -1,4 +1,4 @@
-"""Why the engine refused a change, in words: which columns, and what about them."""
+"""Describe why the engine refused a change: the columns and the reason."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _SHOWN = 80
 
 
 def why(error: BatchError, changes: Changes, base: BaseLayout, dictionaries: Dictionaries) -> tuple[str, str]:
-    """The columns that decided, and the reason, which a sentence about the row ends with."""
+    """Return the columns at fault, and a reason that completes a sentence about the row."""
     columns = base.relation.key if error.reason in (f.DUPLICATE_KEY, f.NO_SUCH_KEY) else base.order
     row = changes.codes[error.change]
     said = []

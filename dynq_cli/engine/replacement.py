@@ -1,8 +1,8 @@
-"""The difference between a base table and the rows that are to be all of it.
+"""Compute the difference between a base table and the rows that replace it.
 
     replacement = Replacement(live, "orders")
-    new = replacement.add(changes)           which of these rows the table does not hold
-    replacement.difference([new rows, …])    the deletes and inserts after which it holds what was added, and no more
+    new = replacement.add(changes)           which of these rows the table lacks
+    replacement.difference([new rows, …])    deletes and inserts that make the table equal to the added rows
 
 A table with key k holds (1, a), (2, b). Given (2, c), (3, d), the difference is: delete (1, a), delete (2, b), insert
 (2, c), insert (3, d). Given (1, a), (2, b), it is empty. Without a key, copies are compared.
@@ -30,7 +30,7 @@ from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError
 
 _LARGEST = 2**63 - 1
-# Copies in all below which no sum of them leaves 64 bits.
+# While the total number of copies is below this, sums fit 64 bits.
 _SAFE = 2.0**62
 
 
@@ -50,10 +50,10 @@ class Replacement:
         self._total = 0.0
 
     def add(self, changes: Changes) -> NDArray[np.bool_]:
-        """More rows of the whole relation; which of them the table lacks. O(rows).
+        """Add rows of the new relation; return which of them the table lacks. O(rows).
 
-        BatchError for a row whose key was added before or that has several copies, as far as the table has the key;
-        applying the difference finds the others.
+        BatchError for a key that is added twice or has several copies, if the table has the key. Applying the
+        difference detects the other cases.
         """
         arena, base = self._live.engine.arena, self._base
         rows = np.empty(len(changes), np.int64)
@@ -78,13 +78,13 @@ class Replacement:
         rows = np.flatnonzero(delta)
         net = NetDelta(records[rows, : len(self._base.order)], delta[rows])
         known = as_changes(self._live, self._relation, net)
-        # Whole rows, so none goes by its key alone.
+        # These are whole rows: no delete goes by key.
         known = replace(known, ops=np.where(net.delta > 0, f.INSERT, f.DELETE).astype(np.int8))
         parts = [part for part in (known, *(replace(part, ops=_inserts(part)) for part in new)) if len(part)]
         return Changes.joined(parts) if parts else known
 
     def _records(self) -> Codes:
-        """The records of the table, by row id: a view."""
+        """Return the records of the table by row id, without a copy."""
         arena = self._live.engine.arena
         table = arena.tables[self._base.table]
         first, stride = int(table["rows"]), int(table["stride"])
@@ -114,7 +114,7 @@ class Replacement:
 
 
 class Replaced(NamedTuple):
-    """Tables as they were given, in codes, the difference of each to what is there, and where its rows stand."""
+    """The given tables in codes, the difference of each to the stored relation, and the source rows of its changes."""
 
     given: dict[str, Changes]
     changes: dict[str, Changes]
@@ -122,17 +122,17 @@ class Replaced(NamedTuple):
 
 
 def replaced(live: Views, tables: Mapping[str, Any]) -> Replaced:
-    """The difference of whole relations to what is there; relations without one are left out.
+    """Compute the difference of tables to the stored relations; omit relations without one.
 
-    RejectedError where a table cannot be its relation.
+    RejectedError if a table is not valid for its relation.
     """
     found = Replaced({}, {}, {})
     for name, data in tables.items():
         table = table_of(data)
         if "_change_type" in table.column_names and live.base(name).relation.column("_change_type") is None:
             raise RejectedError(
-                f"{name}: a table with _change_type is a change log, and replace takes the rows of a whole relation\n"
-                "  hint: apply takes change logs"
+                f"{name}: a table with _change_type is a change log, but replace needs all rows of a relation\n"
+                "  hint: use apply for change logs"
             )
         found.given.update(live.changes({name: table}))
         given, replacement = found.given[name], Replacement(live, name)
@@ -148,7 +148,7 @@ def replaced(live: Views, tables: Mapping[str, Any]) -> Replaced:
 
 
 def rejected(live: Views, error: BatchError, found: Replaced) -> RejectedError:
-    """The refusal of a difference, in words that name the row as it was given."""
+    """Turn a BatchError of a difference into a RejectedError that names the row of the given table."""
     row = int(found.rows[error.relation][error.change])
     return live.rejected(BatchError(error.relation, error.reason, row), found.given)
 

@@ -1,10 +1,10 @@
-"""Reading results off the view trees of an arena: counts, blocks of rows, one row.
+"""Read results from the view trees of an arena: counts, blocks of rows, one row.
 
     count(query)    O(1)
     blocks(query)   constant delay, O(block) memory
     copies(query)   the multiplicity of one row, O(1)
 
-Nothing here changes anything; what is read between two commits is the result after the first.
+Read-only: between two commits, the result is the one after the first.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ TRAIL = 1 << 20
 
 
 class OverflowedError(Exception):
-    """A count that does not fit: past 127 bits in a tree, which is no longer usable then, or past 63 bits in a row."""
+    """A count is too large: beyond 127 bits in a tree, which is then unusable, or beyond 63 bits for a row."""
 
 
 def record_of(arena: Arena, table: int, row: int) -> int:
@@ -61,7 +61,7 @@ def _stages(levels: int, columns: int, size: int, is_any: bool) -> Stages:
 
 
 class ResultReader:
-    """Reads the queries of a layout off an arena."""
+    """Reads the results of a layout's queries from an arena."""
 
     def __init__(self, layout: Layout, arena: Arena, ordered: CountedTrees) -> None:
         self.layout = layout
@@ -69,7 +69,7 @@ class ResultReader:
         self.ordered = ordered
 
     def count(self, query: str) -> tuple[int, int]:
-        """Rows with multiplicity, and distinct rows."""
+        """Return the number of rows, counting copies, and of distinct rows."""
         tree = self.layout.trees[query]
         a = self.arena
         at = record_of(self.arena, int(a.nodes["table"][tree.root]), 0) + int(a.nodes["value"][tree.root])
@@ -78,7 +78,7 @@ class ResultReader:
         return values[0], values[-1]
 
     def blocks(self, query: str, variables: Sequence[str], block: int = BLOCK) -> Iterator[tuple[Words, Words]]:
-        """Distinct result rows as codes, a column per variable, and their multiplicities.
+        """Yield distinct result rows as codes, one row per variable, and their multiplicities.
 
         Raises OverflowedError if a row has more than 2^63 - 1 copies.
         """
@@ -127,7 +127,7 @@ class ResultReader:
             yield np.zeros((0, 1), np.int64), np.array([min(rows, 2**63 - 1)], np.int64)
 
     def copies(self, query: str, row: Mapping[str, int]) -> int:
-        """How often the result has the row given by a code per head variable."""
+        """Return the multiplicity of the row given by a code per head variable."""
         tree = self.layout.trees[query]
         if not tree.levels:
             return self.count(query)[0]
@@ -162,7 +162,7 @@ class ResultReader:
         return (int(a.words[at + 1]) << 64) + (int(a.words[at]) & (2**64 - 1))
 
     def row_of(self, tree: TreeLayout, node: int, row: Mapping[str, int]) -> int:
-        """The row of an output node with these codes, or -1."""
+        """Return the row of an output node with these codes, or -1."""
         a, layout = self.arena, self.layout
         table = int(a.nodes["table"][node])
         variables = layout.variables[node]
@@ -186,7 +186,7 @@ class ResultReader:
         return found
 
     def _row_by_key(self, table: int, key: Words, positions: Sequence[int]) -> int:
-        """The base row that agrees in the given columns, which contain the relation's key."""
+        """Return the base row with these values in the given columns, which contain the relation's key; or -1."""
         a, place = self.arena, -1
         while True:
             found, place = next_with_key(a.store, table, key, place)

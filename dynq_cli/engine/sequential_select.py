@@ -1,7 +1,7 @@
-"""Rows by position in a result that is read from several trees together: the enumeration is walked.
+"""Rows by position in a result that is read from several trees, by enumerating it.
 
-As `positions.Selection`, but nothing is skipped: O(rows up to the last position) for a batch, and a batch that goes on
-where the one before ended goes on from there.
+Like `positions.Selection`, but without skipping: O(rows up to the last position) for a batch of positions. A batch that
+continues the previous one resumes the enumeration.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LARGEST = 2**63 - 1
 
 
 class SequentialSelect:
-    """Reads rows of one query by position. To be thrown away when the engine takes changes."""
+    """Reads rows of one query by position. Discard it when the engine applies changes."""
 
     is_ordered = False
 
@@ -29,14 +29,14 @@ class SequentialSelect:
 
     def _begin(self) -> None:
         self._blocks: Iterator[tuple[Words, Words]] = self._engine.blocks(self._query, self._variables, BLOCK)
-        # The block in turn, its copies added up, and the positions before it.
+        # The current block, its cumulative multiplicities, and the number of positions before it.
         self._codes, self._ends = np.zeros((len(self._variables), 0), np.int64), np.zeros(0, object)
         self._before = 0
 
     def at(self, positions: Sequence[int]) -> Words:
-        """The rows at these positions, all of which are in the result, in the order asked: a row of codes per variable.
+        """Return the rows at these positions, in the order given: one row of codes per variable. All must exist.
 
-        O(positions × log(positions)) and the rows on the way.
+        O(positions × log positions), and the rows enumerated.
         """
         found = np.zeros((len(self._variables), len(positions)), np.int64)
         order = sorted(range(len(positions)), key=positions.__getitem__)
@@ -59,7 +59,7 @@ class SequentialSelect:
         return found
 
     def find(self, row: Mapping[str, int]) -> Found | None:
-        """Where the row given by a code per head variable is; None if the result does not have it. O(rows before)."""
+        """Find the row given by a code per head variable; None if it is not in the result. O(rows before it)."""
         many = self._engine.copies(self._query, row)
         if not many:
             return None
@@ -77,7 +77,7 @@ class SequentialSelect:
 
 
 def _ends(copies: Words) -> Words:
-    """Copies added up; as Python's integers where 63 bits may not do."""
+    """Return cumulative multiplicities; as Python integers if 63 bits may not suffice."""
     fits = int(copies.max(initial=0)) * len(copies) <= _LARGEST
     ends: Words = np.cumsum(copies if fits else copies.astype(object))
     return ends

@@ -1,4 +1,4 @@
-"""The sizes of an engine's tables as plain numbers: small enough for a manifest, and read without numpy."""
+"""The sizes of an engine's tables as plain numbers, for the manifest; numpy is not needed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ VALUES = "values."
 
 @record(frozen=True)
 class RelationSize:
-    """Distinct rows, rows with their copies, and bytes of the base table."""
+    """A base table: distinct rows, rows counting copies, and bytes."""
 
     rows: int
     copies: int
@@ -22,7 +22,7 @@ class RelationSize:
 
 @record(frozen=True)
 class QuerySize:
-    """Bytes of the tables that only this query needs, and rows of the results that it stores: groups and joins."""
+    """A query: bytes of the tables that only it uses, and rows of its stored derived relations: groups and joins."""
 
     length: int
     stored: int
@@ -30,7 +30,7 @@ class QuerySize:
 
 @record(frozen=True)
 class TableSizes:
-    """Bytes in use; `shared` are those of tables that several queries need."""
+    """The sizes of all tables; `shared` are the bytes of tables that several queries use."""
 
     relations: Mapping[str, RelationSize]
     queries: Mapping[str, QuerySize]
@@ -39,7 +39,7 @@ class TableSizes:
 
     @classmethod
     def of(cls, read: dict[str, Any]) -> TableSizes:
-        """The sizes that JSON holds."""
+        """Build from JSON."""
         relations = {name: RelationSize(**size) for name, size in read.pop("relations").items()}
         queries = {name: QuerySize(**size) for name, size in read.pop("queries").items()}
         return cls(relations, queries, **read)

@@ -1,9 +1,9 @@
-"""How large the tables of an engine are, by relation and by query.
+"""Measure the tables of an engine, by relation and by query.
 
     bytes of relations + queries + shared = bytes that the tables of the arena use
 
-A table belongs to the query whose trees or derived relations are in it. The blocks of counted trees are shared where
-several queries have an order or a range. The records of a relation also hold the links of the trees over it.
+A table belongs to the query whose trees or derived relations use it. Blocks of order-statistic trees are shared if
+several queries have an order or a range. The records of a relation include the links of its trees.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def bytes_used(tables: Rows) -> Words:
 
 
 def owners_of(layout: Layout, programs: Mapping[str, Program]) -> dict[int, set[str]]:
-    """The queries that need each table, tables of the spec's relations left out. O(tables and nodes)."""
+    """Return the queries that use each table, without the spec's base tables. O(tables + nodes)."""
     needed: dict[int, set[str]] = {}
     of_groups = _group_tables(layout)
     given = {base.table for name, base in layout.bases.items() if name not in layout.derived}
@@ -83,14 +83,14 @@ def owners_of(layout: Layout, programs: Mapping[str, Program]) -> dict[int, set[
 
 
 def _group_tables(layout: Layout) -> dict[str, Iterable[int]]:
-    """The tables of each relation of groups, which stand one after the other before the blocks of counted trees."""
+    """Return the tables of each relation of groups; they come right before the blocks of order-statistic trees."""
     end = layout.first_pool if len(layout.ordered) else len(layout.tables)
     starts = [*(groups.table for groups in layout.groups.values()), end]
     return {name: range(*both) for name, both in zip(layout.groups, pairwise(starts), strict=True)}
 
 
 def _copies(live: Views, table: int) -> int:
-    """The rows of a base table, copies counted; a row that was freed has none."""
+    """Count the rows of a base table with copies; a freed row has none."""
     arena = live.engine.arena
     row = arena.tables[table]
     first, stride, used = int(row["rows"]), int(row["stride"]), int(row["used"])

@@ -1,9 +1,9 @@
-"""The rows of groups on their way into other relations, where nobody else reads them: they need no table.
+"""A relation of groups that only feeds other relations, so that its rows need no table.
 
-    relay.take(rows, copies)        rows of the relation that went (copies < 0) and came in this commit
-    relay.blocks(passage, names)    those that the passage's filter lets pass, in some of its variables
+    groups.take(rows, copies)        the delta of the relation in this commit
+    groups.blocks(passage, names)    the rows of the delta that pass the filter, in some of the variables
 
-A group says both the row it had and the one it has, so what expressions give for a row is asked again when it goes.
+The delta has the old and the new row of a group, so expressions are evaluated again for a deleted row.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from dynq_cli.plan.program import Derived
 
 
 class TransientGroups:
-    """What one relation does in a commit."""
+    """The delta of one relation in a commit."""
 
     def __init__(self, derived: Derived, base: BaseLayout, meaning: Evaluator) -> None:
         self._derived = derived
@@ -31,13 +31,13 @@ class TransientGroups:
         self.take(np.empty((0, len(names)), np.int64), np.empty(0, np.int64))
 
     def take(self, rows: Codes, copies: Codes) -> None:
-        """The rows of a commit, in place of those of the last. NoValueError if an expression has none."""
+        """Replace the delta by that of the next commit. NoValueError if an expression has no value for a row."""
         self._codes, self._copies = np.ascontiguousarray(rows[:, self._order]), copies
         if len(copies) and (self._base.computed or self._base.filters):
             self._computed, self._passes = self._meaning.computed(self._derived, self._base, self._codes)
 
     def blocks(self, passage: PassageLayout, variables: Sequence[str]) -> Iterator[tuple[Codes, Codes]]:
-        """Codes, a row of them per variable, and how many copies of each came (> 0) or went."""
+        """Yield codes, one row per variable, and signed multiplicities."""
         if not len(self._copies):
             return
         kept = slice(None) if passage.filter < 0 else np.flatnonzero(self._passes[:, passage.filter])
@@ -49,5 +49,5 @@ class TransientGroups:
             yield codes, copies
 
     def _column(self, word: int) -> Codes:
-        """What base rows would have in a word."""
+        """Return the values that base rows would store in a word of their record."""
         return self._codes[:, word] if word < len(self._order) else self._computed[:, self._numbers[word]]

@@ -1,4 +1,4 @@
-"""View trees: which nodes they have, and where their output variables are read."""
+"""Layout of view trees: their nodes, and where their output variables are read."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dynq_cli.records import record
 
 @record(frozen=True)
 class Place:
-    """Where an output variable is read: a level of the enumeration, a position in its key."""
+    """The place of an output variable: a level of the enumeration, and a position in its key."""
 
     level: int
     position: int
@@ -16,7 +16,7 @@ class Place:
 
 @record(frozen=True)
 class TreeLayout:
-    """`levels` are the nodes of the output set without the root, parents first."""
+    """The nodes of a view tree. `levels` are the nodes of the output set without the root, parents first."""
 
     plan: Plan
     first: int

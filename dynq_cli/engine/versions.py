@@ -1,10 +1,10 @@
-"""Two versions of one state side by side, and what came and went between them.
+"""Revert an engine to an earlier version, and compute the difference of a result between two versions.
 
     old = went_back(open, nets, "q")
     diff(old, new, "q")    record batches: a change log that leads from the old result to the new one
 
-`old` was opened like `new` and then went back: by taking back what the versions since amount to. Reading from it is
-reading the old version. Several marks need one log of changes, and no result is stored for any of them.
+`old` is opened like `new`; then the net delta of the versions since is reverted, so reading it reads the old version.
+Any number of marks needs only one log of changes; no result is stored for a mark.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from dynq_cli.engine.result_reader import OverflowedError
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError
 
-# Rows of the frontier that a change is expected to touch at most; where it does not hold the old version is opened
-# again with more room.
+# The expected maximum number of frontier rows that a change touches. If it is exceeded, the old version is opened again
+# with more room.
 _ROOM_PER_CHANGE = 4
 _LEAST_ROOM = 4096
 
@@ -36,19 +36,19 @@ def _words(word: str, many: int) -> pa.Array:
 
 
 def _word(word: str, many: int) -> pa.Array:
-    """A word so many times, cut from a longer array that is made once."""
+    """Return an array of `many` equal words, sliced from a longer cached array."""
     return _words(word, 1 << (many - 1).bit_length())[:many]
 
 
 def diff_schema(live: Views, query: str) -> pa.Schema:
-    """The columns of a result's change: its own, `_change_type`, and `_count` for bags."""
+    """Return the columns of a result's difference: its own, `_change_type`, and `_count` for bags."""
     schema = live.schema(query)
     at = len(schema) - (schema.names[-1:] == ["_count"])
     return schema.insert(at, pa.field("_change_type", pa.string(), False))
 
 
 def went_back(opened: Callable[[], Views], nets: Mapping[str, NetDelta], query: str | None = None) -> Views:
-    """A fresh engine, as `opened` gives it, taken back; for a diff of a query it has noted which rows changed."""
+    """Open views and revert the net delta. With `query`, the engine has listed the frontier rows that changed."""
     room = _LEAST_ROOM + _ROOM_PER_CHANGE * sum(len(n.delta) for n in nets.values())
     while True:
         live = opened()
@@ -66,9 +66,9 @@ def _changes(old: Engine, new: Engine, query: str, variables: list[str], block: 
 
 
 def diff(old: Views, new: Views, query: str, block: int = BLOCK) -> Iterator[pa.RecordBatch]:
-    """What went and what came from the old version, which went back from the new one, to that.
+    """Yield the rows deleted and inserted from the old version, made by `went_back` from the new one, to the new one.
 
-    Work is that of going back and of the rows that changed, whatever the size of the result.
+    O(reverted changes + changed rows), independent of the size of the result.
     """
     schema = diff_schema(new, query)
     variables = new.variables(query)

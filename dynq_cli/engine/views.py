@@ -1,10 +1,10 @@
-"""A spec's queries kept in memory: Arrow in, Arrow out.
+"""Views: the queries of a spec, kept up to date in memory. Arrow in, Arrow out.
 
 live = Views(spec, plans)
 live.apply({"orders": table})      one commit, all or nothing
 live.count("q")                    (rows, distinct rows)
 live.enum("q")                     record batches: every distinct row once, `_count` last for bags
-live.test("q", {"x": 1})           how often the result has a row
+live.test("q", {"x": 1})           the multiplicity of a row
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _LARGEST = 2**63 - 1
 
 class Views:
     def __init__(self, spec: Spec, plans: Mapping[str, AnyPlan | Program], arrays: Arrays | None = None) -> None:
-        """Empty views, or those of a snapshot's arrays. ValueError if these are of another layout. O(tables)."""
+        """Create empty views, or use a snapshot's arrays. ValueError if their layout differs. O(tables)."""
         self.spec = spec
         self.queries = {name: _program(name, plan, spec) for name, plan in plans.items()}
         steps = [step for program in self.queries.values() for step in program.steps]
@@ -60,7 +60,7 @@ class Views:
         self.label()
 
     def apply(self, tables: Mapping[str, pa.Table]) -> None:
-        """One commit of changes, by relation. Raises RejectedError with nothing changed."""
+        """Apply one commit of changes, by relation. Raises RejectedError with nothing changed."""
         known = self.dictionaries.counts()
         try:
             self.take(self.changes(tables))
@@ -69,17 +69,17 @@ class Views:
             raise
 
     def apply_commits(self, relation: str, table: pa.Table, ends: Sequence[int] | Codes) -> None:
-        """Many commits of one relation in one table: the k-th ends before row `ends[k]`.
+        """Apply many commits of one relation in one table: the k-th ends before row `ends[k]`.
 
-        Each is checked by itself. Raises RejectedError at the first that is refused; those before it hold.
+        Each is checked by itself. Raises RejectedError at the first refused commit; those before it are applied.
         """
         stops = np.asarray(ends, np.int64)
         if len(stops) == 0 or stops[-1] != len(table) or (np.diff(stops, prepend=0) < 0).any():
-            raise UsageError("the ends of commits have to ascend to the number of rows")
+            raise UsageError("the ends of commits must ascend, and the last one must be the number of rows")
         self.take(self.changes({relation: table}, stops), stops)
 
     def changes(self, tables: Mapping[str, Any], ends: Codes | None = None) -> dict[str, Changes]:
-        """Tables as changes, new values in the dictionaries. Raises RejectedError with nothing changed."""
+        """Encode tables as changes, adding values to dictionaries. Raises RejectedError with nothing changed."""
         self._usable()
         known, batch = self.dictionaries.counts(), {}
         try:
@@ -97,9 +97,9 @@ class Views:
         return batch
 
     def take(self, batch: Mapping[str, Changes], ends: Codes | None = None) -> None:
-        """Apply changes that `changes` made: a commit, or several of one relation. Raises RejectedError.
+        """Apply encoded changes: a commit, or several of one relation. Raises RejectedError.
 
-        What is refused changes nothing but the dictionaries, which may keep values that no row has.
+        A refused commit changes nothing, except that dictionaries may keep values that no row has.
         """
         try:
             self.attempt(batch, ends)
@@ -107,7 +107,7 @@ class Views:
             raise self.rejected(error, batch) from None
 
     def rejected(self, error: BatchError, batch: Mapping[str, Changes]) -> RejectedError:
-        """The engine's refusal of a batch, in words that name row and columns."""
+        """Turn a BatchError into a RejectedError that names row and columns."""
         columns, reason = why(error, batch[error.relation], self.base(error.relation), self.dictionaries)
         at = f"row {error.change + 1}" + (f", column {columns}" if columns else "")
         return RejectedError(f"{error.relation}: {at}: {reason}")
@@ -133,13 +133,13 @@ class Views:
             raise BlockedError(self._unusable) from None
 
     def label(self) -> None:
-        """Let the engine know the order of all ids. O(1) where there are no new ones."""
+        """Label all ids of ordered dictionaries. O(1) if there are no new ones."""
         if self.layout.labelled:
             labels = self.dictionaries.label()
             self.engine.ordered.label(labels.array, labels.starts)
 
     def _outgrown(self, error: DerivedError) -> str:
-        """Why a step of a query cannot be kept, in words that name the query."""
+        """Describe why a step of a query cannot be kept; the message names the query."""
         for query, program in self.queries.items():
             if error.step in {step.name for step in program.steps}:
                 return f"query {query}: its view {error}" + (f"\n  hint: {error.hint}" if error.hint else "")
@@ -147,7 +147,7 @@ class Views:
 
     @property
     def is_usable(self) -> bool:
-        """False once a count, or a derived relation, did not fit on the way through the trees."""
+        """False after a count or a derived relation became too large during an update."""
         return not self._unusable
 
     def _usable(self) -> None:
@@ -155,19 +155,19 @@ class Views:
             raise BlockedError(self._unusable)
 
     def base(self, relation: str) -> BaseLayout:
-        """Where a relation of the spec is kept. UsageError if there is none."""
+        """Return the base table of a relation. UsageError if there is no such relation."""
         if self.spec.relation(relation) is None:
             known = ", ".join(r.name for r in self.spec.relations)
             raise UsageError(f"no relation {relation} in the spec; there is {known}")
         return self.layout.bases[relation]
 
     def count(self, query: str) -> tuple[int, int]:
-        """Rows under the query's semantics, and distinct rows. O(1)."""
+        """Return the number of result rows, as a bag or a set as the query says, and of distinct rows. O(1)."""
         self.form_of(query)
         return self.engine.count(query)
 
     def form_of(self, name: str) -> ConjunctiveQuery:
-        """A query's normal form. UsageError if there is no such query."""
+        """Return a query's normal form. UsageError if there is no such query."""
         self._usable()
         if name not in self.queries:
             raise UsageError(f"no query {name} in the spec; there is {', '.join(self.queries)}")
@@ -175,7 +175,7 @@ class Views:
         return self.layout.trees[name].plan.query if together is None else together.form
 
     def is_ordered(self, query: str) -> bool:
-        """Whether the rows of a query stand in an order of the spec; what is read from several trees has none."""
+        """Whether a query's rows have an order in the spec; a result read from several trees has none."""
         return query in self.layout.trees and bool(self.layout.trees[query].plan.order)
 
     def schema(self, query: str) -> pa.Schema:
@@ -186,7 +186,7 @@ class Views:
         return pa.schema(fields)
 
     def enum(self, query: str, block: int = BLOCK) -> Iterator[pa.RecordBatch]:
-        """Every distinct row once, in an order that depends on the history of changes only. Constant delay."""
+        """Yield every distinct row once, in an order that depends only on the history of changes. Constant delay."""
         schema, variables = self.schema(query), self.variables(query)
         try:
             for codes, copies in self.engine.blocks(query, variables, block):
@@ -201,14 +201,14 @@ class Views:
             raise RejectedError(f"query {query}: a row has more than 2^63 - 1 copies; use semantics: set") from None
 
     def variables(self, query: str) -> list[str]:
-        """The variables that the columns of a result are made of, each once."""
+        """Return the variables of the columns of a result, each once."""
         found: dict[str, None] = {}
         for c in self.form_of(query).columns:
             found |= dict.fromkeys(variables_of(c))
         return list(found)
 
     def decoded(self, query: str, variables: list[str], codes: Codes, rows: int) -> list[pa.Array]:
-        """The columns of a result, `_count` left out, from a row of codes per variable."""
+        """Decode the columns of a result, without `_count`, from one row of codes per variable."""
         q, by_name = self.form_of(query), dict(zip(variables, codes, strict=True))
         return [
             pa.repeat(_constant(c), rows)
@@ -227,7 +227,7 @@ class Views:
         return values if kind == column.type else convert(values, column.type)
 
     def test(self, query: str, row: Mapping[str, Any]) -> int:
-        """How often the result has the row given by its output columns; 0 or 1 for sets. O(1)."""
+        """Return the multiplicity of the row given by its output columns; 0 or 1 for sets. O(1)."""
         codes = self.codes_of(query, row)
         if codes is None:
             return 0
@@ -237,11 +237,11 @@ class Views:
         return min(many, 1) if self.form_of(query).semantics == "set" else many
 
     def is_told_apart(self, query: str) -> bool:
-        """Whether the output columns fix a row; groups whose columns are not all selected may look the same."""
+        """Whether the output columns identify a row; groups may not if only some key columns are selected."""
         return set(self.form_of(query).head) <= set(self.variables(query))
 
     def _met(self, query: str, codes: Mapping[str, int]) -> int:
-        """How many rows there are with some values. O(rows)."""
+        """Count the rows with these values. O(rows)."""
         names, many = list(codes), 0
         wanted = np.array([[codes[v]] for v in names], np.int64)
         for block, copies in self.engine.blocks(query, names):
@@ -249,7 +249,7 @@ class Views:
         return many
 
     def codes_of(self, query: str, row: Mapping[str, Any]) -> dict[str, int] | None:
-        """The codes, by head variable, of a row given by its output columns; None if no result can have it."""
+        """Return the codes, by head variable, of a row given by its output columns; None if no result can have it."""
         q = self.form_of(query)
         if len(self._named(q, query, row)) < len(q.columns):
             named = ", ".join(c.name for c in q.columns) or "none"
@@ -266,16 +266,16 @@ class Views:
         return codes
 
     def bounds_of(self, query: str, row: Mapping[str, Any]) -> list[Bound]:
-        """The values of the first variables of a query's order, given by output columns; of all if the row is whole.
+        """Return the values of the first variables of a query's order, given by output columns; of all for a whole row.
 
-        UsageError if the columns are others; RejectedError if no row could have the values.
+        UsageError if the columns are not the first ones; RejectedError if no row can have the values.
         """
         q, order = self.form_of(query), self.layout.trees[query].plan.order
         found: dict[str, Bound] = {}
         for c in self._named(q, query, row):
             if c.kind == "expression":
                 if python_value(_constant(c)) != python_value(row[c.name]):
-                    raise RejectedError(f"column {c.name}: {row[c.name]!r} is not its only value, {_constant(c)}")
+                    raise RejectedError(f"column {c.name}: its value is always {_constant(c)}, not {row[c.name]!r}")
                 continue
             for variable, bound in zip(variables_of(c), self._bounds(q, c, row[c.name]), strict=True):
                 if found.setdefault(variable, bound) != bound:
@@ -284,11 +284,11 @@ class Views:
         if missing or not found:
             shown = {v: c.name for c in reversed(q.columns) for v in variables_of(c)}
             names = ", ".join(dict.fromkeys(shown[o.variable] for o in order if o.variable in shown))
-            raise UsageError(f"a place in the order of {query} needs the first of the columns {names}")
+            raise UsageError(f"a position in the order of {query} needs the first of the columns {names}")
         return [found[o.variable] for o in order[: len(found)]]
 
     def _bounds(self, q: ConjunctiveQuery, column: OutputColumn, value: Any) -> list[Bound]:
-        """A bound for the variable of a column, or for both of a pair."""
+        """Return a bound for the variable of a column, or two for a pair."""
         codes = self._coded(q, column, value)
         if column.kind == "pair":
             return [Bound(code) for code in codes if code is not None]
@@ -299,18 +299,17 @@ class Views:
         return [Bound(NULL if lower is None else floor(lower, kind, self.dictionaries), is_known=False)]
 
     def _named(self, q: ConjunctiveQuery, query: str, row: Mapping[str, Any]) -> list[OutputColumn]:
-        """The columns that a row has. UsageError if it has one that the result does not have."""
+        """Return the columns of a row. UsageError if the result does not have one of them."""
         if any(name not in {c.name for c in q.columns} for name in row):
             named = ", ".join(c.name for c in q.columns) or "none"
             raise UsageError(f"a row of {query} has the columns {named}, not {', '.join(row) or 'none'}")
         return [c for c in q.columns if c.name in row]
 
     def _coded(self, q: ConjunctiveQuery, column: OutputColumn, value: Any) -> list[int | None]:
-        """The code of a value of a column, two of a pair; None if the variable, whose type may be narrower, cannot
-        be it."""
+        """Return the code of a value, two for a pair; None if the variable's type, which may be narrower, lacks it."""
         is_plain = column.kind == "variable" and q.variable(column.source).type == column.type == INT64
         if is_plain and type(value) is int and -_LARGEST <= value <= _LARGEST:
-            # Arrow takes longer for one value than all the rest of finding a row.
+            # Avoid Arrow: for one value it takes longer than the rest of the lookup.
             return [value]
         try:
             typed = pa.array([value], arrow_type(column.type))
@@ -332,12 +331,12 @@ class Views:
 
 
 def _program(name: str, plan: AnyPlan | Program, spec: Spec) -> Program:
-    """The steps in which a query is kept. RejectedError if it cannot be."""
+    """Return the program of a query. RejectedError if it cannot be kept."""
     if isinstance(plan, Program):
         return plan
     if plan.refusal:
         raise RejectedError(f"query {name}: {plan.refusal}")
-    # A state has its programs, and does not wait for what makes them to be imported.
+    # A state has its programs stored: do not import the planner unless it is needed.
     from dynq_cli.plan.lower import program_of
 
     return program_of(plan.query, spec)

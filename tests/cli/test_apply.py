@@ -85,7 +85,7 @@ def test_other_content_under_a_known_name_is_rejected(capsys: pytest.CaptureFixt
     before = files()
     assert main(["apply", "R.1.csv"]) == 3
     told = capsys.readouterr().err
-    assert "under the name R.1.csv" in told
+    assert "has a log named R.1.csv with other content" in told
     assert "version 1" in told
     assert files() == before
 
