@@ -1,5 +1,5 @@
-"""Values of the spec's types in Arrow, and the kinds of changes: what logs, the engine and results have in common.
+"""Values of the spec's types in Arrow, and change kinds: shared by logs, the engine and results.
 
-- `convert`: Arrow columns of related types to the one type of the spec, exactly or not at all
-- `change_kinds`: what a row of a change log does to its relation
+- `convert`: convert Arrow columns of related types to the type of the spec, exactly
+- `change_kinds`: the kinds of changes in a log: insert, delete, old and new image, upsert
 """

@@ -1,4 +1,4 @@
-"""What a row of a change log says, before it is known what that does to a table.
+"""The change kinds of log rows; `engine.ingest` turns them into operations on a table.
 
 PREIMAGE and POSTIMAGE are the two halves of an update; UPSERT replaces the row with its key, or inserts; ERASE deletes
 the row with its key, if there is one.

@@ -1,11 +1,11 @@
-"""Arrow arrays of related types to the one Arrow type that a type of the language has, without any loss.
+"""Convert Arrow arrays of related types to the Arrow type of a type of the spec, without loss.
 
-    lossless(array, type)[i] = array[i]   for every row i, or `CodeError` names the first row where it cannot be
+    convert(array, type)[i] = array[i]   for every row i, or `CodeError` names the first row that cannot be converted
 
-What decides is the value, not only its type: 7 in an int64 column is an int8, and nanoseconds that
-are whole microseconds are a timestamp. Doubles are integers where they are whole and not so large that they may have
-been rounded, and decimals where their shortest decimal text is one: pandas and JSON readers keep such numbers as
-doubles. Types of other families (text for a number, a date for a timestamp) are never converted here.
+The value decides, not only its type: 7 in an int64 column is an int8, and nanoseconds that are whole microseconds are a
+timestamp. A double is an integer if it is whole and too small to have been rounded, and a decimal if its shortest
+decimal text is one: pandas and JSON readers store such numbers as doubles. Types of other families (text for a number,
+a date for a timestamp) are never converted.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _SIMPLE = {
 }
 _DAY = 86_400_000_000
 _SHOWN = 40
-# By bits: up to which number a floating type holds every whole one, and how many digits of a fraction it keeps.
+# By bits of a floating type: the bound below which every integer is exact, and its number of exact decimal digits.
 _EXACT = {16: (2**11, 3), 32: (2**24, 6), 64: (2**53, 15)}
 _NOT_DIGITS = r"^-?[0.]*|[eE].*$|\."
 
 
 class CodeError(ValueError):
-    """A value that its column's type does not hold: `row` counts from 0, `reason` says what is wrong with it."""
+    """A value does not fit its column's type; `row` counts from 0, `reason` describes the problem."""
 
     def __init__(self, row: int, reason: str) -> None:
         self.row = row
@@ -56,14 +56,14 @@ class CodeError(ValueError):
 
 
 def arrow_type(kind: Type) -> pa.DataType:
-    """The Arrow type in which columns of a type are read and written."""
+    """Return the Arrow type in which columns of a type are read and written."""
     return pa.decimal128(kind.precision, kind.scale) if kind.name == "decimal" else _SIMPLE[kind.name]
 
 
 def convert(array: pa.Array, kind: Type) -> pa.Array:
-    """The same values as an array of `arrow_type(kind)`; strings and binary stay in large arrays or views.
+    """Convert to an array of `arrow_type(kind)`; strings and binary may stay in large arrays or views.
 
-    O(rows), and no copy where the type is right already. A row that does not fit costs O(rows log rows).
+    O(rows), and no copy if the type is right already. An error costs O(rows log rows).
     """
     try:
         return _convert(array, kind)
@@ -84,8 +84,8 @@ def _convert(array: pa.Array, kind: Type) -> pa.Array:
 
 
 def _plain(array: pa.Array) -> pa.Array:
-    """Without extension types, dictionaries and runs; what a file can have damaged is checked first."""
-    # The full check reads every value; fixed-width numbers have nothing in them that could be wrong.
+    """Remove extension types, dictionaries and run-end encoding, after validating the array."""
+    # The full check reads every value; fixed-width numbers cannot be invalid.
     array.validate(full=not pt.is_primitive(array.type))
     if isinstance(array, pa.ExtensionArray):
         return _plain(array.storage)
@@ -103,7 +103,7 @@ def _convert_bool(array: pa.Array, kind: Type) -> pa.Array | None:
 
 
 def nan_as_null(array: pa.Array, kind: Type, *, nullable: bool) -> pa.Array:
-    """Floats for an integer column that allows NULL, NaN as NULL: pandas keeps missing integers so. Else as it is."""
+    """Replace NaN by NULL in floats for a nullable integer column, as pandas stores missing integers so."""
     if not (pt.is_floating(array.type) and kind.is_integer and nullable):
         return array
     import pyarrow.compute as pc
@@ -154,7 +154,7 @@ def _convert_decimal(array: pa.Array, kind: Type) -> pa.Array | None:
 
 
 def _decimals(array: pa.Array, kind: Type) -> pa.Array:
-    """Floats by their shortest decimal texts; ArrowInvalid where that may not be the number that was meant."""
+    """Convert floats by their shortest decimal text; ArrowInvalid if that may not be the intended number."""
     import pyarrow.compute as pc
 
     most, digits = _EXACT[array.type.bit_width]
@@ -172,7 +172,7 @@ def _rescale(array: pa.Array, precision: int, scale: int) -> pa.Array | None:
     if added > MAX_PRECISION:
         return None
     if added > 0:
-        # Arrow does not notice when the digits it adds overflow 128 bits, so they are added to 256.
+        # Rescale in 256 bits: Arrow does not detect overflow of 128 bits.
         array = array.cast(pa.decimal128(MAX_PRECISION, array.type.scale)).cast(pa.decimal256(2 * MAX_PRECISION, scale))
     return array.cast(pa.decimal128(precision, scale))
 

@@ -1,9 +1,9 @@
-"""A file of a change log as a stream of chunks, in bounded memory whatever the file claims.
+"""Read a change log as a stream of chunks, in bounded memory, also if the file's metadata is wrong.
 
-A chunk has at most `MOST_ROWS` rows, and at most `MOST_BYTES` bytes when its values are spelled out, unless
-a single row has more. Columns are as the file holds them: texts of a CSV, Python values of JSON lines (Decimals
-where a number is not whole), Arrow arrays otherwise, checked so that nothing later reads past their end; texts
-of Parquet that repeat a lot stay dictionaries.
+A chunk has at most `MOST_ROWS` rows, and at most `MOST_BYTES` bytes of decoded values, unless a single row has more.
+Columns are not converted yet: texts of a CSV, Python values of JSON lines (Decimals for numbers that are not whole),
+Arrow arrays otherwise. Arrays are validated, so that later reads stay in bounds. Dictionary-encoded texts of Parquet
+stay encoded.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ _SAMPLED_BYTES = 4 << 20
 
 
 def schema_columns(file: LogFile) -> list[str]:
-    """The names of a file's columns; of JSON lines, the keys of its first rows. Reads no more than it must.
+    """Return the names of a file's columns; for JSON lines, the keys of its first rows. Reads as little as possible.
 
-    Raises RejectedError for a damaged file and for a name that stands twice.
+    RejectedError for a damaged file and for a repeated name.
     """
     with refusing(file.path, file.format):
         if file.format == "jsonl":
@@ -44,7 +44,7 @@ def schema_columns(file: LogFile) -> list[str]:
 
 
 def rows_in(file: LogFile) -> int | None:
-    """The rows that a file says it has; None if only reading it would tell."""
+    """Return the number of rows in a file's metadata; None if it has none."""
     if file.format != "parquet":
         return None
     with refusing(file.path, file.format):
@@ -52,11 +52,10 @@ def rows_in(file: LogFile) -> int | None:
 
 
 def read_chunks(file: LogFile, wanted: Collection[str] | None = None) -> Iterator[Chunk]:
-    """All rows in order, with those of the columns `wanted` that the file has (None: with all).
+    """Yield all rows in order, with the columns in `wanted` that the file has (None: all columns).
 
-    Of JSON lines, a chunk has the keys that occurred up to its end. Columns of lists and maps, which no type
-    of the language holds, are read only if wanted. Raises RejectedError for whatever is wrong with the file;
-    chunks before the damage may have been handed out by then.
+    A chunk of JSON lines has the keys that occurred up to its end. Columns of lists and maps, which no type of the spec
+    holds, are read only if wanted. RejectedError for a bad file; chunks before the damage may have been yielded.
     """
     if file.format != "jsonl":
         schema_columns(file)
@@ -83,7 +82,7 @@ def _read_arrays(file: LogFile, wanted: Collection[str] | None) -> Iterator[Chun
 
 
 def _usual(array: pa.Array) -> pa.Array:
-    """In an encoding that all of Arrow's functions know: no views, runs or extension types."""
+    """Convert to an encoding that all Arrow functions support: no views, run-end encoding or extension types."""
     if isinstance(array, pa.ExtensionArray):
         return _usual(array.storage)
     if pt.is_run_end_encoded(array.type):

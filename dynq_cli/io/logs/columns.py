@@ -1,10 +1,10 @@
-"""Columns as a file holds them → values of the spec's types, and what else forms ask of a column.
+"""Convert the columns of a file to the types of the spec, exactly; and helpers for formats.
 
-    typed(column, kind)[i] = column[i]   for every row i, or `CodeError` names the first row where it cannot be
+    typed(column, kind)[i] = column[i]   for every row i, or `CodeError` names the first row that cannot be converted
 
-Values of Arrow and Parquet keep their type where the engine takes it. Values of JSON: numbers or strings for
-integers, decimals and floats (`"NaN"`, `"Infinity"`), `true` and `false` for bool, strings for all else; 1.0 is
-an integer and 1.5 is not. Texts of a CSV and strings of JSON are read by the rules of `texts`.
+Arrow and Parquet values keep their type if the engine accepts it. JSON values: numbers or strings for integers,
+decimals and floats (`"NaN"`, `"Infinity"`), `true` and `false` for bool, strings for all other types; 1.0 is an
+integer, 1.5 is not. Texts of a CSV and strings of JSON are parsed by `texts`.
 """
 
 from __future__ import annotations
@@ -38,23 +38,22 @@ _TEXT_TYPES = (pt.is_string, pt.is_large_string, pt.is_string_view)
 
 
 def typed(column: RawColumn, kind: Type, *, is_text: bool) -> pa.Array:
-    """The values of a column in an Arrow type that `engine.codes.encode` takes for `kind`.
+    """Convert a column to an Arrow type that `engine.codes.encode` accepts for `kind`.
 
-    `is_text` says that the values are texts to be read, those of a CSV. O(bytes); nothing is copied where the type
-    is right already.
+    With `is_text` the values are texts to parse, as in a CSV. O(bytes); no copy if the type is right already.
     """
     if isinstance(column, list):
         return _from_json(column, kind)
     if is_text:
         return text_rules.parse(column, kind)
     plain = column.type.value_type if pt.is_dictionary(column.type) else column.type
-    # A time may lie outside the day, whatever its type.
+    # A time of the right type may still be outside the day.
     is_right = plain == arrow_type(kind) and kind.name != "time"
     return column if is_right else convert(column, kind)
 
 
 def texts(column: RawColumn) -> pa.StringArray:
-    """The texts of a column, however they are encoded; CodeError for anything that is no text."""
+    """Return the texts of a column in any encoding; CodeError if it does not hold texts."""
     if isinstance(column, list):
         return _strings(column, "a text")
     array = _decoded(column)
@@ -66,7 +65,7 @@ def texts(column: RawColumn) -> pa.StringArray:
 
 
 def fields(column: RawColumn) -> dict[str, RawColumn] | None:
-    """The fields of a column of structs or JSON objects, NULL where the struct is; None if it holds anything else."""
+    """Return the fields of a column of structs or JSON objects, NULL for NULL structs; None for other columns."""
     if isinstance(column, list):
         if not all(value is None or isinstance(value, dict) for value in column):
             return None
@@ -78,14 +77,14 @@ def fields(column: RawColumn) -> dict[str, RawColumn] | None:
 
 
 def take(column: RawColumn, indices: NDArray[np.int64]) -> RawColumn:
-    """The rows at `indices`, in that order."""
+    """Select the rows at `indices`, in that order."""
     if isinstance(column, list):
         return [column[i] for i in indices.tolist()]
     return column.take(pa.array(indices))
 
 
 def null_mask(column: RawColumn) -> NDArray[np.bool_]:
-    """Which rows have no value."""
+    """Return which rows are NULL."""
     if isinstance(column, list):
         return np.fromiter((value is None for value in column), bool, len(column))
     if pt.is_dictionary(column.type) and column.dictionary.null_count == 0:
@@ -127,7 +126,7 @@ def _expected(kind: Type) -> str:
 
 
 def _spell_integer(value: Any) -> str:
-    """The digits of a whole number, 1.0 included; anything else as it is, to be refused."""
+    """Return the digits of a whole number, also of 1.0; any other value as text, which the parser refuses."""
     if isinstance(value, Decimal) and value.adjusted() < _LONGEST_INTEGER and value == value.to_integral_value():
         return str(int(value))
     return str(value)

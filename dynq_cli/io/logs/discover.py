@@ -1,4 +1,4 @@
-"""Which files the paths of a command line mean, grouped: each group becomes one version.
+"""Find the log files below the paths of a command line, in groups; each group becomes one version.
 
 A file is a group. A directory means what is in it, by name: files, and directories in turn. An extraction (a directory
 that a job such as Spark's wrote and closed with `_SUCCESS`) is one group: `part-*` files, or one directory of them
@@ -40,7 +40,7 @@ def find_groups(
     keep_refused: bool = False,
     warn: Callable[[str], None] = lambda message: None,
 ) -> list[Group]:
-    """The groups that the paths mean, in order; a directory without logs means none.
+    """Find the groups below the paths, in order; a directory without logs has none.
 
     `relation` is what `--relation` says; with `atomic` all files are one group. `warn` hears of files in directories
     that are skipped because nothing says their format. UsageError for a path that is not there or not a log,
@@ -63,13 +63,13 @@ def find_groups(
 
 @dataclass(frozen=True)
 class _Names:
-    """Which relation a file belongs to, as far as names say."""
+    """Determines the relation of a file by names."""
 
     relations: Collection[str]
     given: str | None
 
     def relation(self, path: str) -> str | None:
-        """What `--relation` says, else the file's name, else its directory's, each up to the first dot."""
+        """Return the value of `--relation`, else the file's name, else its directory's, each up to the first dot."""
         folder, name = os.path.split(os.path.abspath(path))
         named = (text.split(".")[0] for text in (name, os.path.basename(folder)))
         return self.given or next((text for text in named if text in self.relations), None)
@@ -93,7 +93,7 @@ def _below(path: str, names: _Names, warn: Callable[[str], None], *, is_inbox: b
 
 @dataclass(frozen=True)
 class _Folder:
-    """A directory; `root` is the real path of the one that was given, which nothing in it may leave."""
+    """A directory. `root` is the real path of the given directory, which no link may leave."""
 
     path: str
     root: str
@@ -183,14 +183,14 @@ class _Folder:
         return os.path.basename(self.path).split(".")[0] in self.names.relations and self._has(_SUCCESS)
 
     def _logs(self) -> Iterator[LogFile]:
-        """The files of an extraction, its own and those of its directories."""
+        """Yield the files of an extraction and of its directories."""
         if self._has(_UNFINISHED) and not self._has(_SUCCESS):
             raise self._unfinished()
         files, folders, refused = self._entries()
         for error in refused.values():
             raise error
         for path in files:
-            # Spark writes parts without rows as empty files, which have not even a header.
+            # Spark writes parts without rows as empty files without a header.
             if self._is_log(path) and os.path.getsize(path):
                 yield self.names.file(path)
         for folder in folders:

@@ -1,9 +1,9 @@
-"""What a log is known by, so that it is applied once.
+"""Identify a log, so that it is applied once.
 
-A log that was extracted carries a batch id: `{"source": …, "from": …, "to": …}` under the key `dynq.batch` of
-the metadata of a Parquet or Arrow file, or in the file `_batch.json` of an extraction. Any other is known by its
-relation, its name and its content, hashed over all bytes: Parquet and Arrow do not notice most flipped bits.
-The parts of an extraction are named with their directory: jobs call them the same every day.
+An extracted log has a batch id: `{"source": …, "from": …, "to": …}` under the key `dynq.batch` in the metadata of a
+Parquet or Arrow file, or in the file `_batch.json` of an extraction. Any other log is identified by its relation, its
+name, and a hash of all its bytes, because Parquet and Arrow do not detect most flipped bits. The names of an
+extraction's parts include their directory, since jobs use the same part names every day.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Identity:
 
 
 def identity_of(file: LogFile, extractions: Sequence[str] = ()) -> Identity:
-    """`extractions` are those of the group that the file is of. O(bytes), streamed."""
+    """Compute the identity of a file; `extractions` are those of its group. O(bytes), streamed."""
     digest = xxhash.xxh3_128()
     length = 0
     reading = phase(f"reading {os.path.basename(file.path)}", "bytes")
@@ -96,7 +96,7 @@ def _around(path: str, extractions: Sequence[str]) -> str | None:
 
 
 def batch_of(group: Group) -> BatchId | None:
-    """The batch that the files of a group say they are; RejectedError if they disagree, or say it in another way."""
+    """Return the batch id in the files of a group, or None. RejectedError if ids differ or are malformed."""
     wholes = {folder: _of_extraction(folder) for folder in group.extractions}
     said: dict[BatchId | None, str] = {}
     for folder, whole in wholes.items():

@@ -1,6 +1,6 @@
-"""What the modules of change logs hand to each other.
+"""Data types shared by the modules that read change logs.
 
-paths ─discover→ Group of LogFile ─chunks→ Chunk ─forms→ LogRows
+paths ─discover→ Group of LogFile ─chunks→ Chunk ─formats→ LogRows
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ __all__ = [
     "RawColumn",
 ]
 
-# A column as its file holds it: an Arrow array (of a CSV: texts), or, of JSON lines, Python values.
+# A column that is not converted yet: an Arrow array (texts, from a CSV), or Python values (from JSON lines).
 RawColumn: TypeAlias = pa.Array | list[Any]
 
 
 @dataclass(frozen=True)
 class BatchId:
-    """What a log that was extracted says about itself: everything of a source after `start` up to `stop`."""
+    """The batch id of an extracted log: all changes of a source after `start`, up to and including `stop`."""
 
     source: str
     start: str
@@ -47,7 +47,7 @@ class BatchId:
 
 @dataclass(frozen=True)
 class LogFile:
-    """One file. `relation` is what `--relation`, its name or its directory says; None leaves it to `_relation`.
+    """One file. `relation` comes from `--relation`, its name or its directory; None: the rows name it (`_relation`).
 
     `columns` are the names of a CSV without header line, by position.
     """
@@ -74,7 +74,7 @@ class Group:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Some rows of a file, as they stand in it; `first` is the number of the first one, from 1."""
+    """Consecutive rows of a file, not converted; `first` is the number of the first row, from 1."""
 
     first: int
     rows: int
@@ -85,11 +85,11 @@ class Chunk:
 class LogRows:
     """Changes of one relation from one file, in the order of the file.
 
-    `columns` are those of the relation that the file has, in Arrow types that `engine.codes.encode` takes; a
-    column that the relation has and the file does not is not there. `kinds` has INSERT … UPSERT per row,
-    `counts` the copies, `commits` the `_commit_version` where the file has one. `numbers` are the rows' numbers
-    in the file, from 1, the header of a CSV not counted. `order` has the sort keys of each row within a commit, the
-    first the most significant, where the order is not that of the file.
+    - `columns`: the relation's columns that the file has, in Arrow types that `engine.codes.encode` accepts
+    - `kinds`: the change kind of each row; `counts`: its copies
+    - `commits`: the `_commit_version` of each row; None if the file has none
+    - `numbers`: row numbers in the file, from 1, without the header of a CSV
+    - `order`: sort keys of each row within a commit, the most significant first; None for the order of the file
     """
 
     relation: str

@@ -1,11 +1,11 @@
-"""A change log as a stream of changes: its format found out, its rows split by relation, checked and typed.
+"""Read a change log as a stream of changes: recognise its format, split rows by relation, check and convert them.
 
     read_log(file, spec).form     the name of the format, as users see it
     read_log(file, spec).rows()   LogRows, chunk after chunk, in bounded memory
 
-A row belongs to the relation that `--relation` says, else its `_relation`, else the file's name or directory, else
-what its format says about it (Debezium's `source.table`). Everything wrong with a file is a RejectedError that names
-the file and, where there is one, row and column.
+The relation of a row comes from `--relation`, else from `_relation`, else from the name of the file or directory, else
+from the format (Debezium's `source.table`). Bad input raises a RejectedError that names the file and, if possible, row
+and column.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ def read_log(
     relation: str | None = None,
     whole: bool = False,
 ) -> Log:
-    """The log in a file. `form` is what `--format` says, `relation` what `--relation` says.
+    """Open a log. `form` is the value of `--format`, `relation` the value of `--relation`.
 
-    With `whole` the file has to be a whole relation: a change log is refused.
-    Reads the names of the columns, and of wrapped events the first rows.
+    With `whole` the file must contain a whole relation: a change log is refused. Reads only the column names, and the
+    first rows of wrapped events.
     """
     chosen = form_named(form)
     for name in (relation, file.relation):
@@ -77,7 +77,7 @@ def read_log(
 
 
 def form_named(name: str | None) -> LogFormat | None:
-    """The form that `--format` names, if it is given; UsageError if there is none of that name."""
+    """Return the format with this name; None for None. UsageError if there is no such format."""
     form = None if name is None else named(name)
     if name is not None and form is None:
         raise UsageError(f"there is no format {shown(name)}\n  hint: it is one of {', '.join(f.name for f in FORMS)}")
@@ -86,7 +86,7 @@ def form_named(name: str | None) -> LogFormat | None:
 
 @dataclass(frozen=True)
 class Log:
-    """A file whose format is known. `_names` are its columns, `_declared` those that the spec takes as data."""
+    """A log with a known format. `_names` are its columns, `_declared` the ones that the spec declares as data."""
 
     _file: LogFile
     _spec: Spec
@@ -111,7 +111,7 @@ class Log:
         return self._form.continues
 
     def rows(self) -> Iterator[LogRows]:
-        """The changes of the file: of each chunk, one LogRows or more per relation. O(rows)."""
+        """Yield the changes of the file: for each chunk, one or more LogRows per relation. O(rows)."""
         is_empty = True
         for chunk in read_chunks(self._file, self._wanted()):
             rows = self._rows(chunk)
@@ -126,7 +126,7 @@ class Log:
             self._check_columns()
 
     def _check_columns(self) -> None:
-        """A file without rows has the columns that its rows would need, or it is not a log of its relation."""
+        """RejectedError if a file without rows lacks columns that rows of its relation need."""
         name = self._relation or self._file.relation
         if self._file.format == "jsonl" or self._wrapped:
             return
@@ -155,19 +155,19 @@ class Log:
     def _wanted(self) -> Collection[str] | None:
         if self._wrapped:
             return {"schema", "payload"}
-        # JSON is parsed whole anyway, and what comes late in it has to be seen.
+        # JSON is parsed as a whole anyway, and columns that first occur late must be seen.
         is_whole = self._file.format == "jsonl" or self._looks_at_all()
         return None if is_whole else self._declared | set(self._meta()) | {"_relation"}
 
     def _looks_at_all(self) -> bool:
-        """Whether a condition of the spec may look at any column."""
+        """Whether a condition of the spec may need any column."""
         sources = (r.source for r in self._spec.relations if r.name in self._sources)
         return any(source is not None and mapped.needs_all_columns(source, self._names) for source in sources)
 
     def _meta(self) -> list[str]:
-        """The columns that mean something to the format.
+        """Return the columns that the format interprets.
 
-        A name that the spec declares is data, unless it is all that `--format` can mean.
+        A declared column is data, unless `--format` was given and needs it.
         """
         if self._sources:
             forms = (self._form, *self._sources.values())
@@ -193,12 +193,12 @@ class Log:
         meaning = {*self._meta(), "_relation"}
         whole = self._looks_at_all()
         columns = {n: c for n, c in rows.columns.items() if whole or n in self._declared or n in meaning}
-        # Of JSON lines, a chunk may lack what the file has: there it is NULL.
+        # A chunk of JSON lines may lack a column of the file: its values are NULL.
         columns |= {name: [None] * len(rows) for name in meaning & self._names if name not in columns}
         return replace(rows, columns=columns)
 
     def _refuse_late_columns(self, rows: Rows) -> None:
-        """The first rows decide what a file of JSON lines is; a later row must not say otherwise."""
+        """RejectedError if a later row of JSON lines has columns of another format than the first rows."""
         late = rows.names - self._names
         if not late:
             return
@@ -210,7 +210,7 @@ class Log:
         other = detect(self._file.path, names - self._declared, names) if self.detected else self._form
         if self.detected and not other.says_deletes(names) and not self._sources:
             refuse_unexplained(self._file.path, late - self._declared, other.meta, self._file.relation)
-        # The first column of a format says what a row is; the rows before did without.
+        # The first column of a format has the change kind, which earlier rows did not have.
         decisive = [name for name in (*self._form.order, *self._form.sorts, *self._form.meta[:1]) if name in late]
         if other is self._form and not decisive:
             return
@@ -251,7 +251,7 @@ class Log:
             yield self._known(name), picked
 
     def _said(self, rows: Rows) -> tuple[str, pa.StringArray] | None:
-        """What each row says about its relation, and in which column; None where rows say nothing or need not."""
+        """Return the column with the relation of each row, and its values; None if missing or not needed."""
         column: tuple[str, RawColumn] | None = None
         if "_relation" in rows.columns:
             column = "_relation", rows.columns["_relation"]
@@ -281,13 +281,13 @@ def _listed(spec: Spec) -> str:
 
 
 def _declared(spec: Spec, relation: str | None, names: Collection[str]) -> frozenset[str]:
-    """The columns of the log that the spec takes as data, by the names that the log has for them."""
+    """Return the columns that the spec declares as data, by their names in the log."""
     known = [r for r in spec.relations if relation is None or r.name == relation]
     return frozenset(column.name for r in known for column in _as_called(r, names).columns)
 
 
 def _as_called(relation: Relation, names: Collection[str]) -> Relation:
-    """The relation with its columns as the log calls them: as `source:` says, unless the log has the spec's names."""
+    """Rename a relation's columns to their names in the log by `source:`, unless the log has the spec's names."""
     if relation.source is None or not relation.source.columns:
         return relation
     called = {own: there for own, there in relation.source.columns if there in names or own not in names}
@@ -305,9 +305,9 @@ def _as_declared(rows: LogRows, relation: Relation, called: Relation) -> LogRows
 def _mapped(
     spec: Spec, relation: str | None, free: Collection[str], names: frozenset[str], whole: bool
 ) -> dict[str, LogFormat]:
-    """The forms of relations whose `source:` says what happened; none where the log has a `_change_type`.
+    """Return the formats of relations whose `source:` describes changes; none if the log has a `_change_type`.
 
-    A whole relation need not have the column of operations.
+    A file with a whole relation need not have the column of operations.
     """
     found: dict[str, LogFormat] = {}
     for known in spec.relations:
@@ -322,7 +322,7 @@ def _mapped(
 
 
 def _refuse_changes(file: LogFile, form: LogFormat, free: Collection[str], relation: str | None) -> None:
-    """RejectedError unless a file can be a whole relation."""
+    """RejectedError unless a file can contain a whole relation."""
     if "_relation" in free and relation is None:
         raise RejectedError(
             f"{file.path}: it has a column _relation, so its rows may be of several relations\n"
@@ -333,7 +333,7 @@ def _refuse_changes(file: LogFile, form: LogFormat, free: Collection[str], relat
 
 
 def _refuse_operations(file: LogFile, spec: Spec, late: Collection[str]) -> None:
-    """Rows that come late must not have the column of operations of a `source:` either."""
+    """RejectedError if later rows have the column of operations of a `source:`."""
     if any(r.source is not None and r.source.op in late for r in spec.relations):
         raise _changes(file, "source")
 
@@ -346,7 +346,7 @@ def _changes(file: LogFile, form: str) -> RejectedError:
 
 
 def _by_position(file: LogFile, spec: Spec, relation: str | None, chosen: LogFormat | None) -> LogFile:
-    """A CSV of DMS without header gets its names by position: Op, then the columns of the relation."""
+    """Name the columns of a DMS CSV without header by position: Op, then the columns of the relation."""
     known = None if relation is None else spec.relation(relation)
     if known is None or chosen is None or chosen.name != "dms" or file.format != "csv":
         return file

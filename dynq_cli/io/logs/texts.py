@@ -1,4 +1,4 @@
-"""Texts to values of the spec's types, a column at a time; every value is read exactly or refused.
+"""Parse texts to the types of the spec, a column at a time, exactly; texts without an exact value are refused.
 
     int8 … int64    `-12`: digits and a minus, nothing else
     decimal(p,s)    `12.50`, `1E-7`: digits past the scale only if they are zeros
@@ -60,7 +60,7 @@ _PLAIN_NUMBER = b"-.0123456789"
 
 
 def parse(texts: pa.Array, kind: Type) -> pa.Array:
-    """The values of texts (an array of string, NULLs stay) as `arrow_type(kind)`; CodeError names the first wrong one.
+    """Parse an array of strings to `arrow_type(kind)`; NULLs stay. CodeError names the first wrong text.
 
     O(bytes), vectorised except for base64 and unusual years; a wrong text costs O(bytes log rows).
     """
@@ -76,7 +76,7 @@ def parse(texts: pa.Array, kind: Type) -> pa.Array:
 
 
 def _why_not(text: str, family: str, kind: Type) -> str:
-    """What is wrong with a text that has no value: how it is written, or that the type has no such number."""
+    """Describe what is wrong with a text: its syntax, or a number out of range."""
     is_number = family in ("integer", "decimal", "float") and re.fullmatch(_PATTERNS[family], text, re.ASCII)
     if family in ("date", "timestamp") and _is_past_range(text, family):
         return f"is out of the range of {kind}"
@@ -89,7 +89,7 @@ def _why_not(text: str, family: str, kind: Type) -> str:
 
 
 def _is_past_range(text: str, family: str) -> bool:
-    """Whether a text is a day or a moment that the type has no number for."""
+    """Whether a text is a valid date or timestamp outside the range of the type."""
     try:
         found = wide_years.days(text) if family == "date" else wide_years.microseconds(text)
     except ValueError:
@@ -102,7 +102,7 @@ def _article(kind: Type) -> str:
 
 
 def _first_failure(texts: pa.Array, attempt: Callable[[pa.Array], pa.Array]) -> int:
-    """The last row of the shortest prefix that fails; what was tried is not tried again."""
+    """Find the first row that fails, by bisection over prefixes; nothing is tried twice."""
     good, bad = 0, len(texts)
     while bad - good > 1:
         middle = (good + bad) // 2
@@ -120,7 +120,7 @@ def _check(texts: pa.Array, family: str) -> None:
 
 
 def _consists_of(texts: pa.Array, allowed: bytes) -> bool:
-    """Whether no text has any other byte: a check much faster than a pattern, after which Arrow is strict enough."""
+    """Whether all texts have only allowed bytes: much faster than a pattern, and Arrow is strict enough afterwards."""
     _, offsets, data = texts.buffers()
     if data is None or len(texts) == 0:
         return True
@@ -146,7 +146,7 @@ def _parse_float(texts: pa.Array, kind: Type) -> pa.Array:
     numbers = texts.cast(arrow_type(kind))
     infinite = pc.is_inf(numbers)
     if pc.any(infinite).as_py():
-        # A number too large for its type becomes infinite without a word.
+        # A number too large for its type silently becomes infinite.
         named = pc.match_substring_regex(texts.filter(infinite), "(?i)inf")
         if not pc.all(named).as_py():
             raise pa.ArrowInvalid("float")
@@ -175,7 +175,7 @@ def _parse_timestamp(texts: pa.Array, kind: Type) -> pa.Array:
 
 
 def _without_zeros(texts: pa.Array) -> pa.Array:
-    """Without zeros after the microseconds, which Arrow does not read."""
+    """Remove zeros after the microseconds, which Arrow does not parse."""
     if not pc.any(pc.match_substring_regex(texts, _PAST_MICROSECONDS)).as_py():
         return texts
     return pc.replace_substring_regex(texts, _ZEROS_PAST_MICROSECONDS, r"\1\2")

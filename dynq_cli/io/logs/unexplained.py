@@ -1,7 +1,7 @@
-"""Columns that look as if they said what happened to a row, and that nothing explains.
+"""Refuse files with an undeclared column that looks like a mark of changes, such as `op`.
 
-A name looks so if it begins with `_`, `__$` or `METADATA$`, or if it has one of the words of change logs: `op` in
-`cdc_op`, and not in `shop`. Well-known names that say nothing about changes are let pass.
+Suspicious names begin with `_`, `__$` or `METADATA$`, or contain a word of change logs: `op` in `cdc_op`, but not in
+`shop`. Well-known names without a meaning for changes are accepted.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ _HARMLESS_PREFIXES = ("__index_level_", "_dlt_", "_sdc_", "_etl_")
 
 
 def looks_like_a_mark(name: str) -> bool:
-    """Whether a column may say what happened to a row.
+    """Whether a column may be a mark of changes, by its name.
 
     >>> list(filter(looks_like_a_mark, ("op", "shop", "cdc_op", "options", "isDeleted", "OP_TYPE", "_id", "_gone")))
     ['op', 'cdc_op', 'isDeleted', 'OP_TYPE', '_gone']
@@ -89,7 +89,7 @@ def looks_like_a_mark(name: str) -> bool:
 
 
 def refuse_unexplained(path: str, names: Collection[str], explained: Collection[str], relation: str | None) -> None:
-    """RejectedError if a file that is to be read as inserts has a column that looks like a mark of changes."""
+    """RejectedError if a file whose rows would be inserts has a column that looks like a mark of changes."""
     found = sorted(name for name in names if name not in explained and looks_like_a_mark(name))
     if not found:
         return

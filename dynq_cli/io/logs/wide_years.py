@@ -1,4 +1,4 @@
-"""Dates and timestamps of any year, one at a time: Arrow and Python read years of four digits only.
+"""Parse dates and timestamps of any year, one at a time: Arrow and Python support only years of four digits.
 
 The calendar is the proleptic Gregorian one, with a year 0.
 """
@@ -18,7 +18,7 @@ _SECONDS = 86_400
 
 
 def days(text: str) -> int:
-    """Days since 1970-01-01; ValueError if there is no such day.
+    """Return the days since 1970-01-01; ValueError if there is no such day.
 
     >>> days("10000-01-01") - days("9999-12-31"), days("-0001-12-31") - days("0000-01-01")
     (1, -1)
@@ -30,14 +30,14 @@ def days(text: str) -> int:
     leap = month == 2 and year % 4 == 0 and (year % 100 != 0 or year % 400 == 0)
     if not 1 <= month <= 12 or not 1 <= day <= _MONTHS[month - 1] + leap:
         raise ValueError(text)
-    # A year that begins in March has its leap day at its end, and its months are days apart as 153 is in five.
+    # Let years begin in March: then the leap day comes last, and five months have 153 days.
     year -= month <= 2
     day_of_year = (153 * ((month - 3) % 12) + 2) // 5 + day - 1
     return 365 * year + year // 4 - year // 100 + year // 400 + day_of_year - _DAY_OF_EPOCH
 
 
 def microseconds(text: str) -> int:
-    """Microseconds since 1970-01-01 UTC; ValueError if there is no such moment, or it lies between two of them.
+    """Return the microseconds since 1970-01-01 UTC; ValueError if there is no such moment, or it is not exact.
 
     >>> microseconds("1970-01-02T00:00:00.5+01:00") == 23 * 3_600_000_000 + 500_000
     True

@@ -1,7 +1,7 @@
-"""The formats that change logs come in. Each module has one `FORM`; `FORMS` is all of them.
+"""The formats of change logs. Each module has one `FORM`; `FORMS` lists all of them.
 
-A file's columns decide: the surest form wins, two that are as sure as each other are refused, and a file
-that looks like none is a snapshot.
+The columns of a file determine its format: each format rates them, and the highest rating wins. A tie is refused. A
+file that no format recognises is a snapshot.
 """
 
 from __future__ import annotations
@@ -52,12 +52,12 @@ FORMS: tuple[LogFormat, ...] = (
 
 
 def named(name: str) -> LogFormat | None:
-    """The form of a name, as `--format` takes it."""
+    """Return the format with this name, as in `--format`; None if there is none."""
     return next((form for form in FORMS if form.name == name), None)
 
 
 def detect(path: str, free: Collection[str], names: Collection[str]) -> LogFormat:
-    """The form that a file's columns give away; `free` are those that no relation declares. Never reads a value."""
+    """Recognise the format by a file's columns; `free` are the undeclared ones. Reads no values."""
     found = [(form.detect(free, names), form) for form in FORMS]
     surest = max(how_sure for how_sure, _ in found)
     if surest == NO:

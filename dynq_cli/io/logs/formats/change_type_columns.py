@@ -1,6 +1,6 @@
-"""The columns in which flat forms say what a row is: words for kinds of changes, and whole numbers.
+"""Read the columns of change types in flat formats: words and whole numbers.
 
-Every value is checked; what is wrong is an error with the row's number and the column.
+Every value is checked; errors name the row and the column.
 """
 
 from __future__ import annotations
@@ -26,10 +26,9 @@ _FLAGS = {"true": 1, "false": 0, "t": 1, "f": 0}
 def words(
     rows: Rows, name: str, meanings: Mapping[str, int], *, absent: int | None = None, hint: str = ""
 ) -> NDArray[np.int8]:
-    """What the word of each row means, in any case; NULL means `absent`, or is refused.
+    """Map the word of each row, in any case, by `meanings`; NULL becomes `absent`, or is refused.
 
-    `meanings` has the words as the form writes them: so they are listed where one is none of them.
-    O(rows), with Python only for the distinct words.
+    The error for an unknown word lists the words of `meanings`. O(rows), with Python only for the distinct words.
     """
     coded = _coded(rows, name)
     lower = {word.lower(): kind for word, kind in meanings.items()}
@@ -57,7 +56,7 @@ def _coded(rows: Rows, name: str) -> pa.DictionaryArray:
 
 
 def numbers(rows: Rows, name: str, *, absent: int | None = None) -> NDArray[np.int64]:
-    """The whole number of each row; NULL is `absent`, or refused."""
+    """Return the whole number of each row; NULL becomes `absent`, or is refused."""
     column = rows.columns[name]
     nulls = null_mask(column)
     if nulls.any() and absent is None:
@@ -71,7 +70,7 @@ def numbers(rows: Rows, name: str, *, absent: int | None = None) -> NDArray[np.i
 
 
 def flags(rows: Rows, name: str) -> NDArray[np.bool_]:
-    """Whether each row has the flag: a boolean or its text; NULL is false."""
+    """Return the flag of each row, a boolean or its text; NULL is false."""
     column = rows.columns[name]
     if isinstance(column, list):
         rows = replace(rows, columns={name: [str(v).lower() if isinstance(v, bool) else v for v in column]})
@@ -82,7 +81,7 @@ def flags(rows: Rows, name: str) -> NDArray[np.bool_]:
 
 
 def copies(rows: Rows) -> NDArray[np.int64] | None:
-    """`_count` of each row where the file has it; left out or NULL is 1."""
+    """Return `_count` of each row, 1 for NULL; None if the file does not have it."""
     if "_count" not in rows.columns:
         return None
     counts = numbers(rows, "_count", absent=1)

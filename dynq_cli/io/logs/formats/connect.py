@@ -1,8 +1,7 @@
-"""Kafka Connect's JSON: `{"schema": …, "payload": …}` around a row, and the types that its schema gives to values.
+"""Kafka Connect's JSON: unwrap `{"schema": …, "payload": …}`, and decode values by the schema.
 
-`logical` has, by the name of a field, what the schema says its numbers and bytes stand for: days, milliseconds,
-microseconds, nanoseconds, or the bytes of a decimal. Without a schema an integer may be a date, as days, but never
-a time or timestamp: nothing tells its unit.
+`logical` has the logical type of each field: days, milliseconds, microseconds, nanoseconds, or the bytes of a decimal.
+Without a schema an integer may be a date, in days, but not a time or timestamp, since its unit is not known.
 """
 
 from __future__ import annotations
@@ -50,19 +49,19 @@ _NOT_THERE = frozenset({_UNAVAILABLE, base64.b64encode(_UNAVAILABLE.encode()).de
 
 @dataclass(frozen=True)
 class Logical:
-    """What the values of a field stand for; `scale` is of decimals."""
+    """The logical type of a field; `scale` is for decimals."""
 
     name: str
     scale: int = 0
 
 
 def is_wrapped(free: Collection[str], names: Collection[str]) -> bool:
-    """Whether the columns of a file are those of the wrapping."""
+    """Whether the columns of a file are those of wrapped rows."""
     return "payload" in free and ("schema" in names or len(names) == 1)
 
 
 def unwrapped(rows: Rows) -> Rows:
-    """The rows inside; tombstones, whose payload is null, are left out."""
+    """Unwrap rows; drop tombstones, whose payload is null."""
     payload = rows.columns.get("payload")
     if payload is None:
         return rows.pick(np.empty(0, np.int64))
@@ -76,7 +75,7 @@ def unwrapped(rows: Rows) -> Rows:
 
 
 def without_tombstones(rows: Rows, names: Iterable[str]) -> Rows:
-    """The rows that have something in one of these columns."""
+    """Select the rows with a value in one of these columns."""
     said = np.zeros(len(rows), np.bool_)
     for name in names:
         if name in rows.columns and not said.all():
@@ -85,7 +84,7 @@ def without_tombstones(rows: Rows, names: Iterable[str]) -> Rows:
 
 
 def objects(rows: Rows, name: str) -> dict[str, RawColumn]:
-    """The fields of a column of objects, NULL in rows that have none."""
+    """Return the fields of a column of objects, NULL for NULL objects."""
     column = rows.columns.get(name)
     if column is None or bool(null_mask(column).all()):
         return {}
@@ -97,7 +96,7 @@ def objects(rows: Rows, name: str) -> dict[str, RawColumn]:
 
 
 def runs(rows: Rows) -> Iterator[tuple[Rows, Any]]:
-    """The rows in stretches that have one schema, each with it; None where rows come without."""
+    """Yield runs of rows with the same schema, each with its schema, or None."""
     if rows.schemas is None:
         if len(rows):
             yield rows, None
@@ -111,7 +110,7 @@ def runs(rows: Rows) -> Iterator[tuple[Rows, Any]]:
 
 
 def logicals(schema: Any, *inside: str) -> dict[str, Logical] | None:
-    """What a schema says about its fields, or about those of the first field named in `inside`; None without schema."""
+    """Return the logical types of a schema's fields, or of the first field named in `inside`; None without schema."""
     described = _fields(schema)
     if inside:
         nested = next((f for f in described if f.get("field") in inside), None)
@@ -136,7 +135,7 @@ def _logical(field: Mapping[str, Any]) -> Logical:
 
 
 def prepared(known: Mapping[str, Logical] | None) -> Callable[[str, RawColumn, Type], RawColumn]:
-    """How the values of a field are to be read, given what the schema says."""
+    """Return the function that converts the values of a field by its logical type."""
 
     def prepare(name: str, values: RawColumn, kind: Type) -> RawColumn:
         if not isinstance(values, list) and kind.name not in ("string", "bool") and pt.is_string(values.type):
@@ -179,7 +178,7 @@ def _without_schema(values: RawColumn, kind: Type) -> RawColumn:
 
 
 def _are_integers(values: RawColumn) -> list[bool | None]:
-    """For each row whether it is an integer; None for NULL."""
+    """Return for each row whether it is an integer; None for NULL."""
     if isinstance(values, list):
         return [None if v is None else type(v) is int for v in values]
     whole = pt.is_integer(values.type)
@@ -199,7 +198,7 @@ def _with_schema(values: RawColumn, logical: Logical) -> RawColumn:
 
 
 def _counted(values: RawColumn, kind: pa.DataType) -> RawColumn:
-    """Integers as days or as the units of a time; texts, which some writers use instead, stay texts."""
+    """Convert integers to days or units of a time; keep texts, which some writers use instead."""
     if not isinstance(values, list):
         return convert(values, _storage(kind)).view(kind) if pt.is_integer(values.type) else values
     if any(isinstance(v, str) for v in values):
@@ -234,7 +233,7 @@ def _each(values: list[Any], convert: Callable[[Any], Any]) -> list[Any]:
 
 
 def _decimal(text: str, scale: int) -> Decimal:
-    """Bytes in base64, most significant first, in two's complement."""
+    """Decode base64 bytes, big-endian two's complement."""
     number = int.from_bytes(base64.b64decode(text, validate=True), "big", signed=True)
     digits = tuple(int(d) for d in str(abs(number)))
     return Decimal((int(number < 0), digits, -scale))

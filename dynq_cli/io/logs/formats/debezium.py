@@ -7,7 +7,7 @@
 | u | upsert `after`; where the key changed, delete `before` first | preimage `before`, postimage `after` |
 | d | delete `before` | delete `before` |
 
-Tombstones say nothing. A truncation (t) is refused: which rows went is not in the log.
+Tombstones are ignored. A truncation (t) is refused: the log does not have the deleted rows.
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ def _moved(
     updates: NDArray[np.int64],
     prepare: Prepare,
 ) -> NDArray[np.int64]:
-    """Those of the updates that say the key before and after, and not the same one."""
+    """Return the updates that have the key before and after, and change it."""
     moved = np.zeros(len(updates), np.bool_)
     for column in relation.columns if len(updates) else ():
         if column.name in relation.key and column.name in before and column.name in after:
@@ -124,7 +124,7 @@ def _gathered(
     after: Mapping[str, RawColumn],
     places: NDArray[np.int64],
 ) -> dict[str, RawColumn]:
-    """The relation's columns of both images one after the other, in the order of `places`."""
+    """Return the relation's columns from both images, concatenated, in the order of `places`."""
     gathered: dict[str, RawColumn] = {}
     for column in relation.columns:
         sides = [before.get(column.name), after.get(column.name)]

@@ -1,8 +1,8 @@
-"""What a format of change logs is: how its columns give it away, and what its rows say.
+"""The interface of a change-log format: recognise it by columns, and translate rows to changes.
 
-    names of columns ─detect→ LogFormat ─translate→ ChangeRows: each row with the kind of change it is
+    names of columns ─detect→ LogFormat ─translate→ ChangeRows: rows with their change kinds
 
-A form knows neither types nor missing columns: those are the same for all of them (`formats.rows`).
+A format does not convert types or check for missing columns: `formats.rows` does that for all formats.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from dynq_cli.io.logs.model import RawColumn
 from dynq_cli.spec.model import Relation
 from dynq_cli.spec.types import Type
 
-# How sure the columns of a file make that it is in a form. Names such as `op` may be anybody's.
+# How likely a file is in a format, by its columns. Common names such as `op` are not conclusive.
 NO, INSERTS_ONLY, LIKELY, SURE = range(4)
 
-# The kind of a row that says nothing: a tombstone, a note of progress, a weight of 0.
+# The kind of a row without a change: a tombstone, a progress message, a weight of 0.
 SKIP = -1
 
 
 @dataclass(frozen=True)
 class Rows:
-    """Rows of one file as they stand in it, with their numbers in the file.
+    """Rows of one file, not converted, with their numbers in the file.
 
     `names` are the columns that the file has, of which `columns` may be some. `is_text` says that all values are
     texts, as in a CSV; `is_json` that a key left out of a row is NULL; `is_whole` that the file is a whole relation, in
@@ -50,40 +50,40 @@ class Rows:
         return len(self.numbers)
 
     def pick(self, rows: NDArray[np.int64]) -> Rows:
-        """Some of the rows, in the order of their indices."""
+        """Select rows by index."""
         schemas = None if self.schemas is None else [self.schemas[i] for i in rows]
         columns = {name: take(column, rows) for name, column in self.columns.items()}
         return replace(self, columns=columns, numbers=self.numbers[rows], schemas=schemas)
 
     def rejected(self, row: int, column: str, message: str, hint: str = "") -> RejectedError:
-        """The error for a value, by the index of its row."""
+        """Return the error for a value, by the index of its row."""
         text = f"{self.path}: row {self.numbers[row]}, column {column}: {message}"
         return RejectedError(f"{text}\n  hint: {hint}" if hint else text)
 
     def lacks(self, column: str, hint: str) -> RejectedError:
-        """The error for a column that the whole file lacks."""
+        """Return the error for a column that is missing in the file."""
         return self.refused(f"column {column} is missing", hint)
 
     def refused(self, message: str, hint: str) -> RejectedError:
-        """The error for a file as a whole."""
+        """Return the error for a file as a whole."""
         return RejectedError(f"{self.path}: {message}\n  hint: {hint}")
 
 
-# Values of a column as its file holds them → the same values as `columns.typed` reads them; may raise CodeError.
+# Converts the values of a column for `columns.typed`; may raise CodeError.
 Prepare = Callable[[str, RawColumn, Type], RawColumn]
 
 
 def as_they_are(name: str, values: RawColumn, kind: Type) -> RawColumn:
-    """Nothing to prepare: the values mean what they are."""
+    """Return the values unchanged."""
     return values
 
 
 @dataclass(frozen=True)
 class ChangeRows:
-    """Rows of one relation and what each says: INSERT … UPSERT or SKIP; `counts` are copies, 1 unless given.
+    """Rows of one relation with their change kinds: INSERT … UPSERT, or SKIP. `counts` are copies, by default 1.
 
-    `fillers` tells that deletes may hold zeros and empty texts where their source knew only the key. `order` has the
-    sort keys of each row (`formats.order`), where the order is not that of the file.
+    `fillers`: deletes may have zeros and empty texts outside the key, if the source knew only the key. `order` has the
+    sort keys of each row (`formats.order`); None for the order of the file.
     """
 
     rows: Rows
@@ -98,14 +98,14 @@ class ChangeRows:
 class LogFormat:
     """A format of change logs.
 
-    - `detect(free, names)`: how sure the columns make it; `free` are those that no relation declares as its own
-    - `meta`: the columns that it reads beside those of the relation
-    - `order`: the first of these that a file has numbers its commits; with `continues`, from one file to the next
-    - `sorts`: the columns that say the order of rows within a commit; like `order`, no file may begin to have one late
-    - `nested`: the columns of the relation are inside others
-    - `says_deletes(names)`: whether a file with these columns can say that a row went
-    - `can_be_whole(free)`: whether a file with these columns can be a whole relation, as `--replace` takes it
-    - `tables`: the relation that each row names, for files that are named after none; None where rows do not say
+    - `detect(free, names)`: how likely the format is; `free` are the columns that no relation declares
+    - `meta`: the columns that it reads besides those of the relation
+    - `order`: the first of these columns that a file has numbers its commits; with `continues`, across files
+    - `sorts`: the columns that order rows within a commit; like those of `order`, they must be in the first rows
+    - `nested`: the columns of the relation are inside other columns
+    - `says_deletes(names)`: whether a file with these columns can contain deletes
+    - `can_be_whole(free)`: whether a file with these columns can contain a whole relation, for `--replace`
+    - `tables`: the relation of each row, for files whose name is no relation; None if rows do not name one
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""Logs that the spec's `source:` explains: a column or condition for deleted rows, words for operations.
+"""Logs described by the spec's `source:`: a column or condition for deleted rows, and words for operations.
 
 - `deleted_when`, a column: deleted where it is true, 1, `y`, `yes` or `t`, or holds a date or timestamp; NULL is not
 - `deleted_when`, SQL: deleted where DuckDB finds it true; columns of the spec have its types, others those of the file
@@ -31,7 +31,7 @@ _FALSE = frozenset({"false", "f", "0", "n", "no", ""})
 
 
 def form_of(source: LogSource, names: frozenset[str]) -> LogFormat:
-    """The form of a relation's logs, by what its spec says; `names` are the columns of the file."""
+    """Return the format of a relation's logs by its `source:`; `names` are the columns of the file."""
     meta = [name for name in (source.op, source.deleted_when) if name is not None and name in names]
 
     def translate(rows: Rows, relation: Relation) -> Iterator[ChangeRows]:
@@ -47,7 +47,7 @@ def form_of(source: LogSource, names: frozenset[str]) -> LogFormat:
 
 
 def needs_all_columns(source: LogSource, names: frozenset[str]) -> bool:
-    """Whether a condition is SQL, which may look at any column of the log."""
+    """Whether a condition is SQL, which may use any column of the log."""
     return source.deleted_when is not None and source.deleted_when not in names
 
 

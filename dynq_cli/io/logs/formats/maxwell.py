@@ -7,7 +7,7 @@
 | update | upsert `data`; where the key changed, delete the old one first | preimage `data` + `old`, postimage `data` |
 | delete | delete `data` | delete `data` |
 
-Events about bootstraps and changes of schemas say nothing; a dropped table is refused.
+Events about bootstraps and schema changes are ignored; a dropped table is refused.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def _object(rows: Rows, event: int, name: str, value: Any) -> dict[str, Any]:
 
 
 def _prepare(name: str, values: RawColumn, kind: Type) -> RawColumn:
-    """MySQL has no booleans: 0 and 1 stand for them."""
+    """Convert 0 and 1 to booleans, which MySQL does not have."""
     if kind.name == "bool" and isinstance(values, list):
         return [bool(v) if type(v) is int and v in (0, 1) else v for v in values]
     return values

@@ -1,10 +1,9 @@
-"""Columns that say in which order rows happened → sort keys.
+"""Convert columns that order the changes of a commit to sort keys.
 
-    order = together(a, b)     rows are sorted by a, then by b; equal ones stay as they stand in the file
+    order = together(a, b)     sort rows by a, then by b; equal rows keep the order of the file
 
-Keys are int64, one row of them per row, so that rows of all chunks and files of a commit can be compared. NULL comes
-first. A value that cannot be read is refused with its row: an order that is read for some rows only would be wrong
-without a word.
+Keys are int64, one row of keys per row, so that rows of all chunks and files of a commit are comparable. NULL comes
+first. A value that cannot be read is refused with its row, since a partial order would silently be wrong.
 """
 
 from __future__ import annotations
@@ -35,12 +34,12 @@ _HEX = re.compile(r"[0-9a-fA-F]+")
 
 
 def together(*keys: Keys) -> Keys:
-    """Several sort keys as one, the first is the most significant."""
+    """Combine sort keys; the first is the most significant."""
     return np.column_stack(keys)
 
 
 def moments(rows: Rows, name: str) -> Keys:
-    """By timestamps or their texts; also by whole numbers of seconds, milliseconds or the like."""
+    """Sort by timestamps or their texts, or by whole numbers of seconds, milliseconds or other units."""
     column = rows.columns[name]
     given = [v for v in column if v is not None] if isinstance(column, list) else []
     is_number = all(isinstance(v, int) for v in given) if given else not isinstance(column, list)
@@ -55,7 +54,7 @@ def moments(rows: Rows, name: str) -> Keys:
 
 
 def whole_numbers(rows: Rows, name: str) -> Keys:
-    """By whole numbers, or by texts of digits."""
+    """Sort by whole numbers, or texts of digits."""
     column = rows.columns[name]
     is_text = rows.is_text or (not isinstance(column, list) and _holds_texts(column.type))
     try:
@@ -65,17 +64,17 @@ def whole_numbers(rows: Rows, name: str) -> Keys:
 
 
 def log_positions(rows: Rows, name: str) -> Keys:
-    """By positions in the log of SQL Server: ten bytes, or their hexadecimal digits, with `0x` or colons, or base64."""
+    """Sort by SQL Server log positions: ten bytes, as bytes, as base64, or as hex digits with `0x` or colons."""
     return _each(rows, name, 2, _log_position, "is no position in a log: ten bytes, or as in 0x0000002A000001C8001A")
 
 
 def log_numbers(rows: Rows, name: str) -> Keys:
-    """By positions in the log of a database: whole numbers, or as `log_positions`."""
+    """Sort by positions in a database's log: whole numbers, or as in `log_positions`."""
     return _each(rows, name, 2, _log_number, "is no position in a log")
 
 
 def file_numbers(rows: Rows, name: str) -> Keys:
-    """By names that end with their number, as `mysql-bin.000003`. RejectedError if they begin with different words."""
+    """Sort by file names that end with a number, as `mysql-bin.000003`. RejectedError if their prefixes differ."""
     prefixes: set[str] = set()
 
     def number(value: Any) -> tuple[int, ...]:
@@ -91,14 +90,14 @@ def file_numbers(rows: Rows, name: str) -> Keys:
 
 
 def sequences(rows: Rows, name: str) -> Keys:
-    """By up to four numbers of up to sixteen hexadecimal digits, separated by `/`; a number that is not there is 0."""
+    """Sort by up to four numbers of up to sixteen hex digits, separated by `/`; a missing number is 0."""
     return _each(
         rows, name, _SECTIONS, _sections, "is no sequence number: up to four hexadecimal numbers, as in 2A/0/1F"
     )
 
 
 def _each(rows: Rows, name: str, width: int, read: Callable[[Any], tuple[int, ...]], wrong: str) -> Keys:
-    """The keys of each value, which `read` gives as unsigned numbers of 64 bits; each distinct value is read once."""
+    """Return the sort keys of each value; `read` returns unsigned 64-bit numbers, once per distinct value."""
     column = rows.columns[name]
     values: Sequence[Any] = column if isinstance(column, list) else _decoded(column).to_pylist()
     known: dict[Any, tuple[int, ...] | None] = {None: None}
@@ -108,7 +107,7 @@ def _each(rows: Rows, name: str, width: int, read: Callable[[Any], tuple[int, ..
                 known[value] = read(value)
         except (TypeError, ValueError, OverflowError, binascii.Error):
             raise rows.rejected(row, name, f"{shown(str(value))} {wrong}") from None
-    # Unsigned numbers keep their order as signed ones when 2^63 is taken off each.
+    # Subtract 2^63: the signed numbers have the order of the unsigned ones.
     none = (_FIRST,) * width
     found = {value: none if keys is None else tuple(k + _FIRST for k in keys) for value, keys in known.items()}
     return np.array([found[value] for value in values], np.int64).reshape(len(values), width)

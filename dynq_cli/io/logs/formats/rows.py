@@ -1,10 +1,10 @@
-"""Marked rows → changes of a relation: the same checks for every form.
+"""Convert rows with change kinds to changes of a relation, with the same checks for every format.
 
-- A row that comes needs every column of the relation. One that goes needs the key, or, without a key, every column.
-- In JSON lines a key that is left out is NULL, so only columns that do not allow NULL can be missing.
-- With `upsert`, rows that come replace or insert, and images before updates are left out.
+- An inserted row needs every column of the relation. A deleted row needs the key, or, without a key, every column.
+- In JSON lines an omitted key is NULL, so only columns that do not allow NULL can be missing.
+- With `upsert`, inserts and new images become upserts, and old images of updates are dropped.
 
-Values have the types of the spec; NULLs in columns that do not allow them are left to whoever applies the rows.
+Values get the types of the spec. NULLs in columns that do not allow them are checked when the rows are applied.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _UPSERT_HINT = "give it a `key:` in the spec, or leave out --upsert"
 def log_rows(
     marked: ChangeRows, relation: Relation, commits: NDArray[np.int64] | None = None, *, upsert: bool = False
 ) -> LogRows:
-    """The changes that the rows say, in their order; `commits` are the numbers of their commits. O(rows)."""
+    """Convert rows to changes, in order; `commits` are the numbers of their commits. O(rows)."""
     rows, kinds, counts, order = marked.rows, marked.kinds, marked.counts, marked.order
     if upsert:
         kinds = _upserted(rows, relation, kinds)
@@ -74,7 +74,7 @@ def _refuse_copied_upserts(rows: Rows, relation: Relation, kinds: NDArray[np.int
 def _values(
     marked: ChangeRows, rows: Rows, relation: Relation, column: Column, goes: NDArray[np.bool_]
 ) -> pa.Array | None:
-    """The column's values; None where it is missing and no row needs it."""
+    """Return the column's values; None if it is missing and no row needs it."""
     raw = rows.columns.get(column.name)
     if raw is None:
         needs = np.ones(len(rows), np.bool_) if column.name in relation.key or not relation.key else ~goes
@@ -107,7 +107,7 @@ def _hint(rows: Rows, name: str) -> str:
 def _without_fillers(
     columns: Mapping[str, pa.Array], relation: Relation, goes: NDArray[np.bool_]
 ) -> dict[str, pa.Array]:
-    """NULL outside the key for rows that go and hold nothing but NULL, zeros and empty texts there."""
+    """Set columns outside the key to NULL for deletes that have only NULL, zeros and empty texts there."""
     bare = goes.copy()
     others = {c.name: c.type for c in relation.columns if c.name in columns and c.name not in relation.key}
     for name, kind in others.items():
@@ -124,7 +124,7 @@ def _without_fillers(
 
 
 def _is_filler(values: pa.Array, kind: Type) -> NDArray[np.bool_]:
-    """NULL, or what a source writes in its place where its own column does not allow NULL."""
+    """Return which values are NULL, or the filler that a source writes if its column does not allow NULL."""
     plain = convert(values, kind)
     if kind.name in ("string", "binary"):
         empty = pc.equal(pc.binary_length(plain), 0)

@@ -1,4 +1,4 @@
-"""A snapshot: a file that says nothing about changes. Every row is an insert."""
+"""A snapshot: a file without change types. Every row is an insert."""
 
 from __future__ import annotations
 

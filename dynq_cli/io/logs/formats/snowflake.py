@@ -1,6 +1,6 @@
 """Snowflake's streams: `METADATA$ACTION` with INSERT or DELETE, `METADATA$ISUPDATE` for the two halves of an update.
 
-A stream is a set of net changes without an order: what goes, goes first.
+A stream is a set of net changes without an order: deletes are applied first.
 """
 
 from __future__ import annotations

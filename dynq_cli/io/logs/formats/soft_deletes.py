@@ -1,8 +1,8 @@
-"""Rows of current-state tables that keep what was deleted, with a mark.
+"""Soft deletes: rows of current-state tables that keep deleted rows, with a mark.
 
-A row that is not deleted replaces the row with its key, or is inserted. A deleted row deletes by its key; if the key is
-not there, the row is skipped and counted: such tables repeat their deleted rows in every full copy. Without a key, rows
-are inserts and a deleted row is refused; in a file that is the whole relation it is absent.
+A row that is not deleted is an upsert. A deleted row deletes by its key; if the key does not exist, the row is skipped
+and counted, since such tables repeat their deleted rows in every full copy. Without a key, rows are inserts, and a
+deleted row is refused. In a file with a whole relation, a deleted row counts as missing.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dynq_cli.spec.model import Relation
 
 
 def soft_kinds(rows: Rows, relation: Relation, column: str, deleted: NDArray[np.bool_]) -> NDArray[np.int8]:
-    """The kinds of rows of which some are deleted, as `column` says. RejectedError if a delete has no key to go by."""
+    """Return the change kinds of rows, some of them deleted. RejectedError at `column` for deletes without a key."""
     if not relation.key and rows.is_whole:
         return np.where(deleted, SKIP, INSERT).astype(np.int8)
     if not relation.key and deleted.any():

@@ -1,4 +1,4 @@
-"""Signed weights: `_diff` or Materialize's `mz_diff` says how many copies come (> 0) or go (< 0).
+"""Signed weights: `_diff` or Materialize's `mz_diff` has the number of copies inserted (> 0) or deleted (< 0).
 
 `mz_timestamp` numbers the commits. Rows with `mz_progressed` only tell how far the log is and are left out.
 """
