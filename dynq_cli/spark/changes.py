@@ -1,10 +1,10 @@
-"""`extract changes`: the change feed that a catalog keeps of a table (`spark.read.changes`), passed on as a change log.
+"""`extract changes`: write the change feed of a catalog's table (`spark.read.changes`) as a change log.
 
-    extract_changes(spark, job)   what happened to the table after `start` up to `stop`, commit by commit
+    extract_changes(spark, job)   the changes of the table after `start`, up to and including `stop`, commit by commit
 
-The feed's columns are those of change logs; what is added is the types of the spec, the order, and a batch id. Commits
-are ordered by `_commit_version`. Catalogs whose versions do not grow (Iceberg's snapshot ids) are ordered by time
-instead: `_commit_version` is then `_commit_timestamp` in microseconds, and bounds are times.
+The feed has the columns of change logs; dynq adds the types of the spec, the order, and a batch id. Commits are ordered
+by `_commit_version`. If a catalog's versions do not increase (Iceberg's snapshot ids), order by time:
+`_commit_version` is then `_commit_timestamp` in microseconds, and bounds are times.
 """
 
 from __future__ import annotations
@@ -36,8 +36,9 @@ _COMMIT, _IMAGE, _REASON, _ROW, _WHAT = "@commit", "@image", "@reason", "@row", 
 
 @dataclass(frozen=True)
 class ChangesJob:
-    """What is to be extracted: what happened to a table after `start` up to `stop`, each a version, or with `by_time` a
-    time; without them from the beginning, up to the last commit.
+    """The options of a job: extract the changes of a table after `start`, up to and including `stop`.
+
+    Bounds are versions, or times with `by_time`. The defaults are the beginning and the last commit.
     """
 
     table: str
@@ -53,7 +54,7 @@ class ChangesJob:
 
 @dataclass(frozen=True)
 class Passed:
-    """What became of a job; `batch` is None where nothing happened to the table."""
+    """The result of a job; `batch` is None if the table did not change."""
 
     out: str
     batch: Batch | None
@@ -64,7 +65,7 @@ class Passed:
     bad: int = 0
 
     def line(self) -> str:
-        """What became of the job, in a line."""
+        """Describe the result in one line."""
         if self.batch is None:
             return f"{self.out}: nothing happened to the table, nothing was written"
         if not self.written:
@@ -80,9 +81,9 @@ class Passed:
 
 
 def extract_changes(spark: SparkSession, job: ChangesJob) -> Passed:
-    """Extract what a catalog has of a table's changes.
+    """Extract the changes of a table from its catalog.
 
-    UsageError where it has none; RejectedError for columns and rows that do not fit. Nothing is written then.
+    UsageError if the catalog has no change feed; RejectedError for invalid columns and rows. Then nothing is written.
     """
     with settings(spark):
         return pass_on(spark, job, _feed(spark, job))
@@ -98,7 +99,7 @@ def _feed(spark: SparkSession, job: ChangesJob) -> DataFrame:
     reader = spark.read.options(**given)
     if not hasattr(reader, "changes"):
         raise UsageError(
-            "this Spark reads no change feeds: it takes Spark 4.2 or newer\n  hint: pip install -U pyspark"
+            "this Spark cannot read change feeds, which need Spark 4.2 or newer\n  hint: pip install -U pyspark"
         )
     try:
         return reader.changes(job.table)
@@ -107,7 +108,7 @@ def _feed(spark: SparkSession, job: ChangesJob) -> DataFrame:
             with explained(job.table):
                 raise
         raise UsageError(
-            f"{job.table}: its catalog keeps no change feed\n"
+            f"{job.table}: its catalog has no change feed\n"
             "  hint: use a catalog of Delta or Iceberg that has one, or dynq extract snapshot with two snapshots"
         ) from error
 
@@ -164,7 +165,7 @@ def _write(job: ChangesJob, relation: Relation, found: DataFrame, target: Target
 
 
 def _described(job: ChangesJob, feed: DataFrame) -> Relation:
-    """The relation with its columns, those of the feed where no spec says them. RejectedError for what cannot fit."""
+    """Return the relation; without a spec, with the columns of the feed. RejectedError for columns that do not fit."""
     absent = [name for name in _META if name not in feed.columns]
     if absent:
         raise RejectedError(f"{job.table}: its change feed has no column {absent[0]}")
@@ -179,7 +180,7 @@ def _described(job: ChangesJob, feed: DataFrame) -> Relation:
 
 
 def _judged(job: ChangesJob, feed: DataFrame, relation: Relation) -> DataFrame:
-    """The rows in the types of the spec, each with its commit and what it is: a kind of change, or bad."""
+    """Convert the rows to the types of the spec, each with its commit and its change type, or marked as bad."""
     fields = {column.name: column.dataType for column in feed.schema.fields}
     change = f.lower(f.col(CHANGE_TYPE))
     commit = f.unix_micros(f.col(TIME)) if job.by_time else f.col(VERSION).try_cast("bigint")
@@ -205,15 +206,15 @@ def _judged(job: ChangesJob, feed: DataFrame, relation: Relation) -> DataFrame:
 
 
 def _refuse_disorder(job: ChangesJob, found: DataFrame) -> None:
-    """RejectedError if versions do not grow with time, so that they do not tell the order of commits."""
+    """RejectedError if versions do not increase with time, so that they do not give the order of commits."""
     if job.by_time:
         return
     commits = found.groupBy(_COMMIT).agg(f.min(TIME).alias("at")).orderBy(_COMMIT).collect()
     times = [row["at"] for row in commits if row["at"] is not None]
     if times != sorted(times):
         raise RejectedError(
-            f"{job.table}: its versions do not grow from one commit to the next\n"
-            "  hint: order commits by their time with --by-time, which Iceberg's snapshots need"
+            f"{job.table}: its versions do not increase from one commit to the next\n"
+            "  hint: order commits by their time with --by-time, as Iceberg's snapshots require"
         )
 
 
@@ -230,7 +231,7 @@ def _batch(job: ChangesJob, relation: Relation, last: int) -> Batch:
 
 
 def _moment(micros: int) -> str:
-    """A moment as it is written, in UTC.
+    """Format a time in UTC.
 
     >>> _moment(1)
     '1970-01-01T00:00:00.000001+00:00'

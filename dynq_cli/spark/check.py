@@ -1,4 +1,4 @@
-"""What extraction needs on this machine, found out without importing Spark's library or starting a Spark session."""
+"""Check the requirements of extraction on this machine, without importing pyspark or starting a Spark session."""
 
 from __future__ import annotations
 
@@ -21,21 +21,21 @@ _DRIVER = re.compile(r"(?i)postgresql|mysql-connector|mariadb-java-client|ojdbc|
 
 
 class MissingError(DynqError):
-    """Something that extraction needs is not installed."""
+    """A requirement of extraction is not installed."""
 
     code = "missing"
 
 
 @dataclass(frozen=True)
 class Found:
-    """What there is: versions, or None; `drivers` are the names of JDBC drivers that every session finds."""
+    """The installed versions, or None; `drivers` are the names of JDBC drivers that every session has."""
 
     pyspark: str | None
     java: str | None
     drivers: tuple[str, ...] = ()
 
     def missing(self) -> list[str]:
-        """What is missing, each with the next step."""
+        """The missing requirements, each with the next step."""
         steps = []
         if self.pyspark is None:
             steps.append(f"pyspark: {_INSTALL}")
@@ -49,7 +49,7 @@ class Found:
         return steps
 
     def line(self) -> str:
-        """All of it in one line.
+        """Describe the result in one line.
 
         >>> Found("4.3.0", "17.0.15").line()
         'Spark is ready: pyspark 4.3.0, Java 17.0.15, no JDBC driver (name one with --conf spark.jars=DRIVER.jar)'
@@ -65,12 +65,12 @@ class Found:
 
 
 def look() -> Found:
-    """Look for pyspark, Java and drivers. Starts `java -version`, and nothing else."""
+    """Find pyspark, Java and drivers. Starts only `java -version`."""
     return Found(_pyspark(), _java(), tuple(_drivers()))
 
 
 def require() -> None:
-    """MissingError, naming what to install, where extraction cannot run."""
+    """Raise MissingError with what to install, if extraction cannot run."""
     found = look()
     if found.missing():
         raise MissingError(found.line())

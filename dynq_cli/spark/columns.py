@@ -1,9 +1,9 @@
-"""The rows of a table in the types of the spec, and of each row that cannot be taken: why.
+"""Convert the rows of a table to the types of the spec; mark bad rows with the reason.
 
-    typed(frame, columns) has v0, v1, … = the values of the columns, and `bad` = NULL for a row that can be taken
+    typed(frame, columns) has v0, v1, … = the values of the columns, and `bad` = NULL for a good row
 
-A value is taken if nothing of it is lost, as in change logs: 300 is no int8, 1.5 no int64, 0.1 no float32. A row that
-is bad has no values; `bad.reason` names the column, and `bad.row` is the row as JSON.
+A value is good if the conversion is exact, as in change logs: 300 is no int8, 1.5 no int64, 0.1 no float32. A bad row
+has no values; `bad.reason` names the column, and `bad.row` is the row as JSON.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from dynq_cli.spec.types import Type
 
 BAD = "bad"
 CORRUPT = "_corrupt_record"
-_SMALLEST = -(1 << 63)  # stands for NULL in a state
+_SMALLEST = -(1 << 63)  # the code of NULL
 _SMALLEST_SQL = f"{_SMALLEST}L"
 _WHOLE = {"float32": 1 << 24, "float64": 1 << 53}  # integers up to here have a float of their own
 _PLAIN = "string collate UTF8_BINARY"  # texts are compared byte by byte, whatever collation their table has
@@ -30,12 +30,12 @@ _BAD_TYPE = "struct<reason string, row string>"
 
 
 def value(position: int) -> str:
-    """The name of a column in typed rows: whatever it is called, no name of a user's column gets in the way."""
+    """Return the name of a column in typed rows, by position, so that users' names cannot clash."""
     return f"v{position}"
 
 
 def all_columns(place: str, frame: DataFrame, ignored: Collection[str]) -> tuple[model.Column, ...]:
-    """The columns of a table that no spec describes."""
+    """Return the columns of a table without a spec."""
     found = []
     for column in frame.schema.fields:
         kind, theirs = from_spark(column.dataType), column.dataType.simpleString()
@@ -43,7 +43,7 @@ def all_columns(place: str, frame: DataFrame, ignored: Collection[str]) -> tuple
             continue
         if kind is None:
             raise RejectedError(
-                f"{place}: column {column.name} is {theirs}, which no type of a spec holds"
+                f"{place}: column {column.name} is {theirs}, and dynq has no such type"
                 f"\n  hint: leave it out with --ignore {column.name}, or name the columns in a spec"
             )
         found.append(model.Column(column.name, kind, nullable=True))
@@ -51,7 +51,7 @@ def all_columns(place: str, frame: DataFrame, ignored: Collection[str]) -> tuple
 
 
 def misfits(frame: DataFrame, columns: Sequence[model.Column], texts: Collection[str]) -> list[str]:
-    """What rules a table out before any row is read: columns that are not there, and types of other families."""
+    """Return the problems that are visible before any row is read: missing columns, and types of other families."""
     found = {field.name: field.dataType for field in frame.schema.fields}
     said = []
     for column in columns:
@@ -66,7 +66,7 @@ def misfits(frame: DataFrame, columns: Sequence[model.Column], texts: Collection
 
 
 def typed(frame: DataFrame, columns: Sequence[model.Column], key: Collection[str], texts: Collection[str]) -> DataFrame:
-    """See the module. `texts` are the columns whose values are texts to be read; NULL in the `key` is bad. O(rows)."""
+    """Convert rows; see the module. `texts` are the columns with texts to parse; NULL in the `key` is bad. O(rows)."""
     fields = {field.name: field.dataType for field in frame.schema.fields}
     values: list[Column] = []
     reasons: list[Column] = []
@@ -81,7 +81,7 @@ def typed(frame: DataFrame, columns: Sequence[model.Column], key: Collection[str
     shown = raw(CORRUPT) if CORRUPT in fields else f.lit(None).cast("string")
     as_json = f.coalesce(shown, row_as_json(sources))
     bad = f.when(reason.isNotNull(), f.struct(reason.alias("reason"), as_json.alias("row")))
-    # Twice, so that what decides is computed once and used for every column.
+    # Two selects, so that the condition is computed once and used for every column.
     marked = frame.select(*(made.alias(value(i)) for i, made in enumerate(values)), bad.cast(_BAD_TYPE).alias(BAD))
     return only_if_good(marked, len(columns))
 
@@ -89,9 +89,9 @@ def typed(frame: DataFrame, columns: Sequence[model.Column], key: Collection[str
 def as_they_are(
     frame: DataFrame, columns: Sequence[model.Column], key: Sequence[str], texts: Collection[str]
 ) -> tuple[str, list[str]] | None:
-    """The values of a table that has the types of the spec already, in SQL, and where a row is good.
+    """Return SQL for the values of a table that already has the types of the spec, and for the condition of good rows.
 
-    None if a value has to be read or converted, which is what `typed` is for.
+    None if a value must be parsed or converted: then use `typed`.
     """
     fields = {field.name: field.dataType for field in frame.schema.fields}
     if any(column.name in texts or from_spark(fields[column.name]) != column.type for column in columns):
@@ -106,12 +106,12 @@ def as_they_are(
 
 
 def only_if_good(frame: DataFrame, width: int) -> DataFrame:
-    """Typed rows, those that are bad without values, so that nothing joins or groups them with others."""
+    """Set the values of bad rows to NULL, so that they never join or group with other rows."""
     return frame.selectExpr(*(f"if({BAD} IS NULL, {value(i)}, NULL) AS {value(i)}" for i in range(width)), BAD)
 
 
 def row_as_json(values: dict[str, Column]) -> Column:
-    """A row for people to read."""
+    """Return a row as JSON, for people to read."""
     return f.to_json(f.struct(*(made.alias(name) for name, made in values.items())), {"ignoreNullFields": "false"})
 
 
@@ -120,7 +120,7 @@ def bad_because(reason: Column, row: Column) -> Column:
 
 
 def raw(name: str) -> Column:
-    """A column of the table, whatever characters its name has."""
+    """Return a column of the table by name, with any characters."""
     return f.col(_quoted(name))
 
 
@@ -129,7 +129,7 @@ def _quoted(name: str) -> str:
 
 
 def reasons_against(column: model.Column, made: Column, wrong: Column | None, *, in_key: bool) -> list[Column]:
-    """Why a row may be bad because of one column: each is NULL where it is not."""
+    """Return the possible reasons against a row because of one column; each is NULL for good rows."""
     found = []
     if wrong is not None:
         found.append(f.when(wrong, f.lit(f"column {column.name}: the value does not fit {column.type}")))
@@ -142,7 +142,7 @@ def reasons_against(column: model.Column, made: Column, wrong: Column | None, *,
 
 
 def typed_value(name: str, found: t.DataType, kind: Type, *, is_text: bool) -> tuple[Column, Column | None]:
-    """The value of a column, and where it is not the value that stands there; None if that cannot be."""
+    """Return the converted value of a column, and the condition that it is inexact; None if it is always exact."""
     source = raw(name)
     if is_text:
         value = parse(source, kind)
@@ -158,13 +158,13 @@ def typed_value(name: str, found: t.DataType, kind: Type, *, is_text: bool) -> t
     value = source.try_cast(to_spark(kind))
     if theirs.is_integer and kind.is_float:
         return value, f.abs(source.cast("decimal(20,0)")) > _WHOLE[kind.name]
-    # There and back again: what was rounded or cut off comes back as another value.
+    # Convert back: a rounded or truncated value differs.
     wrong = source.isNotNull() & ~value.try_cast(found).eqNullSafe(source)
     return value, _or_smallest(value, wrong, kind)
 
 
 def _as_it_is(name: str, found: t.DataType, kind: Type) -> tuple[str, str | None]:
-    """`typed_value` in SQL, of a column that has the type already."""
+    """Like `typed_value`, in SQL, for a column that already has the type."""
     type_name = _PLAIN if kind.name == "string" else to_spark(kind).simpleString()
     made = _quoted(name) if found == to_spark(kind) else f"CAST({_quoted(name)} AS {type_name})"
     if kind.name == "string":

@@ -1,8 +1,7 @@
-"""A database that Spark reaches by JDBC: how it is connected to, and how names and bounds are written in its SQL.
+"""A database that Spark reads by JDBC: its connection, and the quoting of names in its SQL.
 
-Passwords come from the environment, a file, or what the driver itself looks up (`~/.pgpass`). They are in no message
-and in no file that a job writes: `hidden` takes them out of whatever a driver says, and `address` is the URL without
-its parameters.
+Passwords come from the environment, a file, or the driver itself (`~/.pgpass`). No message and no output file has them:
+`hidden` removes them from a driver's messages, and `address` is the URL without its parameters.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from dynq_cli.errors import DynqError, UsageError
 from dynq_cli.spark.said import SECRET, USER_INFO, hidden
 
 PASSWORD = "DYNQ_JDBC_PASSWORD"
-# A driver that Spark was given as a jar is found by its class only.
+# Spark finds a driver in an added jar only by its class.
 _DRIVERS = {
     "postgresql": "org.postgresql.Driver",
     "mysql": "com.mysql.cj.jdbc.Driver",
@@ -48,24 +47,24 @@ class Database:
 
     @property
     def address(self) -> str:
-        """Which database it is: the URL without anything that may be secret."""
+        """The URL without anything that may be secret."""
         return USER_INFO.sub("//", re.split(r"[?;]", self.url)[0])
 
     def read(self, spark: SparkSession, table: str) -> DataFrame:
-        """A table, or `(SELECT …) name`; no rows are read yet. `java_in_utc` has to hold until they are."""
+        """Open a table, or `(SELECT …) name`; no rows are read yet. Stay in `java_in_utc` until they are."""
         options = {"dbtable": table} | with_defaults({"url": self.url, **self.options})
         frame = spark.read.format("jdbc").options(**options).load()
         check_zone(spark, table, frame)
         return frame
 
     def quoted(self, spark: SparkSession, name: str) -> str:
-        """The name of a column as the database's SQL has it."""
+        """Quote the name of a column for the database's SQL."""
         jvm: Any = spark.sparkContext._jvm
         return str(jvm.org.apache.spark.sql.jdbc.JdbcDialects.get(self.url).quoteIdentifier(name))
 
     @contextmanager
     def without_secrets(self) -> Iterator[None]:
-        """Errors in the block, without passwords."""
+        """Remove passwords from errors in the block."""
         try:
             yield
         except DynqError as error:
@@ -78,9 +77,9 @@ class Database:
 
 
 def with_defaults(options: Mapping[str, str]) -> dict[str, str]:
-    """Options of Spark's reader, with those that nobody wants to write.
+    """Add default options of Spark's reader.
 
-    A timestamp without a zone is taken as it stands, not as a time of the zone that Java happens to run in.
+    Timestamps without a zone are read as they are, not as times in Java's zone.
     """
     url = options.get("url", "")
     found = {"preferTimestampNTZ": "true"}
@@ -95,20 +94,20 @@ def with_defaults(options: Mapping[str, str]) -> dict[str, str]:
 
 @contextmanager
 def java_in_utc(spark: SparkSession) -> Iterator[None]:
-    """Let Java run in UTC: Spark takes timestamps without a zone through Java's own, which may have no such time."""
+    """Run Java in UTC: Spark converts timestamps without a zone through Java's zone, which may lack such a time."""
     zones: Any = spark.sparkContext._jvm.java.util.TimeZone  # type: ignore[union-attr]
     before = zones.getDefault()
     zones.setDefault(zones.getTimeZone("UTC"))
     try:
         yield
     finally:
-        # Java may be gone, and then there is nothing to put back.
+        # Java may have exited; then there is nothing to restore.
         with suppress(Exception):
             zones.setDefault(before)
 
 
 def check_zone(spark: SparkSession, place: str, frame: DataFrame) -> None:
-    """UsageError where timestamps without a zone would be read in the zone that some other machine is in."""
+    """UsageError if timestamps without a zone would be read in the zone of another machine."""
     context = spark.sparkContext
     is_here = (context.master or "").startswith("local")
     is_utc = re.search(_IN_UTC, context.getConf().get(_JAVA_OPTIONS, "") or "")
@@ -121,7 +120,7 @@ def check_zone(spark: SparkSession, place: str, frame: DataFrame) -> None:
 
 
 def password_in(path: str) -> str:
-    """The password that a file holds, in its first line."""
+    """Read the password in the first line of a file."""
     try:
         lines = Path(path).read_text("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""Which relations a job extracts, as a spec or a state describes them."""
+"""The relations that a job extracts, from a spec or a state."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ DEFAULT_STATE = ".dynq"
 
 
 def relation_of(name: str, spec: str | None, state: str | None) -> Relation:
-    """The relation `name` of a spec file, else of a state: that given, `$DYNQ_STATE`, or `.dynq` if it is there.
+    """Return the relation `name` of a spec file, else of a state: the given one, `$DYNQ_STATE`, or an existing `.dynq`.
 
-    Where there is neither, a relation without columns: all columns of the table are taken as they are.
+    Without either, return a relation without columns: the job extracts all columns of the table.
     """
     place = _place(spec, state)
     if place is None:
@@ -24,17 +24,17 @@ def relation_of(name: str, spec: str | None, state: str | None) -> Relation:
 
 
 def spec_of(spec: str | None, state: str | None) -> Spec:
-    """The spec of a job whose source does not say its columns. UsageError where there is none."""
+    """Return the spec of a job whose source does not describe its columns. UsageError if there is none."""
     place = _place(spec, state)
     if place is None:
         raise UsageError(
-            "nothing says the relations and their columns: name a spec with --spec, or a state with --state"
+            "the relations and their columns are not known: name a spec with --spec, or a state with --state"
         )
     return load_spec(spec) if spec is not None else _spec_of(Path(place))
 
 
 def named(name: str, spec: Spec, place: str) -> Relation:
-    """A relation of a spec; UsageError if it has none of that name."""
+    """Return a relation of a spec; UsageError if there is no such relation."""
     relation = spec.relation(name)
     if relation is None:
         there = ", ".join(r.name for r in spec.relations)

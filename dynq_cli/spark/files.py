@@ -1,7 +1,7 @@
-"""Files wherever Spark keeps them (this machine, HDFS, object stores), by Hadoop's own interface.
+"""Files on any file system that Spark supports (local, HDFS, object stores), through Hadoop's interface.
 
-Paths are what Spark takes for a path. `rename` moves a directory in one step where the file system can, and never
-into another directory; `sync` makes sure that what was written survives a power cut where that is up to us.
+Paths are Spark's. `rename` is atomic if the file system supports it, and never moves into an existing directory. `sync`
+makes local files durable.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class FileFacts:
-    """A file: its name below the directory that was listed, bytes, and when it was last written (milliseconds)."""
+    """A file: its name below the listed directory, its size in bytes, and its modification time in milliseconds."""
 
     name: str
     length: int
@@ -28,7 +28,7 @@ class FileFacts:
 
 
 class Files:
-    """The files that a Spark session sees."""
+    """The files of a Spark session."""
 
     def __init__(self, spark: SparkSession) -> None:
         context = spark.sparkContext
@@ -36,11 +36,11 @@ class Files:
         self._conf: Any = context._jsc.hadoopConfiguration()
 
     def absolute(self, path: str) -> str:
-        """The path with its file system."""
+        """Return the path with its file system."""
         return str(self._system(path).makeQualified(self._path(path)).toString())
 
     def local(self, path: str) -> str | None:
-        """The path on this machine, if that is where it is."""
+        """Return the local path; None if it is not on this machine."""
         uri = self._system(path).makeQualified(self._path(path)).toUri()
         return str(uri.getPath()) if uri.getScheme() == "file" else None
 
@@ -52,11 +52,11 @@ class Files:
         return bool(found and len(found) == 1 and found[0].isDirectory())
 
     def names(self, folder: str) -> list[str]:
-        """The names in a directory, all of them."""
+        """Return all names in a directory."""
         return sorted(status.getPath().getName() for status in self._system(folder).listStatus(self._path(folder)))
 
     def read(self, path: str) -> str:
-        """A small text file."""
+        """Read a small text file."""
         stream = self._system(path).open(self._path(path))
         try:
             utils = self._jvm.org.apache.commons.io.IOUtils
@@ -65,7 +65,7 @@ class Files:
             stream.close()
 
     def write(self, path: str, text: str) -> None:
-        """A small text file, new."""
+        """Write a new small text file."""
         stream = self._system(path).create(self._path(path), False)
         try:
             stream.write(bytearray(text.encode()))
@@ -73,15 +73,15 @@ class Files:
             stream.close()
 
     def modified(self, path: str) -> int:
-        """When a file or directory was last written, in milliseconds."""
+        """Return the modification time of a file or directory, in milliseconds."""
         return int(self._system(path).getFileStatus(self._path(path)).getModificationTime())
 
     def rename(self, source: str, target: str) -> None:
-        """Move a directory to a name that is not taken."""
+        """Rename a directory; the new name must not exist."""
         self._rename(source, target, self._jvm.org.apache.hadoop.fs.Options.Rename.NONE)
 
     def replace(self, path: str, text: str) -> None:
-        """A small text file, whole, in place of the one that is there if there is one."""
+        """Write a small text file atomically, replacing an existing one."""
         folder, name = os.path.split(path)
         new = os.path.join(folder, f".{name.lstrip('.')}.{secrets.token_hex(6)}")
         self.write(new, text)
@@ -98,7 +98,7 @@ class Files:
         context.rename(self._path(source), self._path(target), options)
 
     def fetch(self, path: str, target: str) -> None:
-        """A file to a new name on this machine: a second name where that can be, else a copy."""
+        """Link a file to a new name on this machine if possible, else copy it."""
         local = self.local(path)
         if local is None:
             self._system(path).copyToLocalFile(False, self._path(path), self._path(target), True)
@@ -111,11 +111,11 @@ class Files:
             shutil.copyfile(local, target)
 
     def remove(self, path: str) -> None:
-        """A directory with all that is in it."""
+        """Remove a directory with its contents."""
         self._system(path).delete(self._path(path), True)
 
     def sync(self, folder: str) -> None:
-        """Everything below a directory of this machine is on disk; elsewhere a file is when it is closed."""
+        """Make everything below a local directory durable; elsewhere, closing a file does so."""
         local = self.local(folder)
         if local is None:
             return
@@ -124,13 +124,13 @@ class Files:
                 _sync(name)
 
     def sync_entry(self, path: str) -> None:
-        """That a name is in its directory is on disk."""
+        """Make the name of a file in its directory durable."""
         local = self.local(path)
         if local is not None:
             _sync(os.path.dirname(local))
 
     def facts(self, uris: Collection[str]) -> list[FileFacts]:
-        """The files of a table as `inputFiles` names them, by name; one listing per directory."""
+        """Return the files of a table, named by `inputFiles`, sorted by name; lists each directory once."""
         wanted = {unquote(urlsplit(uri).path): uri for uri in uris}
         folders = {os.path.dirname(path): os.path.dirname(uri) for path, uri in wanted.items()}
         root = os.path.commonpath(folders) if folders else ""

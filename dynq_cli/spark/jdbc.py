@@ -1,14 +1,13 @@
-"""`extract jdbc`: what changed in a table of a database since the last time, by a column that grows with every change.
+"""`extract jdbc`: extract the rows of a database table that changed since the last run, by an increasing column.
 
-    extract_jdbc(spark, job)   applied after those before it, gives a state that holds the table as it is now
+    extract_jdbc(spark, job)   all outputs, applied in order, give a state with the current rows of the table
 
-What was extracted is known by a watermark, the largest value of the column so far (`progress`). Rows at the watermark
-are read again, and with an overlap those somewhat below it: a transaction may commit later than one that began after
-it. That is harmless with a key, because rows come as upserts. Without a key a row that is read twice would be there
-twice, so each is read once, and whether that was right is checked by counting: the table must be one that rows are
-only added to.
+The watermark is the largest value of the column so far (`progress`). Rows at the watermark are read again, and with an
+overlap also rows somewhat below it, since a transaction may commit later than one that began after it. With a key this
+is harmless, because rows are upserts. Without a key, a row read twice would be stored twice. So each row is read once,
+and a count checks that: rows must only ever be added to the table.
 
-A row that is deleted from the table leaves nothing to read. It needs a flag in the table, or `extract snapshot`.
+A deleted row cannot be read. That needs a flag in the table, or `extract snapshot`.
 """
 
 from __future__ import annotations
@@ -42,10 +41,10 @@ _NULL, _FUTURE = "null", "future"
 
 @dataclass(frozen=True)
 class JdbcJob:
-    """What is to be extracted: a table, or `(SELECT …) name`, of a database.
+    """The options of a job: a table, or `(SELECT …) name`, of a database.
 
-    `relation` says which columns are taken and of what types; without any columns, all are, as they are. `key` is the
-    relation's where it is not given. `append_only` vouches that rows are only ever added; then no key is needed.
+    `relation` has the columns to extract and their types; if it has none, all columns are extracted. The default of
+    `key` is the relation's key. `append_only` promises that rows are only ever added; then no key is needed.
     """
 
     url: str
@@ -64,7 +63,7 @@ class JdbcJob:
 
 @dataclass(frozen=True)
 class Pulled:
-    """What became of a job; `written` is false where the output was there already, or no row was read: `reason`."""
+    """The result of a job. `written` is false if the output existed already or no row was read; see `reason`."""
 
     out: str
     batch: Batch
@@ -76,7 +75,7 @@ class Pulled:
     bad: int = 0
 
     def line(self) -> str:
-        """What became of the job, in a line."""
+        """Describe the result in one line."""
         if not self.written:
             return f"{self.out}: {self.reason}"
         counts = [f"{self.inserted_or_replaced:,} inserted or replaced", f"{self.deleted:,} deleted"]
@@ -90,11 +89,11 @@ class Pulled:
 
 
 def extract_jdbc(spark: SparkSession, job: JdbcJob) -> Pulled:
-    """Extract what changed in a table since the last extraction.
+    """Extract the rows of a table that changed since the last extraction.
 
-    UsageError for what does not go together; RejectedError for bad columns and bad rows, and for a table without a key
-    that rows were not only added to. Nothing is written then. The rows are read once, by the database's own index on
-    the watermark if there is one.
+    UsageError for contradictory options. RejectedError for bad columns and bad rows, and for a table without a key that
+    changed other than by added rows. Then nothing is written. Rows are read once, by the database's index on the
+    watermark if there is one.
     """
     database = Database(job.url, job.options)
     with settings(spark), java_in_utc(spark), database.without_secrets():
@@ -102,7 +101,7 @@ def extract_jdbc(spark: SparkSession, job: JdbcJob) -> Pulled:
 
 
 class _Extraction:
-    """A job at work."""
+    """Runs one job."""
 
     def __init__(self, spark: SparkSession, job: JdbcJob, database: Database) -> None:
         self._spark, self._job, self._database = spark, job, database
@@ -147,7 +146,7 @@ class _Extraction:
             return self._not_written(start, f"no rows of {self._job.table} are new, nothing was written")
         if bad and self._rejects is not None:
             self._rejects.write_texts(as_lines(found.bad()))
-        # Of a table that rows are only added to: how many it has up to the watermark, for good.
+        # Without a key: the final number of rows up to the watermark.
         then = Progress(start.number + 1, top, 0 if self._key else start.rows + found.within())
         batch, target = self._batch(start, then), self._target
         target.write(
@@ -160,18 +159,18 @@ class _Extraction:
         return Pulled(self._job.out, self._batch(start, start), False, reason, start.watermark)
 
     def _top(self, start: Progress, limit: str | None) -> str | None:
-        """The watermark that is reached: what is read, is read up to there, however often Spark reads it."""
+        """Return the new watermark. Rows are read up to it, however often Spark reads them."""
         column, kind = self._quoted(self._job.watermark), self._kind
         newest = "" if limit is None else f" WHERE {column} <= {kind.literal(limit)}"
         query = f"(SELECT max({column}) AS {_TOP} FROM {self._job.table}{newest}) dynq_tops"
         (row,) = self._database.read(self._spark, query).selectExpr(f"{as_text(kind, _TOP)} AS {_TOP}").collect()
         if row[_TOP] is None or start.watermark is None:
             return row[_TOP] or start.watermark
-        # Where the newest rows were deleted, the largest value is less than it was.
+        # If the newest rows were deleted, the largest value has decreased.
         return kind.largest(start.watermark, row[_TOP])
 
     def _rows(self, start: Progress, top: str | None, limit: str | None) -> DataFrame:
-        """The rows between the watermarks, and those that no watermark will ever reach: these with what is amiss."""
+        """Return the rows between the watermarks, and rows that no watermark can reach, with the reason."""
         column, kind = self._quoted(self._job.watermark), self._kind
         amiss = {f"{column} IS NULL": _NULL}
         if limit is not None:
@@ -231,7 +230,7 @@ class _Extraction:
             )
 
     def _check_columns(self) -> None:
-        """What can be known to be wrong before any row is read."""
+        """Check the columns before any row is read."""
         job, names = self._job, {c.name for c in self._columns}
         for name in self._key:
             if name not in names:
@@ -253,7 +252,7 @@ class _Extraction:
             )
 
     def _check_only_added(self, start: Progress) -> None:
-        """Without a key: as many rows at or below the watermark as were extracted. RejectedError if not."""
+        """RejectedError unless the table has as many rows up to the watermark as were extracted, without a key."""
         if start.watermark is None:
             return
         column, table = self._quoted(self._job.watermark), self._job.table
@@ -269,7 +268,7 @@ class _Extraction:
             )
 
     def _of(self) -> dict[str, Any]:
-        """What the watermark is of. A changed column would leave rows below it as they were extracted before."""
+        """Identify the source of the watermark. With other columns, rows below it would miss their values."""
         job = self._job
         return {
             "database": self._database.address,

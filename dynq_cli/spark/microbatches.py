@@ -1,14 +1,13 @@
-"""The batches of a stream into a state, in turn, each exactly once, whenever a process ends.
+"""Apply the micro-batches of a stream to a state, in order, each exactly once, even if a process is killed.
 
-    take(batch, files)   the state has the batch as its last one afterwards, as one version
+    take(batch, files)   afterwards, the batch is the last one in the state, as one version
 
-Whoever hands out batches (Spark, by its checkpoint) numbers them from 0 without a gap, and hands the one that was cut
-short out again, with the same files. The state notes a batch in the manifest that makes its changes a version, so its
-last batch says everything: batch n is new where the last one is n - 1, and known where it is n. Anything else means
-that the checkpoint and the state are not of one history, as when one of them is lost or was put back to an earlier
-moment: files would be left out or applied twice. That is refused, before anything is applied.
+Spark's checkpoint numbers batches from 0 without gaps, and repeats an interrupted batch with the same files. The state
+records a batch in the manifest that commits its changes. So batch n is new if the last batch of the state is n - 1, and
+applied if it is n. Anything else means that checkpoint and state have different histories, because one was lost or
+restored from a backup: files would be skipped or applied twice. That is refused before anything is applied.
 
-A batch on its way is an extraction directory, with the files under the names that they have.
+A batch is collected in an extraction directory, with the original file names.
 """
 
 from __future__ import annotations
@@ -38,13 +37,13 @@ class MicroBatch:
 
     @staticmethod
     def of(checkpoint: str, number: int, names: Mapping[str, str]) -> MicroBatch:
-        """The batch with files of these names."""
+        """Build the batch with files of these names."""
         text = "\n".join(sorted(names)).encode("utf-8", "surrogateescape")
         return MicroBatch(checkpoint, number, hashlib.sha256(text).hexdigest()[:_DIGEST])
 
     @staticmethod
     def parse(text: str) -> MicroBatch | None:
-        """The batch that a text names; None if it names none.
+        """Parse the text of a batch; None if it is not one.
 
         >>> MicroBatch.parse(str(MicroBatch("a-b", 7, "c0ffee")))
         MicroBatch(checkpoint='a-b', number=7, files='c0ffee')
@@ -60,10 +59,10 @@ class MicroBatch:
 
 @dataclass(frozen=True)
 class MicroBatches:
-    """Where batches go. `apply` takes an extraction directory into the state; `fetch` puts a file to a new name.
+    """Applies batches. `apply` applies an extraction directory to the state; `fetch` links or copies a file.
 
-    `source` is what the state calls the stream, `checkpoint` what a message calls its checkpoint, and `folder` is where
-    a batch on its way is put together.
+    `source` is the stream's name in the state, `checkpoint` the name of its checkpoint in messages, and `folder` the
+    place where batches are collected.
     """
 
     state: Path
@@ -74,9 +73,9 @@ class MicroBatches:
     fetch: Callable[[str, str], None]
 
     def take(self, here: MicroBatch, files: Mapping[str, str]) -> bool:
-        """Apply a batch, unless the state has it; whether it was applied. `files` are paths by name.
+        """Apply a batch, unless the state has it; return whether it was applied. `files` are paths by name.
 
-        RejectedError if the state cannot have it next, or if a log is refused: the state is as it was.
+        RejectedError if it is not the next batch, or if a log is refused; then the state is unchanged.
         """
         last = self._last()
         is_new = last != str(here)
@@ -88,7 +87,7 @@ class MicroBatches:
         return is_new
 
     def _last(self) -> str:
-        """The batch that the state has last, or nothing."""
+        """Return the last batch of the state, or an empty text."""
         applied = read_manifest(self.state).sources.get(self.source, ())
         return applied[-1][1] if applied else ""
 
@@ -110,7 +109,7 @@ class MicroBatches:
         )
 
     def _gather(self, here: MicroBatch, last: str, files: Mapping[str, str]) -> None:
-        """The files of a batch as an extraction."""
+        """Collect the files of a batch in an extraction directory."""
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir()
         for name, path in files.items():

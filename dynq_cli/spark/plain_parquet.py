@@ -1,8 +1,8 @@
-"""Which snapshots are plain Parquet on this machine: files that Arrow reads to the very values that Spark does.
+"""Snapshots in plain local Parquet: files from which Arrow reads exactly the same values as Spark.
 
-Plain is a snapshot whose files all have the columns, each in the one type that the spec's has in Arrow. What Spark
-would look at twice is not: times as INT96 or in a calendar of before, options of its reader, files of other machines.
-Where Hadoop left the sums of a file's bytes beside it they hold here, too (`is_sound`).
+All files of a plain snapshot have all columns, each in the Arrow type of the spec's type. Not plain are files that
+Spark treats specially: INT96 times, the old calendar, options of its reader, files of other machines. If Hadoop wrote
+checksums beside a file, they are checked (`is_sound`).
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ _MAGIC, _HEADER = b"crc\0", 8
 
 
 class BadRowError(Exception):
-    """There is a row that cannot be taken."""
+    """There is a bad row."""
 
 
 @dataclass(frozen=True)
 class PlainTable:
-    """Files with rows of the columns, how many rows and bytes."""
+    """Files with these columns, and their numbers of rows and bytes."""
 
     files: tuple[str, ...]
     rows: int
@@ -48,11 +48,11 @@ class PlainTable:
     key: tuple[str, ...]
 
     def schema(self) -> pa.Schema:
-        """That of `batches`: a column per column, by its position."""
+        """The schema of `batches`: columns are named by position."""
         return pa.schema([(value(i), compared_type(column.type)) for i, column in enumerate(self.columns)])
 
     def batches(self) -> Iterator[pa.RecordBatch]:
-        """All rows, times as numbers; BadRowError if one is bad. Memory is that of a batch."""
+        """Yield all rows, times as numbers; BadRowError if one is bad. O(batch) memory."""
         schema = self.schema()
         names = [column.name for column in self.columns]
         for path in self.files:
@@ -73,12 +73,12 @@ class PlainTable:
 
 
 def compared_type(kind: Type) -> pa.DataType:
-    """The Arrow type in which values of a type are compared."""
+    """Return the Arrow type in which values of a type are compared."""
     return _COUNTED.get(kind.name, arrow_type(kind))
 
 
 def plain_table(uris: Sequence[str], columns: Sequence[Column], key: Sequence[str]) -> PlainTable | None:
-    """The table that files are, as Spark names them; None if they are not plain. Reads the end of each file."""
+    """Open files, given as Spark's URIs, as a table; None if they are not plain. Reads the footer of each file."""
     files, rows, size = [], 0, 0
     for uri in uris:
         place = urlsplit(uri)
@@ -121,7 +121,7 @@ def _is_of(found: pa.DataType, kind: Type) -> bool:
 
 
 def is_sound(path: str) -> bool:
-    """Whether the bytes of a file are those that Hadoop summed up beside it; true where it did not. O(bytes)."""
+    """Whether a file matches the checksums that Hadoop wrote beside it; true if there are none. O(bytes)."""
     folder, name = os.path.split(path)
     try:
         with open(os.path.join(folder, f".{name}.crc"), "rb") as beside:

@@ -1,4 +1,4 @@
-"""The options of `extract snapshot` as a program of its own, which spark-submit runs on a cluster."""
+"""`extract snapshot` as a separate program, which spark-submit runs on a cluster."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from dynq_cli.spark.snapshot import Extracted, SnapshotJob, extract_snapshot
 
 
 def run(args: Sequence[str] | None = None) -> None:
-    """Extract as the command line says, then exit: with the exit code of `dynq extract snapshot`."""
+    """Run the job of a command line; exit with the exit code of `dynq extract snapshot`."""
     parser = _parser()
     given = parser.parse_args(args)
     try:
@@ -38,7 +38,7 @@ def run(args: Sequence[str] | None = None) -> None:
 
 
 def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
-    """`KEY=VALUE` texts as a mapping."""
+    """Parse `KEY=VALUE` texts to a mapping."""
     found = {}
     for text in given:
         name, equals, value = text.partition("=")
@@ -49,7 +49,7 @@ def pairs(option: str, given: Sequence[str]) -> dict[str, str]:
 
 
 def told(done: Extracted) -> str:
-    """What became of a job, in a line."""
+    """Describe the result of a job in one line."""
     batch = done.batch
     if batch.start == batch.stop:
         return f"{batch.relation}: both snapshots are the same one; there is nothing to extract"

@@ -1,11 +1,10 @@
-"""How far a table was extracted: a small file beside the outputs, moved on together with the output it belongs to.
+"""The progress of an extraction: a small file beside the outputs, which advances together with each output.
 
     .SOURCE.watermark.json   {"source", "of", "number", "watermark", "rows", "next"}
 
-An output and this file cannot change in one step, so the file says first what is about to come (`next`: an output and
-what holds once it is there), then the output is put in its place, then the file moves on. Whoever finds a `next` looks
-for its output: if it is there, the step was taken; if not, it was not. So a job that is killed at any moment neither
-loses nor repeats a change.
+An output and this file cannot change atomically together. So first `next` announces an output and the progress that it
+brings, then the output is renamed into place, then the file advances. A job that finds a `next` looks for its output:
+if it exists, the step was completed; if not, it was not. So a killed job neither loses nor repeats a change.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from dynq_cli.spark.write import batch_in
 
 @dataclass(frozen=True)
 class Progress:
-    """What was extracted of a source: up to which watermark, by how many jobs, and of how many rows."""
+    """The progress of a source: the watermark, the number of jobs, and the number of rows."""
 
     number: int = 0
     watermark: str | None = None
@@ -33,12 +32,12 @@ class Progress:
 
     @property
     def name(self) -> str:
-        """A name for this moment of the source, which no other moment has; empty at the beginning."""
+        """A unique name for this progress of the source; empty at the beginning."""
         return f"extraction {self.number} up to {self.watermark}" if self.number else ""
 
 
 class ProgressFile:
-    """See the module. `of` is what the source is: a file that is of something else is refused."""
+    """The progress file of a source; see the module. `of` identifies the source: another source's file is refused."""
 
     def __init__(self, files: Files, out: str, source: str, of: Mapping[str, Any]) -> None:
         self._files = files
@@ -50,11 +49,11 @@ class ProgressFile:
 
     @property
     def start(self) -> Progress:
-        """How far the table was extracted when the file was opened."""
+        """The progress when the file was opened."""
         return self._start
 
     def announce(self, out: str, then: Progress) -> None:
-        """Say which output is about to be put in its place. DynqError if another job was quicker."""
+        """Announce the next output. DynqError if another job has advanced the file meanwhile."""
         with explained(self.path):
             if self._settled() != self._start:
                 raise DynqError(
@@ -63,12 +62,12 @@ class ProgressFile:
             self._save(self._start, {"out": out, **asdict(then)})
 
     def reach(self, then: Progress) -> None:
-        """The output is there."""
+        """Advance the file: the output is in place."""
         with explained(self.path):
             self._save(then, None)
 
     def _settled(self) -> Progress:
-        """What holds, a step that was taken but not noted included."""
+        """Return the progress, including a completed step that was not recorded."""
         if not self._files.exists(self.path):
             return Progress()
         try:
@@ -78,12 +77,12 @@ class ProgressFile:
             after = None if coming is None else Progress(coming["number"], coming["watermark"], coming["rows"])
         except (ValueError, KeyError, TypeError):
             raise UsageError(
-                f"{self.path} is damaged\n  hint: remove it and begin anew, with a state that is new"
+                f"{self.path} is damaged\n  hint: remove it and start again, with a new state"
             ) from None
         if (source, of) != (self._source, self._of):
             raise UsageError(
-                f"{self.path} is of another table, or of other columns of it: {_difference(of, self._of)}\n"
-                "  hint: give this source a name of its own with --source NAME, or write elsewhere"
+                f"{self.path} belongs to another table, or to other columns of it: {_difference(of, self._of)}\n"
+                "  hint: give this source its own name with --source NAME, or write to another directory"
             )
         if after is not None and self._is_there(coming["out"], after):
             return after

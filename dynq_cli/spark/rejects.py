@@ -1,4 +1,4 @@
-"""Rows that cannot be taken: told with examples, or as lines to be set aside.
+"""Bad rows: report them with examples, or convert them to lines for `--reject-to`.
 
 Bad rows are frames with `snapshot`, `reason`, `row` (JSON, or a line that could not be read) and `copies`.
 """
@@ -17,7 +17,7 @@ _LONGEST_EXAMPLE = 200
 
 
 def rejection(relation: str, bad: DataFrame, many: int, places: Mapping[str, str]) -> RejectedError:
-    """Why a job with bad rows wrote nothing; `places` says where each snapshot is."""
+    """Return the error of a job with bad rows, with examples; `places` has the place of each snapshot."""
     rows = bad.orderBy("snapshot", "reason", "row").limit(_EXAMPLES).collect()
     lines = [f"{places[row['snapshot']]}: {row['reason']}: {_cut(row['row'])}" for row in rows]
     more = [f"and {many - len(lines):,} more"] if many > len(lines) else []
@@ -29,7 +29,7 @@ def rejection(relation: str, bad: DataFrame, many: int, places: Mapping[str, str
 
 
 def as_lines(bad: DataFrame) -> DataFrame:
-    """JSON lines with `snapshot`, `reason`, `copies`, and the row as it was read."""
+    """Convert to JSON lines with `snapshot`, `reason`, `copies`, and the row as it was read."""
     about = f.to_json(f.struct("snapshot", "reason", "copies"))
     is_object = f.col("row").startswith("{") & f.try_parse_json("row").isNotNull()
     row = f.when(is_object, f.col("row")).otherwise(f.to_json(f.struct("row")))

@@ -1,4 +1,4 @@
-"""What Spark says when something goes wrong, as an error of dynq's: one sentence, the place, and no Java traceback."""
+"""Turn Spark's errors into errors of dynq: the place and one sentence, without a Java traceback or secrets."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NOT_THERE = ("PATH_NOT_FOUND", "TABLE_OR_VIEW_NOT_FOUND", "SCHEMA_NOT_FOUND")
 _NO_FORMAT = ("DATA_SOURCE_NOT_FOUND", "FAILED_CLASS_NOT_FOUND")
 _UNREADABLE = ("UNABLE_TO_INFER_SCHEMA", "CANNOT_READ_FILE_FOOTER", "FAILED_READ_FILE", "CANNOT_MERGE_SCHEMAS")
 _CAUSE = re.compile(r"(?:Caused by: |^)(?:[\w.$]+(?:Exception|Error)): (.+)")
-# What a URL gives away.
+# Secrets in the parameters of a URL.
 SECRET = re.compile(r"(?i)(password|pwd|secret|token)\s*=\s*([^&;\s]+)")
 USER_INFO = re.compile(r"//[^/@\s]*@")
 _HIDDEN = "…"
@@ -26,7 +26,7 @@ _SHOWN = 400
 
 @contextmanager
 def explained(place: str) -> Iterator[None]:
-    """Errors of Spark in the block, as errors about a place."""
+    """Turn errors of Spark in the block into errors that name a place."""
     try:
         yield
     except PySparkException as error:
@@ -44,7 +44,7 @@ def explained(place: str) -> Iterator[None]:
 
 
 def _root(error: BaseException) -> str:
-    """What was at the bottom of an error, in Java."""
+    """Return the message of the root cause of an error in Java."""
     cause = getattr(error, "_cause", None)
     return _root(cause) if isinstance(cause, BaseException) else str(error)
 
@@ -69,7 +69,7 @@ def _translated(place: str, condition: str, said: str) -> DynqError:
 
 
 def first_line(said: str) -> str:
-    """The sentence in an error of Spark's: without class names, error states and what comes below.
+    """Return the sentence in an error message of Spark: without class names, error states and following lines.
 
     >>> first_line("[A.B] It is not there. SQLSTATE: 42K03\\n== SQL ==\\nx")
     'It is not there.'
@@ -81,7 +81,7 @@ def first_line(said: str) -> str:
 
 
 def hidden(text: str, *secrets: str) -> str:
-    """A message without passwords.
+    """Remove passwords from a message.
 
     >>> hidden("jdbc:postgresql://me:abc@db/shop?user=me&password=xyz is gone: abc", "abc")
     'jdbc:postgresql://…@db/shop?user=me&password=… is gone: …'

@@ -1,8 +1,7 @@
-"""A Spark session to extract in: the one that is there, or a new one that keeps quiet.
+"""The Spark session of an extraction: the active one, or a new quiet one.
 
-A new session runs on this machine (`local[*]`), unless spark-submit or Spark's own configuration says otherwise. While
-a job runs, `settings` puts the session into a known state (UTC, ANSI, exact names, microseconds) and puts everything
-back at the end: a session that was handed in is left as it came.
+A new session runs on this machine (`local[*]`), unless spark-submit or Spark's configuration says otherwise. During a
+job, `settings` sets the session to a known state (UTC, ANSI, exact names, microseconds), and restores it at the end.
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ from dynq_cli.spark.check import require
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Of a new session only: what a job of some seconds has no use for.
+# For new sessions only: turn off features that a job of a few seconds does not need.
 _NEW = {
     "spark.app.name": "dynq extract",
     "spark.ui.enabled": "false",
@@ -37,20 +36,20 @@ _DURING = {
     "spark.sql.parquet.datetimeRebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.int96RebaseModeInWrite": "CORRECTED",
     "spark.sql.parquet.mergeSchema": "false",
-    # A partition's directory says a text; what it means is up to the spec.
+    # The value in a partition directory is a text; the spec has its type.
     "spark.sql.sources.partitionColumnTypeInference.enabled": "false",
-    # A number in JSON is the text that stands there; otherwise it would be a double first.
+    # Read a number in JSON as its text; otherwise it would become a double first.
     "spark.sql.json.enableExactStringParsing": "true",
     "spark.sql.files.ignoreCorruptFiles": "false",
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.adaptive.enabled": "true",
-    # Where nothing changed there is nothing to write, but what was counted has to be told.
+    # Keep empty relations in the plan: their counts are needed even if nothing is written.
     "spark.sql.adaptive.optimizer.excludedRules": "org.apache.spark.sql.execution.adaptive.AQEPropagateEmptyRelation",
-    # Parts so small that no core is left with one when the others have ended.
+    # Small partitions, so that all cores finish at about the same time.
     "spark.sql.adaptive.advisoryPartitionSizeInBytes": "16m",
-    # Steps that do the same are compiled once, wherever they stand in a plan.
+    # Compile equal steps once, wherever they occur in a plan.
     "spark.sql.codegen.useIdInClassName": "false",
-    # What is kept between two steps has as many partitions as it needs: 200 tasks for a few rows would take seconds.
+    # Let cached results have fewer partitions: 200 tasks for a few rows would take seconds.
     "spark.sql.optimizer.canChangeCachedPlanOutputPartitioning": "true",
 }
 # Spark's default, 200, is for clusters: on one machine it doubles the time of a join of some million rows.
@@ -60,9 +59,9 @@ _SHOWN = 400
 
 
 def get_session(conf: Mapping[str, str] | None = None, *, quiet: bool = True) -> SparkSession:
-    """The active session, or a new one with `conf`; MissingError where there can be none.
+    """Return the active session, or a new one with `conf`; MissingError if a requirement is not installed.
 
-    With `quiet`, what Java prints on stderr is not shown, except why it did not start.
+    With `quiet`, Java's stderr is not shown, except the reason if it does not start.
     """
     from pyspark.sql import SparkSession
 
@@ -70,7 +69,7 @@ def get_session(conf: Mapping[str, str] | None = None, *, quiet: bool = True) ->
     if active is not None:
         return active
     require()
-    # Workers run the interpreter that runs this; a cluster has its own, which its configuration names.
+    # Workers run this interpreter; a cluster names its own in its configuration.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder
     for name, value in (_NEW | dict(conf or {})).items():
@@ -85,14 +84,14 @@ def get_session(conf: Mapping[str, str] | None = None, *, quiet: bool = True) ->
 
 @contextmanager
 def settings(spark: SparkSession) -> Iterator[None]:
-    """Set the session as extraction needs it, and back again."""
+    """Set the session as extraction needs it; restore it at the end."""
     before = {name: spark.conf.get(name, None) for name in _DURING}
     try:
         for name, value in _DURING.items():
             spark.conf.set(name, value)
         yield
     finally:
-        # The session may be gone, and then there is nothing to put back.
+        # The session may have ended; then there is nothing to restore.
         with suppress(Exception):
             for name, known in before.items():
                 if known is None:
@@ -111,7 +110,7 @@ def _loud() -> Iterator[None]:
 
 @contextmanager
 def _silenced() -> Iterator[None]:
-    """Let a process that is started meanwhile write its stderr to a file that nobody sees, as long as all goes well."""
+    """Redirect the stderr of processes started in the block to a file, which is shown only if the start fails."""
     with tempfile.TemporaryFile() as log:
         kept = os.dup(_STDERR)
         os.dup2(log.fileno(), _STDERR)

@@ -1,12 +1,12 @@
-"""What a task does that compares a slice of two plain tables: the changes of the keys that are its own.
+"""The task that compares a slice of two plain tables: the changes of the keys in its slice.
 
     changes(i of n) = the changes of the keys whose digest is i modulo n
 
-A task reads both tables whole and keeps its slice: to decode Parquet takes less than to hand rows to another task.
-The digest only deals keys out; rows are compared column by column, NULL being the same as NULL, NaN as NaN and -0.0 as
-0.0. Memory is a slice of one side; if that is more than `MEMORY` the slice is void.
+A task reads both tables and keeps its slice: decoding Parquet is cheaper than sending rows to other tasks. The digest
+only distributes keys. Rows are compared column by column, with NULL = NULL, NaN = NaN and -0.0 = 0.0. Memory is a slice
+of one table; if that exceeds `MEMORY`, the slice is void.
 
-Runs in the workers of Spark. Whatever goes wrong comes out as a row that says `void`, never as a failed task.
+Runs in Spark's workers. Any error yields a row `void`, never a failed task.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ _ROWS_AT_ONCE = 1 << 16
 
 @dataclass(frozen=True)
 class Slices:
-    """Two tables of the same columns, and what is to be compared: positions of the key, and of other columns.
+    """Two tables with the same columns, and the positions of key columns and compared columns.
 
-    Of rows that go, `hidden` columns are left out.
+    Deletes omit the `hidden` columns.
     """
 
     before: PlainTable
@@ -44,14 +44,14 @@ class Slices:
     many: int
 
     def changes(self, which: int) -> Iterator[pa.RecordBatch]:
-        """The changes of a slice, and a row with how many rows of it stand in each table; or a row that it is void.
+        """Yield the changes of a slice, and a row with its numbers of rows in each table; or a row that it is void.
 
-        The columns: what it is, the values, rows of `before`, rows of `after`. Not in order.
+        Columns: the change type, the values, rows of `before`, rows of `after`. The order is not promised.
         """
         try:
             found = list(self._changes(which))
         except Exception:
-            # Whoever reads that does it again in another way, which says what is wrong if there is something.
+            # The caller then uses another way, which reports the problem, if there is one.
             found = [self._remark(VOID, 0, 0)]
         for batch in found:
             for start in range(0, len(batch), _ROWS_AT_ONCE):
@@ -98,7 +98,7 @@ class Slices:
         return [pc.struct_field(met, [side, i]) for i in range(width)]
 
     def _is_twice(self, rows: Sequence[pa.Array]) -> bool:
-        """Whether a key stands twice: it would, in one table, if it is not in the other."""
+        """Whether a key is repeated among rows of one table that are not in the other."""
         keys = pa.table([rows[i] for i in self.key], names=[value(i) for i in self.key])
         return bool(keys.group_by(keys.column_names).aggregate([]).num_rows < len(keys))
 
@@ -120,19 +120,19 @@ class Slices:
 
 
 def output_names(width: int) -> list[str]:
-    """The names of what `changes` gives."""
+    """Return the column names of `changes`."""
     return [CHANGE_TYPE, *(value(i) for i in range(width)), WENT, CAME]
 
 
 def compare(slices: Slices, numbers: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The changes of the slices with these numbers, as `mapInArrow` asks for them."""
+    """Yield the changes of the slices with these numbers, for `mapInArrow`."""
     for batch in numbers:
         for which in batch.column(0).to_pylist():
             yield from slices.changes(which)
 
 
 def spark_type(kind: Type) -> pa.DataType:
-    """The Arrow type in which Spark takes values of a type."""
+    """Return the Arrow type in which Spark accepts values of a type."""
     if kind.name == "time":
         return pa.time64("ns")
     return pa.timestamp("us", "UTC") if kind.name == "timestamp" else arrow_type(kind)

@@ -1,10 +1,10 @@
-"""`extract snapshot`: the difference of two snapshots of a table, as a change log.
+"""`extract snapshot`: write the difference of two snapshots of a table as a change log.
 
-    extract_snapshot(spark, job)   applied to a state that holds `before`, gives one that holds `after`
+    extract_snapshot(spark, job)   the output, applied to a state with the rows of `before`, gives those of `after`
 
-Before any row is read: the columns of both snapshots against those of the spec, and whether the output is there
-already. Bad rows (a value that does not fit, NULL where none may be, a key that stands twice) reject the job with
-examples, or are set aside. Also a program of its own, for spark-submit: `python -m dynq_cli.spark.snapshot --help`.
+Before any row is read, the columns of both snapshots are compared with the spec, and an existing output is found. Bad
+rows (a value that does not fit, a forbidden NULL, a repeated key) reject the job with examples, or are written to
+`--reject-to`. Also a separate program for spark-submit: `python -m dynq_cli.spark.snapshot --help`.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ from dynq_cli.spec.model import Relation
 
 @dataclass(frozen=True)
 class SnapshotJob:
-    """What is to be extracted. `before` and `after` are paths or tables; without `before`, everything is new.
+    """The options of a job. `before` and `after` are paths or tables; without `before`, all rows are inserts.
 
-    `relation` says which columns are taken and of what types; without any columns, all are, as they are. `key` is the
-    relation's where it is not given. Changes of `ignored` columns alone are no changes.
+    `relation` has the columns to extract and their types; if it has none, all columns are extracted. The default of
+    `key` is the relation's key. A row whose `ignored` columns alone changed is unchanged.
     """
 
     after: str
@@ -55,7 +55,7 @@ class SnapshotJob:
 
 @dataclass(frozen=True)
 class Extracted:
-    """What became of a job; `written` is false where the output was there already, or there is nothing to extract."""
+    """The result of a job; `written` is false if the output existed already, or there is nothing to extract."""
 
     out: str
     batch: Batch
@@ -74,16 +74,16 @@ class Extracted:
 def extract_snapshot(spark: SparkSession, job: SnapshotJob) -> Extracted:
     """Extract the difference of two snapshots.
 
-    UsageError for what is not there or does not go together; RejectedError for bad columns and bad rows. Nothing is
-    written then. One pass over both snapshots and a shuffle by the key, or by the whole row; or some passes and no
-    shuffle (`snapshot_diff_local`).
+    UsageError for missing tables and contradictory options; RejectedError for bad columns and bad rows. Then nothing is
+    written. One pass over both snapshots and a shuffle by the key, or by the whole row; or a few passes and no shuffle
+    (`snapshot_diff_local`).
     """
     with settings(spark), java_in_utc(spark):
         return _Extraction(spark, job).run()
 
 
 class _Extraction:
-    """A job at work."""
+    """Runs one job."""
 
     def __init__(self, spark: SparkSession, job: SnapshotJob) -> None:
         self._spark, self._job = spark, job
@@ -128,27 +128,27 @@ class _Extraction:
                 found.close()
 
     def _may_be_at_once(self, before: Snapshot) -> bool:
-        """Whether the job can begin to write before it knows what there is to be written.
+        """Whether the job can start to write before it knows all changes.
 
-        A table in no files may be another one when it is read again. Of floats, those that are equal differ in bytes.
+        A table without files may change before it is read again. Equal floats may differ in bytes.
         """
         in_files = before.size and self._after.size
         has_exact_key = self._key and not any(c.type.is_float for c in self._columns if c.name in self._key)
         return bool(in_files and has_exact_key) and self._batch.start != self._batch.stop
 
     def _sliced(self, before: Side, after: Side) -> Extracted:
-        """Do it in one go, rows never leaving the tasks that read them. VoidError as in `_at_once`."""
+        """Extract with `snapshot_diff_local`: unchanged rows do not leave their tasks. VoidError as in `_at_once`."""
         tables = plain_tables(self._spark, before, after)
         if tables is None:
             raise VoidError
         try:
             return self._written(Sliced(self._spark, *tables, self._table()))
         except DynqError as error:
-            # What keeps other ways from working, too, is told by them.
+            # If the other ways fail too, they report the problem.
             raise VoidError from error
 
     def _at_once(self, before: Side, after: Side) -> Extracted:
-        """Do it in one go. VoidError if that cannot be; nothing is written then."""
+        """Extract with `snapshot_diff_shuffle`. VoidError if that is not possible; then nothing is written."""
         return self._written(AtOnce(before, after, self._table()))
 
     def _written(self, found: Sliced | AtOnce) -> Extracted:
@@ -156,7 +156,7 @@ class _Extraction:
         return self._extracted(found.counts, 0)
 
     def _is_same_place(self) -> bool:
-        """Whether both snapshots are one. Of two places, files of one length may have been written in one moment."""
+        """Whether both snapshots are one place. In two places, files may have equal lengths and times by chance."""
         same = self._batch.start == self._batch.stop
         return same and self._job.before == self._job.after and self._job.before_form in (None, self._job.form)
 
@@ -167,7 +167,7 @@ class _Extraction:
             if counts:
                 raise UsageError(
                     f"{self._job.before} and {self._job.after} differ, but have the same name, {self._batch.stop}\n"
-                    "  hint: give each moment a name of its own with --before-name and --after-name"
+                    "  hint: give each snapshot its own name with --before-name and --after-name"
                 )
             return Extracted(self._job.out, self._batch, written=False)
         if bad and self._rejects is None:
@@ -195,25 +195,25 @@ class _Extraction:
     def _table(self) -> Table:
         names = [c.name for c in self._columns]
         compared = [i for i, name in enumerate(names) if name not in self._key and name not in self._job.ignored]
-        # Of an ignored column the state may hold an older value than the snapshot, so rows go by their key.
+        # The state may have an older value of an ignored column than the snapshot, so rows are deleted by key.
         by_key = any(name in self._job.ignored for name in names)
         return Table(tuple(names), tuple(names.index(k) for k in self._key), tuple(compared), by_key)
 
     def _check(self) -> None:
-        """What can be known to be wrong before any row is read, all at once."""
+        """Check the options and columns before any row is read; report all problems at once."""
         names = {c.name for c in self._columns}
         for name in self._key:
             if name not in names:
                 raise UsageError(f"--key {name}: {self._job.relation.name} has no such column; it has {_listed(names)}")
             if name in self._job.ignored:
-                raise UsageError(f"--ignore {name}: it is in the key, which rows are told apart by")
+                raise UsageError(f"--ignore {name}: it is part of the key, which identifies rows")
         for name in self._job.ignored:
             if name not in names and name not in self._after.frame.columns:
                 raise UsageError(f"--ignore {name}: there is no such column; there is {_listed(names)}")
             if name in names and not (self._key and set(self._key) == set(self._job.relation.key or self._key)):
                 raise UsageError(
-                    f"--ignore {name}: rows can go without their {name} only by the key of the relation;"
-                    f" give {self._job.relation.name} a `key:` in the spec, or leave {name} out of it"
+                    f"--ignore {name}: rows can be deleted without their {name} only by the key of the relation;"
+                    f" give {self._job.relation.name} a `key:` in the spec, or leave {name} out of the spec"
                 )
         said = [
             f"{snapshot.place}: {problem}"

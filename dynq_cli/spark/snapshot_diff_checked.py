@@ -1,7 +1,7 @@
-"""Two snapshots of a table to what came and went between them.
+"""The difference of two snapshots of a table, with handling of bad rows.
 
     keyed     a key on one side only: insert or delete; on both, some compared column not null-safe equal: an update
-    keyless   per row, copies after - copies before: that many copies come, or go
+    keyless   per row, copies after - copies before: that many copies are inserted, or deleted
 
 Both sides are typed rows (`columns`). Bad rows come out as such and are not there for the difference, on either side: a
 state that holds the good rows of one snapshot has those of the next after the changes.
@@ -58,23 +58,23 @@ class Table:
 
 @dataclass(frozen=True)
 class Difference:
-    """What a comparison found, kept by Spark until `close`. `counts` are of rows: insert, delete, update, bad."""
+    """The result of a comparison, cached by Spark until `close`. `counts`: rows by insert, delete, update, bad."""
 
     found: DataFrame
     table: Table
     counts: Mapping[str, int]
 
     def changes(self) -> DataFrame:
-        """The change log: `_change_type`, of a table without a key `_count`, and the columns."""
+        """Return the change log: `_change_type`, `_count` if the table has no key, and the columns."""
         return _keyed_changes(self) if self.table.key else _keyless_changes(self)
 
     def order(self) -> list[Column]:
-        """What the rows of `changes` are sorted by, an old image before its new one."""
+        """Return the sort order of `changes`: an old image comes before its new one."""
         names = [self.table.names[i] for i in self.table.key] or list(self.table.names)
         return [*(f.col(f"`{name}`") for name in names), f.col(CHANGE_TYPE).desc()]
 
     def bad(self) -> DataFrame:
-        """The rows that were set aside: `snapshot` (before or after), `reason`, `row`, and `copies`."""
+        """Return the bad rows: `snapshot` (before or after), `reason`, `row`, and `copies`."""
         bad = self.found.filter(f.col(_KIND) == BAD)
         if not self.table.key:
             return bad.select("snapshot", "reason", "row", f.abs("copies").alias("copies"))
@@ -89,7 +89,7 @@ class Difference:
 
 
 def difference(before: DataFrame | None, after: DataFrame, table: Table) -> Difference:
-    """What came and went from one snapshot to the next; without `before`, everything came. One pass over both."""
+    """Compare two snapshots; without `before`, all rows are inserts. One pass over both."""
     if not table.key:
         return _counted(_keyless(before, after, table), table)[0]
     first, suspicious = _keyed(before, after, table)
@@ -101,7 +101,7 @@ def difference(before: DataFrame | None, after: DataFrame, table: Table) -> Diff
 
 
 def _keyed(before: DataFrame | None, after: DataFrame, table: Table) -> tuple[Difference, bool]:
-    """The difference, and whether a key may stand twice."""
+    """Return the difference, and whether a key may be repeated."""
     key = table.key[0]
     came, went, met = Observation(), Observation(), Observation()
     right = prefixed(after, "b").observe(came, f.count("b" + value(key)).alias("rows"))
@@ -127,18 +127,18 @@ def _keyed(before: DataFrame | None, after: DataFrame, table: Table) -> tuple[Di
 
 
 def prefixed(rows: DataFrame, side: str) -> DataFrame:
-    """Typed rows as those of one side of a join."""
+    """Rename the columns of typed rows for one side of a join."""
     return rows.toDF(*(side + name for name in rows.columns))
 
 
 def all_equal(positions: Sequence[int]) -> Column:
-    """Whether columns of both sides are the same, NULL being the same as NULL."""
+    """Whether columns of both sides are equal, with NULL = NULL."""
     equal = [f.col("a" + value(i)).eqNullSafe(f.col("b" + value(i))) for i in positions]
     return reduce(and_, equal) if equal else f.lit(True)
 
 
 def seen(observation: Observation) -> dict[str, int] | None:
-    """What was counted; None where Spark optimised the counting away, as it does with empty tables."""
+    """Return the counts; None if Spark optimised counting away, as for empty tables."""
     try:
         return dict(observation.get)
     except (Py4JError, PySparkException):
@@ -146,7 +146,7 @@ def seen(observation: Observation) -> dict[str, int] | None:
 
 
 def _counted(found: DataFrame, table: Table) -> tuple[Difference, bool]:
-    """Compute the difference once, and keep it; and whether a key stands twice among what came, or what went."""
+    """Compute and cache the difference; return also whether a key is repeated among the inserts or deletes."""
     kept = found.persist()
     if table.key:
         keys = [f.coalesce(f.col("a" + value(i)), f.col("b" + value(i))).alias(value(i)) for i in table.key]
@@ -159,7 +159,7 @@ def _counted(found: DataFrame, table: Table) -> tuple[Difference, bool]:
 
 
 def _without_duplicates(rows: DataFrame, table: Table) -> DataFrame:
-    """Typed rows, all those bad whose key stands more than once."""
+    """Mark all rows with a repeated key as bad."""
     times = f.count("*").over(Window.partitionBy(*(f.col(value(i)) for i in table.key)))
     key = ", ".join(table.names[i] for i in table.key)
     reason = f.concat(f.lit(f"column {key}: the key stands "), f.col("times").cast("string"), f.lit(" times"))
@@ -174,7 +174,7 @@ def _keyless(before: DataFrame | None, after: DataFrame, table: Table) -> DataFr
     if before is not None:
         sides.append(before.select("*", f.lit(-1).alias("copies"), f.lit(_BEFORE).alias("side")))
     both = reduce(DataFrame.unionAll, sides)
-    # Good rows of both sides meet; bad ones have no values, and meet only their like.
+    # Good rows of both sides are grouped; bad ones have no values and form their own groups.
     snapshot = f.when(f.col(BAD).isNotNull(), f.col("side"))
     values = [f.col(value(i)) for i in range(len(table.names))]
     grouped = both.groupBy(

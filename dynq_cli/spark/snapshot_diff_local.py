@@ -1,11 +1,11 @@
-"""The difference of two plain tables in one job, each task with a slice of the keys, as long as nothing is bad.
+"""The difference of two plain tables in one job without a shuffle: each task compares a slice of the keys.
 
-Rows are read and compared by the tasks themselves (`slice_task`), where Spark would carry each of them through a
-shuffle: only what changed goes through Spark, to be sorted and written. What was counted tells whether the output
-stands: a join of unique keys gives out every row once, and the files say how many there are.
+The tasks read and compare rows themselves (`slice_task`); only changes go through Spark, to be sorted and written.
+Counts show afterwards whether the output is valid: a join of unique keys yields every row once, and the files have the
+number of rows.
 
-For sessions on this machine, whose workers have what this process has, and for tables of a size that each task may read
-whole. Anything else, and anything out of the ordinary, is for `snapshot_diff_shuffle` and `snapshot_diff_checked`.
+Only for local sessions, whose workers have the same files and packages, and for tables that each task can read whole.
+Other cases, bad rows and repeated keys are left to `snapshot_diff_shuffle` and `snapshot_diff_checked`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _TIMES = ("date", "timestamp")
 
 
 class Sliced:
-    """The changes of a table with a key, and what they amount to once they are written."""
+    """The changes of a table with a key; their counts are known after writing them."""
 
     def __init__(self, spark: SparkSession, before: PlainTable, after: PlainTable, table: Table) -> None:
         self._tables = before, after
@@ -57,17 +57,17 @@ class Sliced:
             *(f.expr(f"sum({rows}) AS {rows}") for rows in (WENT, CAME)),
         )
         keys = [value(i) for i in table.key]
-        # As it is small, it is one file: that of any other way.
+        # One file, as the tables are small: the same as by the other ways.
         rows = counted.filter(f"{CHANGE_TYPE} NOT IN ('{ROWS}', '{VOID}')").drop(WENT, CAME).repartition(1, *keys)
         self.changes = rows.sortWithinPartitions(*keys, f.expr(CHANGE_TYPE).desc()).toDF(CHANGE_TYPE, *table.names)
 
     def check(self) -> None:
-        """VoidError if what was written does not stand."""
+        """VoidError if the written output is not valid."""
         _ = self.counts
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
-        """How many rows came, went and changed; asked for when `changes` is written. VoidError if that is void."""
+        """Count inserted, deleted and updated rows, after `changes` is written. VoidError if the output is invalid."""
         found = seen(self._observed)
         before, after = self._tables
         if found is None or found[VOID] or (found[WENT], found[CAME]) != (before.rows, after.rows):
@@ -76,7 +76,7 @@ class Sliced:
 
 
 def plain_tables(spark: SparkSession, before: Side, after: Side) -> tuple[PlainTable, PlainTable] | None:
-    """Both tables, if a job may go about them in slices."""
+    """Return both tables if they can be compared in slices, else None."""
     context = spark.sparkContext
     is_here = _HERE.fullmatch(context.master or "") and context.pythonExec == sys.executable
     is_small = before.snapshot.size + after.snapshot.size <= MOST_BYTES

@@ -1,15 +1,15 @@
-"""The difference of two snapshots in one job, as long as there is nothing out of the ordinary in them.
+"""The difference of two snapshots in one Spark job with a shuffle, if they have no bad rows and no repeated keys.
 
-Rows are read, brought together by their keys, compared, sorted and written in one go; nothing is kept in between, and a
-row that did not change is at most counted. The counts tell at the end whether the output stands:
+Rows are read, joined by key, compared, sorted and written in one job; nothing is cached, and unchanged rows are only
+counted. At the end, counts show whether the output is valid:
 
-    a bad row                        has no key, so it comes out of the join with a key on neither side
-    a key twice on both sides        a join of unique keys gives out every row once: rows in and out are not as many
-    a key twice on one side only     is among the changes, and follows itself once they are sorted
+    a bad row                         has no key, so the join returns it with a key on neither side
+    a key repeated on both sides      a join of unique keys returns every row once, so the row counts differ
+    a key repeated on one side only   is among the changes, twice in a row after sorting
 
-If there is any of it, what was written is void, and `snapshot_diff_checked` does it again with care.
+In each case the output is discarded, and `snapshot_diff_checked` repeats the job.
 
-Expressions are texts of SQL: each is one message to Java, and a thousand messages take as long as half a million rows.
+Expressions are SQL texts: each is one message to Java, and a thousand messages take as long as half a million rows.
 """
 
 from __future__ import annotations
@@ -41,26 +41,26 @@ _IMAGES, _NEITHER, _AGAIN = "images", "neither", "again"
 
 
 class VoidError(Exception):
-    """There are bad rows or keys that stand twice, or they cannot be ruled out."""
+    """There are, or may be, bad rows or repeated keys."""
 
 
 @dataclass(frozen=True)
 class Side:
-    """A snapshot, and which of its columns are taken."""
+    """A snapshot, and its columns to extract."""
 
     snapshot: Snapshot
     columns: Sequence[Column]
     key: Sequence[str]
 
     def rows(self) -> DataFrame:
-        """Typed rows of which the bad ones have no key."""
+        """Return typed rows; bad ones have no key."""
         found = self.as_they_are()
         if found is None:
             return typed(self.snapshot.frame, self.columns, self.key, self.snapshot.texts).drop(BAD)
         is_good, values = found
         named = [f"{made} AS {value(i)}" for i, made in enumerate(values)]
         first = [column.name for column in self.columns].index(self.key[0])
-        # No more than that has to go: nothing of a bad row is ever kept.
+        # The first key column suffices: other values of a bad row are never used.
         named[first] = f"if({is_good}, {values[first]}, NULL) AS {value(first)}"
         return self.snapshot.frame.selectExpr(*named)
 
@@ -69,7 +69,7 @@ class Side:
 
 
 class AtOnce:
-    """The changes of a table with a key, and what they amount to once they are written."""
+    """The changes of a table with a key; their counts are known after writing them."""
 
     def __init__(self, before: Side, after: Side, table: Table) -> None:
         self._table = table
@@ -78,17 +78,17 @@ class AtOnce:
         joined = self._joined(self._counted(before, "a", self._went), self._counted(after, "b", self._came))
         met = joined.observe(self._met, f.expr("count(*) AS rows"), f.expr(f"count_if({_NEITHER}) AS {_NEITHER}"))
         images = met.filter(f"{_IMAGES} IS NOT NULL").selectExpr(f"inline({_IMAGES})")
-        # The number of files goes by the size of the snapshots, and so is always the same.
+        # The number of files depends only on the size of the snapshots, so it is reproducible.
         size = before.snapshot.size + after.snapshot.size
         self.changes = self._in_order(images, max(1, -(-size // BYTES_PER_FILE)))
 
     def check(self) -> None:
-        """VoidError if what was written does not stand."""
+        """VoidError if the written output is not valid."""
         _ = self.counts
 
     @cached_property
     def counts(self) -> Mapping[str, int]:
-        """How many rows came, went and changed; asked for when `changes` is written. VoidError if that is void."""
+        """Count inserted, deleted and updated rows, after `changes` is written. VoidError if the output is invalid."""
         went, came, met, found = (seen(counter) for counter in (self._went, self._came, self._met, self._sorted))
         if went is None or came is None or met is None or found is None:
             raise VoidError
@@ -105,7 +105,7 @@ class AtOnce:
         return prefixed(rows.rows(), side).observe(counter, f.expr(f"count({side}{self._keys[0]}) AS rows"))
 
     def _joined(self, left: DataFrame, right: DataFrame) -> DataFrame:
-        """A row per key, with the images of what happened to it, or nothing."""
+        """Return a row per key, with the images of its change, or none."""
         same_key = " AND ".join(f"a{key} = b{key}" for key in self._keys)
         a, b = (f"{side}{self._keys[0]} IS NOT NULL" for side in "ab")
         same = " AND ".join(f"a{value(i)} <=> b{value(i)}" for i in self._table.compared) or "true"
@@ -115,7 +115,7 @@ class AtOnce:
             f" WHEN {a} AND {b} AND NOT ({same})"
             f" THEN array({self._image(PREIMAGE, 'a')}, {self._image(POSTIMAGE, 'b')}) END AS {_IMAGES}"
         )
-        # What is counted is narrow: rows that did not change, nearly all, have no images.
+        # Unchanged rows, nearly all, have no images: so the counted rows are narrow.
         met = left.join(right, f.expr(same_key), "full")
         return met.selectExpr(f"NOT ({a}) AND NOT ({b}) AS {_NEITHER}", images)
 
@@ -127,7 +127,7 @@ class AtOnce:
     def _in_order(self, images: DataFrame, parts: int) -> DataFrame:
         rows = images.repartition(parts, *self._keys)
         rows = rows.sortWithinPartitions(*self._keys, f.col(CHANGE_TYPE).desc())
-        # Of a key that stands once there is one change, or the old image and then the new one.
+        # A key that occurs once has one change, or an old image and then a new one.
         before = f"lag({CHANGE_TYPE}) OVER (PARTITION BY {', '.join(self._keys)} ORDER BY {CHANGE_TYPE} DESC)"
         marked = rows.selectExpr("*", f"{before} IS NOT NULL AND {CHANGE_TYPE} <> '{POSTIMAGE}' AS {_AGAIN}")
         counted = marked.observe(

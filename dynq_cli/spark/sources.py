@@ -1,9 +1,9 @@
-"""A snapshot of a table: where Spark finds it, its rows, and a name for that moment of the table.
+"""A snapshot of a table: its place, its rows, and a name for the state of the table.
 
-A place is a path (a file, a directory, a pattern) or a table that Spark's catalog or a database knows. The format of
-files is told by their names. Texts, and numbers in JSON, are taken as they stand there, or refused. A snapshot of files
-is named by the digest of its files' names, lengths and times: the same each time it is looked at, wherever its
-directory is moved to, and another one after any write. A snapshot that is not in files has to be given a name.
+A place is a path (a file, a directory, a pattern), or a table in Spark's catalog or in a database. File names determine
+the format. Texts, and numbers in JSON, are read exactly or refused. The name of a snapshot in files is a digest of
+their names, lengths and times: it stays the same if the directory is moved, and changes with every write. Other
+snapshots need a name from the user.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _BY_SUFFIX = {
     ".avro": "avro",
 }
 _COMPRESSED = (".gz", ".bz2", ".zst", ".zstd", ".lz4", ".snappy", ".deflate")
-# Unquoted empty is NULL and `""` is the empty text: what Spark takes for NULL is a text that nobody writes.
+# An unquoted empty field is NULL, and `""` is the empty text: so give Spark a NULL marker that nobody writes.
 _NO_TEXT = "\x1e\x04dynq null\x04\x1e"
 _TEXT_OPTIONS = {
     CSV: {"header": "true", "multiLine": "true", "nullValue": _NO_TEXT, "enforceSchema": "false"},
@@ -49,10 +49,10 @@ _DIGEST = 32
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A table at one moment. `texts` are the columns whose values are texts that the spec's types are read from.
+    """A table at one moment. `texts` are the columns with texts to parse.
 
-    `size` is that of its files in bytes, or nothing if it is in no files. `parquet` are its files, if they are that and
-    no options say how to read them.
+    `size` is the size of its files in bytes, 0 without files. `parquet` are its files if they are Parquet and are read
+    without options.
     """
 
     place: str
@@ -71,10 +71,10 @@ def open_snapshot(
     relation: Relation | None = None,
     name: str | None = None,
 ) -> Snapshot:
-    """A snapshot that Spark can read; no rows are read yet.
+    """Open a snapshot with Spark; no rows are read yet.
 
-    UsageError where there is nothing, or nothing says its format or its name; RejectedError for a directory that a job
-    did not finish.
+    UsageError if the place does not exist, or its format or name is not known; RejectedError for the directory of an
+    unfinished job.
     """
     form = form.lower() if form else _format_of(spark, place)
     given = dict(options or {})
@@ -122,7 +122,7 @@ def _format_of(spark: SparkSession, place: str) -> str:
 
 
 def _listed(spark: SparkSession, place: str) -> list[str]:
-    """The files that a path means, whatever is in them, on any file system."""
+    """List the files of a path, of any format, on any file system."""
     return spark.read.format("binaryFile").option("recursiveFileLookup", "true").load(place).inputFiles()
 
 
@@ -146,7 +146,7 @@ def _refuse_unfinished(spark: SparkSession, place: str) -> None:
 def _read_texts(
     spark: SparkSession, place: str, form: str, given: Mapping[str, str], relation: Relation | None
 ) -> tuple[DataFrame, frozenset[str]]:
-    """The rows of CSV or JSON, every value a text; of JSON without a spec, as Spark guesses them."""
+    """Read CSV or JSON with every value as a text; JSON without a spec with the types that Spark infers."""
     reader: DataFrameReader = spark.read.options(**(_TEXT_OPTIONS[form] | dict(given)))
     if form == JSON:
         if relation is None:
@@ -162,7 +162,7 @@ def _read_texts(
 
 
 def _refuse_inexact(place: str, uris: list[str], given: Mapping[str, str]) -> None:
-    """UsageError for JSON of which Spark has no text to cut numbers from: it would make doubles of them."""
+    """UsageError for JSON whose numbers Spark would read as doubles, because it has no text to take them from."""
     asked = {name.lower(): text.lower() for name, text in given.items()}
     if named := asked.keys() & {"encoding", "charset"}:
         raise UsageError(
@@ -181,7 +181,7 @@ def _path(uri: str) -> str:
 
 
 def _partitions(uris: list[str]) -> frozenset[str]:
-    """The columns that directories say, as in `region=north/part-0.parquet`."""
+    """Return the columns in directory names, as in `region=north/part-0.parquet`."""
     segments = {part for uri in uris for part in os.path.dirname(urlsplit(uri).path).split("/") if "=" in part}
     return frozenset(unquote(unquote(segment.partition("=")[0])) for segment in segments)
 
@@ -189,7 +189,7 @@ def _partitions(uris: list[str]) -> frozenset[str]:
 def _name(place: str, files: list[FileFacts]) -> str:
     if not files:
         raise UsageError(
-            f"{place} is in no files that would tell one moment of it from another\n"
+            f"{place} has no files from which to derive a name for its current state\n"
             "  hint: name it yourself with --before-name and --after-name, for example by the time it was taken"
         )
     lines = [f"{file.name}\t{file.length}\t{file.modified}\n" for file in files]

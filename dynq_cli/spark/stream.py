@@ -1,12 +1,12 @@
 """`extract stream`: change logs that arrive in a directory, applied to a state in micro-batches, each exactly once.
 
-    Spark     writes down which files it saw (`sources/0/N`), then which of them are batch n (`offsets/n`), then runs
-              the batch, then that it is done (`commits/n`): one that was cut short comes again, with the same files
+    Spark     records the files it has seen (`sources/0/N`), then the files of batch n (`offsets/n`), runs the batch,
+              then records its end (`commits/n`): an interrupted batch is repeated with the same files
     dynq      applies a batch as one version, which names it, unless the state has it already (`microbatches`)
 
-So a job that is killed, at whatever point, is started again and goes on: nothing is lost, nothing repeated. A batch may
-have more files than `maxFilesPerTrigger` says: if Spark was killed after it saw files and before they were a batch,
-they are in the next one together with those that it sees then. Hence versions are at most as many as batches of files.
+So a killed job can be restarted: nothing is lost, nothing repeated. A batch may have more files than
+`maxFilesPerTrigger`: if Spark is killed after seeing files and before making a batch of them, the next batch has them
+and the files seen then.
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ from dynq_cli.spark.session import settings
 from dynq_cli.storage.lock import holding
 
 _CHECKPOINT, _BATCH, _LOCK = "spark", "batch", "lock"
-# Spark takes no notice of files that are much older than the newest, unless told otherwise: here none is left out, nor
-# one that has the name of another in another directory.
+# By default, Spark skips files that are much older than the newest one, and may skip equal names in other directories.
 _FORCED = {"maxFileAge": "36500d", "latestFirst": "false", "fileNameOnly": "false", "recursiveFileLookup": "true"}
 _FACTS = "path string, modificationTime timestamp, length bigint, content binary"
 _POLL = 1  # seconds
@@ -42,10 +41,10 @@ Apply = Callable[[str], object]
 
 @dataclass(frozen=True)
 class StreamJob:
-    """What is to be applied: the change logs that arrive in `path`, to `state`.
+    """The options of a job: apply the change logs that arrive in `path` to `state`.
 
-    `name` tells the streams into a state apart. `work` is where the stream keeps its place. Without `every` (as Spark
-    writes durations) the job ends when everything that is there is applied.
+    `name` identifies the stream in the state. `work` is the directory of its checkpoint. `every` is the interval, as
+    Spark writes durations; without it, the job ends when all present files are applied.
     """
 
     path: str
@@ -57,11 +56,11 @@ class StreamJob:
 
 
 def extract_stream(spark: SparkSession, job: StreamJob, apply: Apply) -> int:
-    """Apply what arrives; the number of batches that this job applied.
+    """Apply arriving files; return the number of batches that this job applied.
 
-    `apply` takes an extraction directory into the state as one version, or, if it was applied before, not at all.
-    LockedError if another job is at work on this stream; RejectedError, from here or from `apply`, for a batch that
-    cannot be applied: the next job begins with it.
+    `apply` applies an extraction directory to the state as one version, unless it was applied before. LockedError if
+    another job runs on this stream. RejectedError, from here or from `apply`, for a batch that cannot be applied: the
+    next job starts with it.
     """
     work = Path(job.work)
     try:
@@ -73,7 +72,7 @@ def extract_stream(spark: SparkSession, job: StreamJob, apply: Apply) -> int:
 
 
 class _Stream:
-    """A job at work."""
+    """Runs one job."""
 
     def __init__(self, spark: SparkSession, job: StreamJob, apply: Apply) -> None:
         self._spark = spark
@@ -93,19 +92,19 @@ class _Stream:
                 raise UsageError(f"there is no directory {self._job.path}")
             self._root = self._files.absolute(self._job.path).rstrip("/")
         while self._query() and self._job.every is None:
-            # After a batch that came again, Spark may end before the last files.
+            # After a repeated batch, Spark may end before the last files.
             pass
         return self._applied
 
     def _query(self) -> int:
-        """Let Spark hand out batches until it ends; how many there were."""
+        """Run Spark's streaming query until it ends; return the number of batches."""
         before = self._taken
         with explained(self._job.path):
             query = self._start()
         try:
             self._wait(query)
         finally:
-            # Not in the middle of a batch: that would do no harm, but be work for nothing.
+            # Do not stop in the middle of a batch: harmless, but the work would be lost.
             with self._at_work, suppress(Py4JError, PySparkException):
                 query.stop()
         return self._taken - before
