@@ -76,9 +76,7 @@ class ProgressFile:
             source, of, coming = said["source"], said["of"], said["next"]
             after = None if coming is None else Progress(coming["number"], coming["watermark"], coming["rows"])
         except (ValueError, KeyError, TypeError):
-            raise UsageError(
-                f"{self.path} is damaged\n  hint: remove it and start again, with a new state"
-            ) from None
+            raise UsageError(f"{self.path} is damaged\n  hint: remove it and start again, with a new state") from None
         if (source, of) != (self._source, self._of):
             raise UsageError(
                 f"{self.path} belongs to another table, or to other columns of it: {_difference(of, self._of)}\n"

@@ -110,7 +110,7 @@ class _Stream:
         return self._taken - before
 
     def _start(self) -> StreamingQuery:
-        # Only which files there are is asked of Spark; what is in them is read as by `dynq apply`.
+        # Spark only lists the files; `dynq apply` reads them.
         arrived = self._spark.readStream.format("binaryFile").options(**(dict(self._job.options) | _FORCED))
         writer = arrived.schema(_FACTS).load(self._job.path).select("path").writeStream.foreachBatch(self._take)
         writer = writer.option("checkpointLocation", str(self._work.absolute() / _CHECKPOINT))
@@ -129,7 +129,7 @@ class _Stream:
             raise self._failed
 
     def _take(self, arrived: DataFrame, number: int) -> None:
-        """What Spark calls for each batch; when it returns, the batch is done."""
+        """Apply one batch; Spark calls this, and records the batch as done when it returns."""
         with self._at_work:
             try:
                 with explained(self._job.path):
@@ -145,6 +145,6 @@ class _Stream:
         self._taken += 1
 
     def _id(self) -> str:
-        """What Spark calls the checkpoint, for as long as there is one."""
+        """Return Spark's id of the checkpoint."""
         said = json.loads((self._work / _CHECKPOINT / "metadata").read_text("utf-8"))
         return str(said["id"])

@@ -1,10 +1,9 @@
-r"""Texts of CSV, JSON and partitions to values, by the rules of change logs (`io.logs.texts`), as Spark computes them.
+r"""Parse texts of CSV, JSON and partitions in Spark, by the rules of change logs (`io.logs.texts`).
 
     parse(text, type) is NULL for a text that is not exactly a value of the type
 
-What Spark reads more freely is refused first: suffixes (`1d`), spaces, base64 without its end, digits past the scale or
-past microseconds that are not zeros, numbers too large for a float. Of a decimal with an exponent at most 15 digits are
-taken.
+Texts that only Spark accepts are refused first: suffixes (`1d`), spaces, incomplete base64, nonzero digits beyond the
+scale or beyond microseconds, numbers too large for a float. A decimal with an exponent may have at most 15 digits.
 """
 
 from __future__ import annotations
@@ -30,7 +29,7 @@ _SURE_DIGITS = 15  # so many a double keeps
 
 
 def parse(text: Column, kind: Type) -> Column:
-    """The value of a text, of the type `to_spark(kind)`; NULL where it is none."""
+    """Return the value of a text in the type `to_spark(kind)`; NULL if it is not valid."""
     if kind.name == "string":
         return text
     family = "integer" if kind.is_integer else "float" if kind.is_float else kind.name

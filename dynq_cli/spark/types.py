@@ -1,7 +1,7 @@
-"""Types of the spec as Spark's, and which types of Spark hold values of a type of the spec.
+"""Map types of the spec to Spark's types and back, and decide which Spark types can be converted.
 
-The families are those of change logs (`engine.lossless`): what decides is the value, so 7 in a bigint is an int8, but a
-text is never a number, nor a date a timestamp.
+The rules are those of change logs (`values.convert`): the value decides, so 7 in a bigint is an int8; but a text is
+never a number, nor a date a timestamp.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ _SPEC: tuple[tuple[type[t.DataType], Type], ...] = (
 
 
 def to_spark(kind: Type) -> t.DataType:
-    """The type in which values of a type of the spec are extracted."""
+    """Return the Spark type in which values of a type of the spec are extracted."""
     return t.DecimalType(kind.precision, kind.scale) if kind.name == "decimal" else _SPARK[kind.name]
 
 
 def from_spark(kind: t.DataType) -> Type | None:
-    """The type of the spec that holds every value of a type of Spark; None for nested types and the like.
+    """Return the type of the spec that holds every value of a Spark type; None for nested types and the like.
 
     >>> str(from_spark(t.DecimalType(15, 2))), from_spark(t.ArrayType(t.LongType()))
     ('decimal(15,2)', None)
@@ -60,7 +60,7 @@ def from_spark(kind: t.DataType) -> Type | None:
 
 
 def holds(found: t.DataType, kind: Type) -> bool:
-    """Whether values of a type of Spark can be values of a type of the spec; a column without any type can."""
+    """Whether values of a Spark type can be values of a type of the spec; a column of Spark's void type can."""
     if isinstance(found, t.NullType):
         return True
     source = from_spark(found)

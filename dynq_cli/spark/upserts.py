@@ -1,10 +1,10 @@
-"""Rows of a table as they are now, to changes after which a state holds them, whatever it held of them before.
+"""Convert the current rows of a table to idempotent changes: afterwards, a state has these rows.
 
-    there   update_postimage: replaces the row with its key, or is inserted
-    gone    update_postimage, then delete: gone by its key, whether or not it was there before
+    there   update_postimage: an upsert by key
+    gone    update_postimage, then delete: deletes by key, whether the row existed or not
 
-So rows may be read again, and applying the changes again changes nothing. That needs a key; rows of a table without
-one come as plain inserts, and must not be read again. A bad row is not there: if its key can be read, it is gone.
+So rows may be read again, and the changes may be applied again. That needs a key; rows of a table without one become
+inserts, and must not be read again. A bad row is treated as gone if its key can be read.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from dynq_cli.spec.types import Type
 
 _KIND, _REASON, _ROW, _TIMES, _AMISS = "kind", "reason", "row", "times", "amiss"
 THERE, GONE = "there", "gone"
-# What stands, for the blink of a commit, in columns of a row that goes and that allow no NULL.
+# Temporary values of a deleted row, for columns that do not allow NULL.
 _ZEROS = {
     "bool": "false",
     "string": "",
@@ -36,7 +36,7 @@ _ZEROS = {
 
 @dataclass(frozen=True)
 class Upserts:
-    """What was read, kept by Spark until `close`. `counts` are of rows: there, gone, bad."""
+    """The rows read, cached by Spark until `close`. `counts`: rows by there, gone, bad."""
 
     found: DataFrame
     columns: Sequence[model.Column]
@@ -44,22 +44,22 @@ class Upserts:
     counts: Mapping[str, int]
 
     def changes(self) -> DataFrame:
-        """The change log: `_change_type` and the columns."""
+        """Return the change log: `_change_type` and the columns."""
         change = POSTIMAGE if self.key else INSERT
         values = [f.col(value(i)).alias(c.name) for i, c in enumerate(self.columns)]
         there = self.found.filter(f.col(_KIND) == THERE).select(f.lit(change).alias(CHANGE_TYPE), *values)
         return there.unionAll(self._gone()) if self.key else there
 
     def rows(self) -> int:
-        """How many rows `changes` has at most."""
+        """Return the maximum number of rows of `changes`."""
         return self.counts.get(THERE, 0) + 2 * (self.counts.get(GONE, 0) + self.counts.get(BAD, 0))
 
     def order(self) -> list[Column]:
-        """What the rows of `changes` are sorted by: of one key, a row that comes before it goes."""
+        """Return the sort order of `changes`: by key, the upsert before the delete."""
         return [*(raw(name) for name in self.key or [c.name for c in self.columns]), f.col(CHANGE_TYPE).desc()]
 
     def bad(self) -> DataFrame:
-        """The bad rows, as `rejects` takes them."""
+        """Return the bad rows, in the form of `rejects`."""
         return self.found.filter(f.col(_KIND) == BAD).select(
             f.lit("table").alias("snapshot"), _REASON, _ROW, f.lit(1).alias("copies")
         )
@@ -72,7 +72,7 @@ class Upserts:
         self.found.unpersist()
 
     def _gone(self) -> DataFrame:
-        """Both changes of every key that is gone, once: a second delete would find nothing."""
+        """Return both changes of every gone key, once: a second delete would find no row."""
         keys = {c.name: f.col(value(i)) for i, c in enumerate(self.columns) if c.name in self.key}
         is_gone = (f.col(_KIND) == GONE) | ((f.col(_KIND) == BAD) & next(iter(keys.values())).isNotNull())
         rows = self.found.filter(is_gone).select(*keys.values()).distinct()
@@ -88,7 +88,7 @@ class Upserts:
 def upserts(
     frame: DataFrame, columns: Sequence[model.Column], key: Sequence[str], gone: Column, amiss: Column
 ) -> Upserts:
-    """The rows of a frame, judged: `gone` says of a row that it was deleted, `amiss` why it is bad, or NULL.
+    """Classify the rows of a frame: `gone` is true for deleted rows, `amiss` is the reason against a bad row, or NULL.
 
     One pass over the rows, and a shuffle by the key.
     """
@@ -102,7 +102,7 @@ def upserts(
         in_key = column.name in key
         (against_key if in_key else against_rest).extend(reasons_against(column, made, wrong, in_key=in_key))
     no_key = _first(against_key)
-    # Of a row that is gone, nothing but the key matters.
+    # Of a gone row, only the key matters.
     reason = f.coalesce(no_key, amiss, f.when(~gone, _first(against_rest)))
     known = [f.when(no_key.isNull(), made) if c.name in key else made for c, made in zip(columns, values, strict=True)]
     judged = frame.select(
@@ -123,7 +123,7 @@ def _with_kinds(judged: DataFrame) -> DataFrame:
 
 
 def _without_duplicates(judged: DataFrame, columns: Sequence[model.Column], key: Sequence[str]) -> DataFrame:
-    """All rows bad whose key stands more than once."""
+    """Mark all rows with a repeated key as bad."""
     positions = [i for i, c in enumerate(columns) if c.name in key]
     times = f.count("*").over(Window.partitionBy(*(f.col(value(i)) for i in positions)))
     said = f.concat(f.lit(f"column {', '.join(key)}: the key stands "), f.col(_TIMES).cast("string"), f.lit(" times"))
@@ -142,7 +142,7 @@ def _first(reasons: Sequence[Column]) -> Column:
 
 
 def _nothing(column: model.Column, change: str) -> Column:
-    """What stands in a column of a row that goes."""
+    """Return the value of a column in a deleted row."""
     kind = to_spark(column.type)
     if change == DELETE or column.nullable:
         return f.lit(None).cast(kind)

@@ -1,7 +1,7 @@
-"""Watermarks: the largest value that was extracted of a column which grows with every change of a table.
+"""Watermarks: the largest extracted value of a column that increases with every change of a table.
 
-Whole numbers, dates, and timestamps with and without a zone; as text, as a literal of SQL, and moved back by an
-overlap. Text is what is kept and compared with the database, so nothing of a value is lost on the way.
+A watermark is a whole number, a date, or a timestamp with or without a zone. It is stored as text and compared as an
+SQL literal, so it is exact. An overlap moves it back.
 """
 
 from __future__ import annotations
@@ -15,29 +15,29 @@ from pyspark.sql import types as t
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.spark.types import from_spark
 
-# A clock may run ahead, and times without a zone may be of another one; what lies further ahead is no time of a change.
+# Clocks may run ahead, and times without a zone may be in any zone; times further ahead are not times of changes.
 AHEAD = timedelta(days=1)
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
 @dataclass(frozen=True)
 class Kind:
-    """What the values of a watermark are: `name` is number, date, moment (with a zone) or local (without)."""
+    """The kind of a watermark: `name` is number, date, moment (with a zone) or local (without)."""
 
     name: str
 
     def literal(self, text: str) -> str:
-        """A value in SQL. A quoted one becomes what the column is that it is compared with."""
+        """Write a value as an SQL literal. A quoted one gets the type of the column that it is compared with."""
         return text if self.name == "number" else f"'{text}'"
 
     def newest(self) -> str | None:
-        """The last value that a change made now can have; None for numbers."""
+        """Return the largest value that a change made now can have; None for numbers."""
         if self.name == "number":
             return None
         return self._text(datetime.now(UTC) + AHEAD)
 
     def back(self, text: str, overlap: str | None) -> str:
-        """A value, moved back by an overlap.
+        """Move a value back by an overlap.
 
         >>> Kind("moment").back("2026-03-01 00:00:00.000001+00:00", "90s")
         '2026-02-28 23:58:30.000001+00:00'
@@ -59,7 +59,7 @@ class Kind:
         return max(one, other, key=self._value)
 
     def check(self, overlap: str) -> None:
-        """UsageError if an overlap is none of this kind."""
+        """Raise UsageError if an overlap is not valid for this kind."""
         if self.name == "number":
             _number(overlap)
         else:
@@ -79,7 +79,7 @@ class Kind:
 
 
 def kind_of(column: str, found: t.DataType) -> Kind:
-    """What kind of watermark a column is; RejectedError if its values have no order that changes could go by."""
+    """Return the kind of a watermark column; RejectedError if its type cannot be a watermark."""
     if isinstance(found, t.TimestampType):
         return Kind("moment")
     if isinstance(found, t.TimestampNTZType):
@@ -95,7 +95,7 @@ def kind_of(column: str, found: t.DataType) -> Kind:
 
 
 def as_text(kind: Kind, column: str) -> str:
-    """The expression of Spark that gives the text of a value, in a session whose zone is UTC."""
+    """Return the Spark expression for the text of a value, in a session in UTC."""
     return f"concat(cast({column} as string), '+00:00')" if kind.name == "moment" else f"cast({column} as string)"
 
 

@@ -1,11 +1,11 @@
-"""An extraction: a directory of changes that is there whole or not at all.
+"""Write an extraction: a directory of changes, atomically.
 
     OUT/RELATION/part-*.parquet   the changes, sorted, timestamps as microseconds
-    OUT/_batch.json               what they are: source, from, to; and how they were extracted
+    OUT/_batch.json               the batch id: source, from, to; and how the changes were extracted
     OUT/_SUCCESS                  the job finished
 
-It is written under a hidden name beside its place, made safe on disk, and renamed: a job that fails or is killed
-leaves nothing that `dynq apply` takes. The same changes give the same files.
+The directory is written under a hidden name next to its target, synced, and renamed: a job that fails or is killed
+leaves nothing that `dynq apply` would read. The same changes give the same files.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ from dynq_cli.spark.said import explained
 
 BATCH_FILE, SUCCESS = "_batch.json", "_SUCCESS"
 ROWS_PER_FILE = 1_000_000
-_LEFT_OVER = 7 * 24 * 3600 * 1000  # milliseconds: no job is at work for so long
+_LEFT_OVER = 7 * 24 * 3600 * 1000  # milliseconds: no job runs that long
 
 
 @dataclass(frozen=True)
 class Batch:
-    """What an extraction holds: what happened to a source after `start` up to `stop`; and how it was made."""
+    """The batch of an extraction: the changes of a source after `start`, up to `stop`, and how it was made."""
 
     source: str
     start: str
@@ -50,7 +50,7 @@ class Batch:
 
 
 class Target:
-    """The directory that an extraction is to become. UsageError if something else is there."""
+    """The target directory of an extraction. UsageError if something else exists there."""
 
     def __init__(self, spark: SparkSession, path: str) -> None:
         self._files = Files(spark)
@@ -62,12 +62,12 @@ class Target:
         self._unfinished = os.path.join(folder, f"{self._hidden}{secrets.token_hex(6)}.unfinished")
 
     def is_there(self) -> bool:
-        """Whether anything is there."""
+        """Whether the target exists."""
         with explained(self._said):
             return self._files.exists(self.path)
 
     def holds(self, batch: Batch) -> bool:
-        """Whether this very extraction is there already. UsageError if another one, or anything else, is."""
+        """Whether the target is this extraction already. UsageError if it is anything else."""
         with explained(self._said):
             if not self._files.exists(self.path):
                 return False
@@ -77,7 +77,7 @@ class Target:
         raise self._taken(there)
 
     def is_of(self, source: str) -> bool:
-        """Whether an extraction of a source is there. UsageError if one of another source, or anything else, is."""
+        """Whether the target is an extraction of this source. UsageError if it is anything else."""
         with explained(self._said):
             if not self._files.exists(self.path):
                 return False
@@ -98,19 +98,19 @@ class Target:
         batch: Batch,
         ready: Callable[[], None] = lambda: None,
     ) -> None:
-        """Write the changes, `rows` of them; all or nothing. `ready` is called when only their name is missing.
+        """Write `rows` changes, atomically. Call `ready` just before the final rename.
 
         O(rows log rows).
         """
         parts = max(1, -(-rows // ROWS_PER_FILE))
-        # Which file a row is in depends on the row alone, and where it stands there on the others: not on the machine.
+        # The file of a row depends only on the row, and its place in the file only on the rows: not on the machine.
         sorted_rows = changes.repartition(parts, *order[:-1]).sortWithinPartitions(*order)
         self.write_in_order({batch.relation: sorted_rows}, batch, ready)
 
     def write_in_order(
         self, relations: Mapping[str, DataFrame], batch: Batch, ready: Callable[[], None] = lambda: None
     ) -> None:
-        """Write the changes of relations, rows as they stand in their frames; all or nothing, see `write`."""
+        """Write the changes of several relations, in the order of their frames, atomically; see `write`."""
         self._sweep()
         files = self._files
         try:
@@ -131,7 +131,7 @@ class Target:
                 files.remove(self._unfinished)
 
     def write_texts(self, lines: DataFrame) -> None:
-        """Write lines of text, a column each; all or nothing."""
+        """Write a column of lines as text files, atomically."""
         self._sweep()
         try:
             with explained(self._said):
@@ -143,7 +143,7 @@ class Target:
                 self._files.remove(self._unfinished)
 
     def _sweep(self) -> None:
-        """Remove what jobs left that were killed long ago."""
+        """Remove hidden directories of jobs that were killed long ago."""
         with suppress(Exception):
             old = time.time() * 1000 - _LEFT_OVER
             for name in self._files.names(self._folder):
@@ -154,7 +154,7 @@ class Target:
 
 
 def batch_in(files: Files, path: str) -> Mapping[str, Any] | None:
-    """What the extraction in a directory says that it is; None if there is none, or not a whole one."""
+    """Read the batch of the extraction in a directory; None if there is no complete extraction."""
     known = os.path.join(path, BATCH_FILE)
     if not (files.exists(os.path.join(path, SUCCESS)) and files.exists(known)):
         return None
@@ -166,13 +166,13 @@ def batch_in(files: Files, path: str) -> Mapping[str, Any] | None:
 
 
 def in_order(rows: DataFrame, many: int, order: Sequence[str]) -> DataFrame:
-    """Rows in an order that goes on from one file to the next."""
+    """Sort rows across files."""
     parts = max(1, -(-many // ROWS_PER_FILE))
     spread = rows.repartitionByRange(parts, *order) if parts > 1 else rows.repartition(1)
     return spread.sortWithinPartitions(*order)
 
 
 def _write_parquet(rows: DataFrame, path: str) -> None:
-    # The mark of success is the whole directory's: half of one must not pass for all of it.
+    # `_SUCCESS` belongs to the whole directory: a part of it must not look complete.
     writer = rows.write.option("mapreduce.fileoutputcommitter.marksuccessfuljobs", "false")
     writer.option("compression", "zstd").parquet(path)

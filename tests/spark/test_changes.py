@@ -51,7 +51,7 @@ def test_a_feed_is_applied_commit_by_commit(spark: SparkSession, tmp_path: Path,
         assert (done.written, done.inserted, done.replaced, done.deleted) == (True, 3, 1, 1)
         assert not pass_on(spark, job, frame).written
         if by_time:
-            with pytest.raises(RejectedError, match="its versions do not grow"):
+            with pytest.raises(RejectedError, match="its versions do not increase"):
                 pass_on(spark, ChangesJob("lake.r", str(tmp_path / "other"), relation), frame)
     assert done.batch is not None
     stop = "2026-01-01T00:00:02+00:00" if by_time else "2"
@@ -82,7 +82,7 @@ def test_a_catalog_without_a_feed_is_said(spark: SparkSession, tmp_path: Path) -
     relation = new_state(tmp_path, SPEC)
     spark.range(3).write.saveAsTable("feedless")
     try:
-        with pytest.raises(UsageError, match="feedless: its catalog keeps no change feed\n  hint: use a catalog"):
+        with pytest.raises(UsageError, match="feedless: its catalog has no change feed\n  hint: use a catalog"):
             extract_changes(spark, ChangesJob("feedless", str(tmp_path / "out"), relation, start="1"))
     finally:
         spark.sql("DROP TABLE feedless")

@@ -278,7 +278,7 @@ def test_an_output_is_extracted_once_and_what_follows_goes_on_from_it(bench: Ben
     (bench.folder / "inbox" / "three").mkdir()
     with pytest.raises(UsageError, match="holds something already"):
         bench.extract("three")
-    with pytest.raises(UsageError, match="is of another table, or of other columns of it: table was r and is"):
+    with pytest.raises(UsageError, match="belongs to another table, or to other columns of it: table was r and is"):
         bench.extract("four", table="(SELECT * FROM r) AS t")
 
 

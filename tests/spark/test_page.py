@@ -159,7 +159,7 @@ def test_a_catalog_without_changes_is_said(shop: Path, say: Say, spark: SparkSes
     finally:
         spark.sql("DROP TABLE feedless_orders")
     assert code == 2
-    assert "feedless_orders: its catalog keeps no change feed\n  hint:" in said
+    assert "feedless_orders: its catalog has no change feed\n  hint:" in said
 
 
 def test_a_job_of_ones_own(shop: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
