@@ -20,8 +20,8 @@ from pyspark.sql import functions as f
 
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.spark.columns import BAD, all_columns, misfits, raw, reasons_against, row_as_json, typed_value, value
+from dynq_cli.spark.errors import explained
 from dynq_cli.spark.rejects import as_lines, rejection
-from dynq_cli.spark.said import explained
 from dynq_cli.spark.session import settings
 from dynq_cli.spark.snapshot_diff_checked import CHANGE_TYPE, DELETE, INSERT, POSTIMAGE, PREIMAGE
 from dynq_cli.spark.write import Batch, Target, in_order

@@ -19,7 +19,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as t
 
 from dynq_cli.errors import DynqError, UsageError
-from dynq_cli.spark.said import SECRET, USER_INFO, hidden
+from dynq_cli.spark.errors import SECRET, USER_INFO, hidden
 
 PASSWORD = "DYNQ_JDBC_PASSWORD"
 # Spark finds a driver in an added jar only by its class.

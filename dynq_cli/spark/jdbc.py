@@ -23,10 +23,10 @@ from pyspark.sql import types as t
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.spark.columns import BAD, all_columns, misfits, raw
 from dynq_cli.spark.database import Database, java_in_utc
+from dynq_cli.spark.errors import explained
 from dynq_cli.spark.files import Files
 from dynq_cli.spark.progress import Progress, ProgressFile
 from dynq_cli.spark.rejects import as_lines, rejection
-from dynq_cli.spark.said import explained
 from dynq_cli.spark.session import settings
 from dynq_cli.spark.types import from_spark
 from dynq_cli.spark.upserts import GONE, THERE, Upserts, upserts

@@ -17,8 +17,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from dynq_cli.errors import DynqError, UsageError
+from dynq_cli.spark.errors import explained
 from dynq_cli.spark.files import Files
-from dynq_cli.spark.said import explained
 from dynq_cli.spark.write import batch_in
 
 

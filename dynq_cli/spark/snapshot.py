@@ -19,8 +19,8 @@ from pyspark.sql import DataFrame, SparkSession
 from dynq_cli.errors import DynqError, RejectedError, UsageError
 from dynq_cli.spark.columns import BAD, all_columns, misfits, typed
 from dynq_cli.spark.database import java_in_utc
+from dynq_cli.spark.errors import explained
 from dynq_cli.spark.rejects import as_lines, rejection
-from dynq_cli.spark.said import explained
 from dynq_cli.spark.session import settings
 from dynq_cli.spark.snapshot_diff_checked import DELETE, INSERT, UPDATE, Difference, Table, difference
 from dynq_cli.spark.snapshot_diff_local import Sliced, plain_tables

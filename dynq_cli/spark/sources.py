@@ -21,8 +21,8 @@ from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.io.lake_tables import lake_format
 from dynq_cli.spark.columns import CORRUPT
 from dynq_cli.spark.database import Database
+from dynq_cli.spark.errors import explained
 from dynq_cli.spark.files import FileFacts, Files
-from dynq_cli.spark.said import explained
 from dynq_cli.spec.model import Relation
 
 TABLE, JDBC, CSV, JSON, PARQUET = "table", "jdbc", "csv", "json", "parquet"

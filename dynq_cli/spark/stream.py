@@ -24,9 +24,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 
 from dynq_cli.errors import DynqError, UsageError
+from dynq_cli.spark.errors import explained
 from dynq_cli.spark.files import Files
 from dynq_cli.spark.microbatches import MicroBatch, MicroBatches
-from dynq_cli.spark.said import explained
 from dynq_cli.spark.session import settings
 from dynq_cli.storage.lock import holding
 

@@ -23,8 +23,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, SparkSession
 
 from dynq_cli.errors import DynqError, UsageError
+from dynq_cli.spark.errors import explained
 from dynq_cli.spark.files import Files
-from dynq_cli.spark.said import explained
 
 BATCH_FILE, SUCCESS = "_batch.json", "_SUCCESS"
 ROWS_PER_FILE = 1_000_000

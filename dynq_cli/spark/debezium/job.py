@@ -23,8 +23,8 @@ from dynq_cli.spark.columns import BAD
 from dynq_cli.spark.debezium.events import EVENTS, TRUNCATE, Tables, describe
 from dynq_cli.spark.debezium.images import Schemaless, changes_schema, translate
 from dynq_cli.spark.debezium.positions import TIME
+from dynq_cli.spark.errors import explained
 from dynq_cli.spark.rejects import as_lines, rejection
-from dynq_cli.spark.said import explained
 from dynq_cli.spark.session import settings
 from dynq_cli.spark.snapshot_diff_checked import CHANGE_TYPE, DELETE, INSERT, POSTIMAGE
 from dynq_cli.spark.write import Batch, Target, in_order
