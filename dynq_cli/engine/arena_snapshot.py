@@ -76,7 +76,7 @@ class Part(NamedTuple):
 
 
 def parts_of(live: Snapshotted) -> dict[str, Part]:
-    """The state of views between commits. O(tables); all pieces take O(data), and memory for a table's slots."""
+    """Return the arrays of views between commits. O(tables); reading all pieces takes O(data)."""
     arena = live.engine.arena
     tables = packed(arena.tables)
     top = _top(tables)

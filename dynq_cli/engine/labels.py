@@ -72,7 +72,7 @@ class Labels:
         return int(self._order.numbers[RELABELLED])
 
     def update(self, dictionary: Values) -> None:
-        """Label the values that the dictionary got since the last time; amortised O(m log N) for m new among N."""
+        """Label the values added to the dictionary since the last call. Amortised O(m log N) for m new among N."""
         count, total = len(self), len(dictionary)
         if count == total:
             return
@@ -91,7 +91,7 @@ class Labels:
         return np.concatenate(parts).astype(np.int64)
 
     def floor(self, dictionary: Values, value: bytes) -> int:
-        """The id of the greatest value that is not greater than `value`, -1 if all are; O(log N)."""
+        """Return the id of the greatest value that is not greater than `value`, -1 if all are greater. O(log N)."""
         data, offsets = dictionary.flat.data, dictionary.flat.offsets
         _, blocks, lengths, sequence, numbers = self._order
 

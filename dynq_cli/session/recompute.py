@@ -153,7 +153,7 @@ def _forgive(duck: Duck, floats: Mapping[str, bool]) -> None:
 
 
 def _text(spec: Spec, written: QuerySpec, meant: Query) -> str:
-    """The query as DuckDB is asked: as it was written, where that is SQL that means what the spec says of it."""
+    """Return the SQL for DuckDB: the user's text if it has the semantics that the spec demands, else our own."""
     text = duckdb_text(written)
     if text is None:
         return as_sql(meant)

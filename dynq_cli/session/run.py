@@ -105,7 +105,7 @@ def run(
         if not dry_run:
             outputs.reveal_noted()
             make_missing(view, Path(state))
-            if view.version > 0:  # version 0 was made by init: nobody waits for its outputs if there is something new
+            if view.version > 0:  # the outputs of version 0, made by init, are written only if there is no new log
                 outputs.write_if_behind()
         refused: RejectedError | None = None
         try:

@@ -40,7 +40,7 @@ class Readable(Protocol):
 
 
 def jth(state: Readable, positions: Sequence[int], query: str | None = None) -> Iterator[pa.RecordBatch]:
-    """The rows at these positions, in the order asked."""
+    """Yield the rows at these positions, in the order given."""
     return _read(state, query, lambda ranked: ranked.jth(positions))
 
 
@@ -85,13 +85,13 @@ def sample(state: Readable, many: int, query: str | None = None, seed: int | Non
 
 
 def is_ordered(state: Readable, query: str | None = None) -> bool:
-    """Whether a query has an order: then pages may begin and end beside rows that the result does not have."""
+    """Whether a query has an order. Then a page may start at a row that is not in the result."""
     opened = state.current()
     return opened.live.is_ordered(query_name(opened.manifest, query))
 
 
 def rank(state: Readable, row: Mapping[str, Any], query: str | None = None) -> int:
-    """The position of a row, of its first copy."""
+    """Return the position of the first copy of a row."""
     opened = state.current()
     return Ranked(opened.live, query_name(opened.manifest, query)).rank(row)
 

@@ -82,7 +82,7 @@ def create_from(
             write_plans(made, planned, source.text)
             first_manifest(made, planned, live, checksum_of(content), logs, marks(planned.spec))
     except OSError as error:
-        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):  # somebody was quicker
+        if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):  # another process was faster
             _refuse_existing(directory, spec)
         raise
     return State(directory, planned)

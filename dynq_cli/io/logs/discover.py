@@ -107,7 +107,7 @@ class _Folder:
             files, folders, refused = self._entries()
             if self._is_extraction(files, folders) and (not refused or self._has(_SUCCESS)):
                 found = tuple(self._logs())
-                # One without rows may still say up to where there were none, which the next one goes on from.
+                # An extraction without rows may still be a batch, which the next batch continues.
                 if found or os.path.lexists(os.path.join(self.path, BATCH_FILE)):
                     yield Group(self.path, found, (self.path,))
                 return
@@ -174,7 +174,7 @@ class _Folder:
             raise unreadable(self.path, error) from error
 
     def _is_extraction(self, files: Sequence[str], folders: Sequence[_Folder]) -> bool:
-        # Without a mark of its own, a directory is an extraction if it holds nothing but finished relations.
+        # Without its own `_SUCCESS`, a directory is an extraction if it contains only finished relations.
         return self._has(_SUCCESS) or (
             bool(folders) and not files and not self.is_inbox and all(f._is_finished_relation() for f in folders)
         )
