@@ -152,7 +152,7 @@ def estimate_state(
             files.append(file)
     now = Disk(sizes.snapshot, sizes.wal, sizes.history, sizes.before)
     needs_logs = any(version < manifest.version for version in manifest.marks.values())
-    return _Estimating(opened.live, now, opened.live.dictionaries.counts(), needs_logs).run(
+    return _Estimating(opened.views, now, opened.views.dictionaries.counts(), needs_logs).run(
         files, progress, has_rows=True
     )
 

@@ -73,7 +73,7 @@ def verify(
     if query is not None and query not in manifest.counts:
         raise UsageError(f"no query {query} in the spec; there is {', '.join(manifest.counts)}")
     opened = open_latest(directory, read_plans(directory, manifest))
-    return verify_live(opened.live, opened.manifest.counts, [query] if query else None, progress, failed)
+    return verify_live(opened.views, opened.manifest.counts, [query] if query else None, progress, failed)
 
 
 def verify_live(

@@ -41,13 +41,13 @@ WORDS_PER_SECOND = 70_000_000
 def first_manifest(
     directory: Path,
     planned: Planned,
-    live: Views,
+    views: Views,
     spec_checksum: str,
     logs: Sequence[AppliedLog],
     marks: Sequence[str] = (),
 ) -> None:
     """Write version 0 of a new state, as generation 1, from the engine's contents. The caller has written the spec."""
-    snapshot = write_snapshot(directory / snapshot_name(1), parts_of(live), version=0)
+    snapshot = write_snapshot(directory / snapshot_name(1), parts_of(views), version=0)
     write_new(directory / wal_name(1), b"")
     now = time.time_ns() // 1000
     ledger = append_entry(directory, LedgerFacts(), Entry(version=0, time=now, logs=tuple(logs)))
@@ -57,7 +57,7 @@ def first_manifest(
         generation=1,
         spec=spec_checksum,
         plans=planned.fingerprints,
-        counts=counts_of(live),
+        counts=counts_of(views),
         snapshot=snapshot,
         wal=no_records(snapshot),
         ledger=ledger,
@@ -66,20 +66,20 @@ def first_manifest(
         commits={},
         sources={},
         marks=dict.fromkeys(marks, 0),
-        tables=sizes_of(live),
+        tables=sizes_of(views),
     )
     write_manifest(directory, made)
 
 
-def counts_of(live: Views) -> dict[str, Counts]:
-    return {query: Counts(*live.count(query)) for query in live.queries}
+def counts_of(views: Views) -> dict[str, Counts]:
+    return {query: Counts(*views.count(query)) for query in views.queries}
 
 
-def _sizes_after(live: Views, before: TableSizes | None, came: Mapping[str, int]) -> TableSizes:
+def _sizes_after(views: Views, before: TableSizes | None, came: Mapping[str, int]) -> TableSizes:
     """Return the table sizes of a version: those before plus `came` copies. O(rows) if `before` is None."""
     if before is None:
-        return sizes_of(live)
-    return sizes_of(live, {name: size.copies + came.get(name, 0) for name, size in before.relations.items()})
+        return sizes_of(views)
+    return sizes_of(views, {name: size.copies + came.get(name, 0) for name, size in before.relations.items()})
 
 
 def commit_version(
@@ -97,9 +97,9 @@ def commit_version(
         coming,
         number=coming.number + 1,
         version=entry.version,
-        counts=counts_of(opened.live),
+        counts=counts_of(opened.views),
         ledger=append_entry(directory, coming.ledger, entry),
-        tables=_sizes_after(opened.live, coming.tables, came),
+        tables=_sizes_after(opened.views, coming.tables, came),
     )
     write_manifest(directory, made)
     opened.manifest = made
@@ -108,7 +108,7 @@ def commit_version(
 
 def replay_seconds(opened: Opened) -> float:
     """Estimate the seconds to replay the log, without starting the process and checking the snapshot."""
-    return opened.manifest.wal.changes / CHANGES_PER_SECOND + opened.live.engine.arena.grown() / WORDS_PER_SECOND
+    return opened.manifest.wal.changes / CHANGES_PER_SECOND + opened.views.engine.arena.grown() / WORDS_PER_SECOND
 
 
 def snapshot_is_due(opened: Opened, *, ending: bool) -> bool:
@@ -130,7 +130,7 @@ def commit_snapshot(directory: Path, opened: Opened) -> None:
     remove_others(directory, before.files)
     path = directory / snapshot_name(generation)
     write_new(directory / wal_name(generation), b"")
-    snapshot = write_snapshot(path, parts_of(opened.live), before.version)
+    snapshot = write_snapshot(path, parts_of(opened.views), before.version)
     made = replace(
         before,
         number=before.number + 1,
@@ -139,7 +139,7 @@ def commit_snapshot(directory: Path, opened: Opened) -> None:
         snapshot=snapshot,
         wal=no_records(snapshot),
         past=with_past(before),
-        tables=_sizes_after(opened.live, before.tables, {}),
+        tables=_sizes_after(opened.views, before.tables, {}),
     )
     keep_manifest(directory)
     write_manifest(directory, made)

@@ -166,15 +166,15 @@ def _engine(directory: Path, manifest: Manifest) -> str:
     from dynq_cli.storage.recover import open_engine
 
     path = directory / snapshot_name(manifest.generation)
-    live = open_engine(directory, manifest, read_plans(directory, manifest)).live
-    counts = counts_of(live)
+    views = open_engine(directory, manifest, read_plans(directory, manifest)).views
+    counts = counts_of(views)
     for query, counted in manifest.counts.items():
         if counts.get(query) != counted:
             raise damaged(path, f"gives another count of {query} than {CURRENT}")
     if manifest.snapshot.length > WALKED_BYTES:
         return f"opened: version {manifest.version}, every count holds"
     try:
-        live._check()
+        views._check()
     except AssertionError as error:
         raise damaged(path, f"violates an invariant ({error})") from None
     return f"opened: version {manifest.version}, every count and every row holds"

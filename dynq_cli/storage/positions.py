@@ -87,13 +87,13 @@ def sample(state: Readable, many: int, query: str | None = None, seed: int | Non
 def is_ordered(state: Readable, query: str | None = None) -> bool:
     """Whether a query has an order. Then a page may start at a row that is not in the result."""
     opened = state.current()
-    return opened.live.is_ordered(query_name(opened.manifest, query))
+    return opened.views.is_ordered(query_name(opened.manifest, query))
 
 
 def rank(state: Readable, row: Mapping[str, Any], query: str | None = None) -> int:
     """Return the position of the first copy of a row."""
     opened = state.current()
-    return Ranked(opened.live, query_name(opened.manifest, query)).rank(row)
+    return Ranked(opened.views, query_name(opened.manifest, query)).rank(row)
 
 
 def _read(
@@ -101,5 +101,5 @@ def _read(
 ) -> Iterator[pa.RecordBatch]:
     opened = state.current()
     # Called here, not in the generator, so that errors are raised at once.
-    batches = read(Ranked(opened.live, query_name(opened.manifest, query)))
+    batches = read(Ranked(opened.views, query_name(opened.manifest, query)))
     return state.read_whole(opened, batches)

@@ -37,7 +37,7 @@ def has_views(manifest: Manifest, planned: Planned) -> bool:
     return manifest.snapshot.engine == ENGINE and planned.fingerprints == manifest.plans
 
 
-def rebuild(directory: Path, manifest: Manifest, live: Views, arrays: Arrays) -> None:
+def rebuild(directory: Path, manifest: Manifest, views: Views, arrays: Arrays) -> None:
     """Insert the base rows of a manifest's version into empty views. O(base rows + log).
 
     DamagedError if the rows are invalid; SpecDiffersError if the counts differ from the manifest's.
@@ -45,36 +45,36 @@ def rebuild(directory: Path, manifest: Manifest, live: Views, arrays: Arrays) ->
     _log.warning(
         "another version of dynq wrote the views of %s: rebuilding them; the next apply stores the new ones", directory
     )
-    live.dictionaries = dictionaries_in(arrays, live.layout.ordered_dictionaries)
-    live.label()
-    nets = _log_nets(directory, manifest, live)
+    views.dictionaries = dictionaries_in(arrays, views.layout.ordered_dictionaries)
+    views.label()
+    nets = _log_nets(directory, manifest, views)
     try:
         with phase("rebuilding the views") as rebuilding:
-            for number, relation in enumerate(live.spec.relations):
+            for number, relation in enumerate(views.spec.relations):
                 for rows in base_rows_in(arrays, number, BLOCK):
-                    bring(live, {relation.name: rows})
+                    bring(views, {relation.name: rows})
                     rebuilding.add(len(rows.delta))
-            bring(live, nets)
+            bring(views, nets)
     except BatchError as error:
         raise damaged(directory / snapshot_name(manifest.generation), f"has invalid rows ({error})") from None
-    _check_counts(directory, manifest, live)
-    live.engine.arena.settle()
+    _check_counts(directory, manifest, views)
+    views.engine.arena.settle()
 
 
-def _log_nets(directory: Path, manifest: Manifest, live: Views) -> dict[str, NetDelta]:
+def _log_nets(directory: Path, manifest: Manifest, views: Views) -> dict[str, NetDelta]:
     """Return the net change of the log by relation, after adding its values to the dictionaries."""
     nets: dict[str, list[NetDelta]] = {}
     path = directory / wal_name(manifest.generation)
     for record in read_records(path, no_records(manifest.snapshot), manifest.wal):
-        live.dictionaries.extend(record.values)
+        views.dictionaries.extend(record.values)
         for name, changes in record.batch.items():
             nets.setdefault(name, []).append(record.nets.get(name) or plain_net_delta(changes))
     return {name: joined(several) for name, several in nets.items()}
 
 
-def _check_counts(directory: Path, manifest: Manifest, live: Views) -> None:
+def _check_counts(directory: Path, manifest: Manifest, views: Views) -> None:
     for query, counts in manifest.counts.items():
-        rows, distinct = live.count(query)
+        rows, distinct = views.count(query)
         if (rows, distinct) != (counts.rows, counts.distinct):
             raise SpecDiffersError(
                 f"{directory} says that {query} has {counts.rows:,} rows, and this version of dynq finds {rows:,} in "

@@ -35,7 +35,7 @@ class Opened:
     """
 
     manifest: Manifest
-    live: Views
+    views: Views
     snapshot: Mapped
     plans: Mapping[str, str]
     is_rebuilt: bool = False
@@ -65,14 +65,14 @@ def open_engine(directory: Path, manifest: Manifest, planned: Planned) -> Opened
     path = directory / snapshot_name(manifest.generation)
     mapped = open_snapshot(path, manifest.snapshot)
     if not has_views(manifest, planned):
-        live = Views(planned.spec, planned.kept)
-        rebuild(directory, manifest, live, mapped.arrays)
-        return Opened(manifest, live, mapped, planned.fingerprints, is_rebuilt=True)
+        views = Views(planned.spec, planned.kept)
+        rebuild(directory, manifest, views, mapped.arrays)
+        return Opened(manifest, views, mapped, planned.fingerprints, is_rebuilt=True)
     try:
-        live = Views(planned.spec, planned.kept, mapped.arrays)
+        views = Views(planned.spec, planned.kept, mapped.arrays)
     except ValueError:
         raise damaged(path, "has other tables than this version writes") from None
-    opened = Opened(manifest, live, mapped, planned.fingerprints)
+    opened = Opened(manifest, views, mapped, planned.fingerprints)
     _replay(directory, opened, no_records(manifest.snapshot), manifest)
     return opened
 
@@ -85,7 +85,7 @@ def catch_up(directory: Path, opened: Opened, manifest: Manifest) -> None:
 def _replay(directory: Path, opened: Opened, since: WalFacts, manifest: Manifest) -> None:
     with phase("replaying the write-ahead log", "changes", manifest.wal.changes - since.changes) as replaying:
         for entry in read_records(directory / wal_name(manifest.generation), since, manifest.wal):
-            opened.live.dictionaries.extend(entry.values)
-            opened.live.attempt(entry.batch, entry.ends)
+            opened.views.dictionaries.extend(entry.values)
+            opened.views.attempt(entry.batch, entry.ends)
             replaying.add(sum(map(len, entry.batch.values())))
     opened.manifest = manifest

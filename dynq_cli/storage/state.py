@@ -50,7 +50,7 @@ StrPath = str | os.PathLike[str]
 
 def create(spec: StrPath, state: StrPath = ".dynq") -> State:
     """Create a state for a spec file, at version 0, atomically."""
-    return create_from(spec, state, lambda live: ())
+    return create_from(spec, state, lambda views: ())
 
 
 def create_from(
@@ -73,14 +73,14 @@ def create_from(
     _refuse_existing(directory, spec)
     source = read_source(spec)
     planned, content = plan_spec(source.text, source.file), source.text.encode()
-    live = Views(planned.spec, planned.kept)
-    logs = load(live)
+    views = Views(planned.spec, planned.kept)
+    logs = load(views)
     try:
         with atomic_directory(directory) as made:
             write_new(made / SPEC, content)
             write_new(made / LOCK, b"")
             write_plans(made, planned, source.text)
-            first_manifest(made, planned, live, checksum_of(content), logs, marks(planned.spec))
+            first_manifest(made, planned, views, checksum_of(content), logs, marks(planned.spec))
     except OSError as error:
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):  # another process was faster
             _refuse_existing(directory, spec)
@@ -208,12 +208,12 @@ class State:
 
         with self.writing() as writer:
             tables = changes if isinstance(changes, Mapping) else {self._relation(relation): changes}
-            live = writer.opened.live
-            batch = live.changes(tables)
+            views = writer.opened.views
+            batch = views.changes(tables)
             try:
                 writer.take(batch)
             except BatchError as error:
-                raise live.rejected(error, batch) from None
+                raise views.rejected(error, batch) from None
             return writer.commit(Origin())
 
     def replace(self, tables: Any, relation: str | None = None) -> int:
@@ -229,14 +229,14 @@ class State:
 
         with self.writing() as writer:
             named = tables if isinstance(tables, Mapping) else {self._relation(relation): tables}
-            live = writer.opened.live
-            found = replaced(live, named)
+            views = writer.opened.views
+            found = replaced(views, named)
             if not found.changes:
                 return writer.version
             try:
                 writer.take(found.changes)
             except BatchError as error:
-                raise rejected(live, error, found) from None
+                raise rejected(views, error, found) from None
             return writer.commit(Origin())
 
     @contextmanager
@@ -286,7 +286,7 @@ class State:
         name = query_name(opened.manifest, query)
         if at is not None and self.version_of(at) != opened.manifest.version:
             return self._at(self.version_of(at)).enum(name, block)
-        return self.read_whole(opened, opened.live.enum(name, block))
+        return self.read_whole(opened, opened.views.enum(name, block))
 
     def dump(
         self, relation: str | None = None, block: int = 65536, at: str | int | None = None
@@ -304,7 +304,7 @@ class State:
         opened = self.current()
         if at is not None and self.version_of(at) != opened.manifest.version:
             return table_rows(self._at(self.version_of(at)), name, block)
-        return self.read_whole(opened, table_rows(opened.live, name, block))
+        return self.read_whole(opened, table_rows(opened.views, name, block))
 
     def relation_schema(self, relation: str | None = None) -> pa.Schema:
         """Return the columns of `dump`."""
@@ -380,7 +380,7 @@ class State:
     def schema(self, query: str | None = None) -> pa.Schema:
         """Return the columns of a query's result."""
         opened = self.current()
-        return opened.live.schema(query_name(opened.manifest, query))
+        return opened.views.schema(query_name(opened.manifest, query))
 
     def jth(self, positions: Sequence[int], query: str | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows at these positions of `enum`, from 1, copies counted, in the order given. See `positions`."""
@@ -409,7 +409,7 @@ class State:
     def test(self, row: Mapping[str, Any], query: str | None = None) -> int:
         """Return the multiplicity of a row in the version in force; 0 or 1 for sets. O(1)."""
         opened = self.current()
-        return opened.live.test(query_name(opened.manifest, query), row)
+        return opened.views.test(query_name(opened.manifest, query), row)
 
     def close(self) -> None:
         """Close the state. If it was written to and would open slowly, write a snapshot first."""

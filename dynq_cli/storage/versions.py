@@ -61,7 +61,7 @@ def diff_since(directory: Path, planned: Planned, since: str | int | None, query
 
 
 def _open(directory: Path, manifest: Manifest, planned: Planned) -> Views:
-    return open_engine(directory, manifest, planned).live
+    return open_engine(directory, manifest, planned).views
 
 
 def _undisturbed(directory: Path, read: Callable[[Manifest], Read]) -> Read:

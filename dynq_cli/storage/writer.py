@@ -87,7 +87,7 @@ class Writer:
         """The engine, at the version in force plus the changes taken since; opened at the first use."""
         if self._opened is None:
             self._opened = self._open()
-            self._known = self._opened.live.dictionaries.counts()
+            self._known = self._opened.views.dictionaries.counts()
         return self._opened
 
     @property
@@ -106,12 +106,12 @@ class Writer:
         BatchError if a change is rejected: then the call has no effect, or, with `ends`, only the commits before the
         bad one. RejectedError if a result or a view would be too large.
         """
-        live = self.opened.live
+        views = self.opened.views
         was_clean, self.is_clean = self.is_clean, False
-        around = look_around(live, batch)
+        around = look_around(views, batch)
         try:
             with phase(f"updating the views with {sum(map(len, batch.values())):,} changes"):
-                live.attempt(batch, ends)
+                views.attempt(batch, ends)
         except RejectedError as error:
             reason, *hint = str(error).split("\n")
             raise type(error)("\n".join([f"{reason}; nothing was changed", *hint])) from None
@@ -122,8 +122,8 @@ class Writer:
             nets = {relation: look.net() for relation, look in around.items()}
             for relation, changes in batch.items():
                 self._came[relation] += int((nets.get(relation) or plain_net_delta(changes)).delta.sum())
-            self._append(Record(self.version + 1, batch, live.dictionaries.since(self._known), ends, nets))
-        self._known = live.dictionaries.counts()
+            self._append(Record(self.version + 1, batch, views.dictionaries.since(self._known), ends, nets))
+        self._known = views.dictionaries.counts()
 
     def _append(self, record: Record) -> None:
         if self._log is None:
@@ -175,7 +175,7 @@ class Writer:
             log, self._log = self._log, None
             log.abandon()
         if self.is_clean and self._opened is not None:
-            self._opened.live.dictionaries.truncate(self._known)
+            self._opened.views.dictionaries.truncate(self._known)
 
     def start_over(self) -> None:
         """Discard the uncommitted version; reopen the engine if it has uncommitted changes."""

@@ -70,7 +70,7 @@ def small_rows(source: State | Views) -> dict[str, list[dict[str, Any]]]:
 def bytes_of(state: State) -> list[bytes]:
     """All that the engine of a state has in memory."""
     opened = state.current()
-    arena, values = opened.live.engine.arena, opened.live.dictionaries
+    arena, values = opened.views.engine.arena, opened.views.dictionaries
     flats = [a for d in (values.strings, values.binaries, values.decimals) for a in d.flat]
     return [
         arena.tables.tobytes(),

@@ -148,7 +148,7 @@ def test_views_are_built_from_nothing_but_the_base_rows(folder: Path, caplog: py
     assert found == sorted_rows(live(LAST))
     assert "rebuilding them" in caplog.text
     assert files_of(folder) == before
-    open(folder).current().live._check()
+    open(folder).current().views._check()
 
 
 @pytest.mark.parametrize("version", range(2, LAST + 1))
@@ -174,7 +174,7 @@ def test_random_states_are_what_they_were(seed: int, tmp_path: Path, monkeypatch
     monkeypatch.setattr(recover, "has_views", lambda *_: False)
     opened = open(tmp_path / "state")
     assert opened.current().is_rebuilt
-    opened.current().live._check()
+    opened.current().views._check()
     rebuilt, kept = rows_of(opened, names), rows_of(expected, names)
     assert {q: sorted(map(repr, rows)) for q, rows in rebuilt.items()} == {
         q: sorted(map(repr, rows)) for q, rows in kept.items()
@@ -204,7 +204,7 @@ def test_a_writer_keeps_the_views_before_it_goes_on(folder: Path, caplog: pytest
     state = open(folder)
     assert sorted_rows(state) == sorted_rows(live(LAST + 1))
     assert sorted_rows(state, 2) == sorted_rows(live(2))
-    state.current().live._check()
+    state.current().views._check()
     assert not caplog.records
     check(folder, read_data=True)
 
@@ -214,7 +214,7 @@ def test_a_rehearsal_and_a_look_change_nothing(folder: Path) -> None:
     before = files_of(folder)
     state = open(folder)
     with state.writing(rehearsal=True) as writer:
-        writer.take(writer.opened.live.changes(batch(LAST + 1)))
+        writer.take(writer.opened.views.changes(batch(LAST + 1)))
     check(folder, read_data=True)
     assert files_of(folder) == before
 

@@ -67,7 +67,7 @@ def test_a_restart_at_any_step_changes_nothing(
         assert [(c.rows, c.distinct) for c in map(reader.counts, names)] == [live.count(n) for n in names]
         if not with_refusals:
             assert bytes_of(reader) == bytes_of(state), "replay gives the same bytes"
-        reader.current().live._check()
+        reader.current().views._check()
         if chance.random() < 0.4:
             state.close()
             state = open(tmp_path / "state")
@@ -94,7 +94,7 @@ def test_the_generation_before_leads_to_the_snapshot_in_force(tmp_path: Path, mo
     (folder / "CURRENT").write_bytes((folder / PREVIOUS).read_bytes())
     before = read_manifest(folder)
     assert (before.version, before.generation) == (3, 1)
-    old: Views = open_engine(folder, before, read_plans(folder, before)).live
+    old: Views = open_engine(folder, before, read_plans(folder, before)).views
     assert small_rows(old) == small_rows(small_live(3))
 
 
@@ -171,12 +171,12 @@ def test_a_snapshot_has_room_so_that_changes_after_it_move_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = small_state(tmp_path, 30)
-    assert state.current().live.engine.arena.grown() > 0
+    assert state.current().views.engine.arena.grown() > 0
     monkeypatch.setattr(commit, "DUE_SECONDS", ALWAYS)
     state.close()
     opened = open(tmp_path / "state")
     opened.apply({"R": pa.table({"x": [1, 2], "y": ["name 1", "never seen"]})})
-    assert opened.current().live.engine.arena.grown() == 0
+    assert opened.current().views.engine.arena.grown() == 0
 
 
 def test_copying_all_pages_at_once_changes_neither_results_nor_the_file(

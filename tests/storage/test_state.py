@@ -263,7 +263,7 @@ def test_a_log_that_cannot_be_written_to_says_why(tmp_path: Path, monkeypatch: p
     state, write = small_state(tmp_path, 1), os.pwrite
     monkeypatch.setattr(os, "pwrite", nearly_full)
     with pytest.raises(DynqError, match="No space left on device; it is at version 1"), state.writing() as writer:
-        writer.take(writer.opened.live.changes(small_batch(2)))
+        writer.take(writer.opened.views.changes(small_batch(2)))
 
 
 def test_marks_do_not_end_the_reading_of_rows(tmp_path: Path) -> None:
