@@ -1,7 +1,7 @@
-"""The entry of the `dynq` command, and the only place that turns errors into exit codes.
+"""The entry point of the `dynq` command, and the only place that turns errors into exit codes.
 
-No traceback reaches a user: what dynq expects is a `DynqError` with its own code; what the system refuses is said in
-its words; anything else is reported as a fault of dynq in one line, with how to see more.
+Users never see a traceback. A `DynqError` has its own exit code; an OSError is shown in the system's words; any other
+exception is reported as a fault of dynq in one line, with a hint how to see more.
 """
 
 from __future__ import annotations
@@ -127,7 +127,7 @@ def _fail_usage(error: typer.TyperException) -> None:
 
 
 def _fail_system(error: OSError) -> int:
-    """What the system refused, a full disk or a failing one: no fault of dynq."""
+    """Report an OSError, such as a full or failing disk: no fault of dynq."""
     if not error.strerror:
         return _fail_internal(error)
     _show_traceback(error)

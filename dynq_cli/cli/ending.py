@@ -1,7 +1,7 @@
-"""Ending on request: SIGINT and SIGTERM let a command tidy up, once, and are never lost.
+"""Handle SIGINT and SIGTERM: the command cleans up once and ends; no signal is lost.
 
-Python turns a signal into an exception wherever the main thread happens to be. If that is a finaliser, the exception
-is dropped with a message, and the command would go on as if nobody had asked. `terminable` notices and asks again.
+Python raises the exception of a signal wherever the main thread is. In a finaliser, Python drops the exception with a
+message, and the command would continue. `terminable` detects that and sends the signal again.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _AGAIN = 0.01  # seconds
 
 
 class _Ending:
-    """Raises at the first signal; later ones do not disturb the tidying up, unless the first was dropped."""
+    """Raises at the first signal; ignores later ones during cleanup, unless the first was dropped."""
 
     def __init__(self) -> None:
         self._is_raised = False

@@ -1,4 +1,4 @@
-"""What an `apply` would take, in lines and as JSON: the part of `dynq explain --data` that is about sizes."""
+"""Format the estimate of an `apply` as lines and as JSON, for `dynq explain --data`."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _DIGITS = 3
 
 
 def about(number: float) -> str:
-    """A number as far as an estimate knows it.
+    """Format a number, rounded to the precision of an estimate.
 
     >>> about(1_234_567), about(12), about(0)
     ('1,230,000', '12', '0')
@@ -22,7 +22,7 @@ def about(number: float) -> str:
 
 
 def lines(found: Estimate, advice: Sequence[str]) -> Iterator[str]:
-    """The estimate, a line for each relation and query; `advice` is what would make the largest query smaller."""
+    """Yield the lines of the estimate, one per relation and query; `advice` tells how to shrink the largest query."""
     said = list(_entries(found, advice))
     width = max(len(name) for name, _ in said)
     yield f"apply of these files, estimated ({_looked_at(found)}):"
@@ -65,7 +65,7 @@ def _entries(found: Estimate, advice: Sequence[str]) -> Iterator[tuple[str, str]
 
 
 def _smaller(found: Estimate) -> Iterator[str]:
-    """What would make the state smaller: relations whose columns are kept for nothing."""
+    """Yield advice to make the state smaller: relations with unused columns."""
     for unused in sorted(found.unused, key=lambda each: -each.saves):
         named = ", ".join(unused.columns)
         them = "it" if len(unused.columns) == 1 else "them"
@@ -77,7 +77,7 @@ def _smaller(found: Estimate) -> Iterator[str]:
 
 
 def as_json(found: Estimate, advice: Sequence[str]) -> dict[str, Any]:
-    """The numbers of the lines, not rounded, under the names that `status --json` has for them."""
+    """Return the numbers, not rounded, under the names of `status --json`."""
     kind, name, length = found.largest
     return {
         "relations": {n: {"rows": r.rows, "bytes": r.length} for n, r in found.tables.relations.items()},

@@ -1,4 +1,4 @@
-"""Pictures of graphs by the Graphviz program `dot`, where it is installed."""
+"""Draw graphs with the Graphviz program `dot`, if it is installed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dynq_cli.errors import DynqError, UsageError
 
 
 def draw(source: str, kind: str) -> bytes:
-    """The picture of a graph in dot's language; `kind` is svg, png or pdf."""
+    """Draw a graph in dot's language; `kind` is svg, png or pdf."""
     program = shutil.which("dot")
     if program is None:
         raise UsageError(

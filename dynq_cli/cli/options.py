@@ -1,7 +1,7 @@
-"""Options that several commands share, each declared once.
+"""Options shared by several commands, each declared once.
 
-The global options may stand before or after the command's name; `share` gives every command
-those of the group. So may the state and the query, which `behind` puts where commands expect them.
+The global options may come before or after the command's name: `share` adds them to every command. So may the state and
+the query: `behind` moves them after the command's name.
 """
 
 from __future__ import annotations

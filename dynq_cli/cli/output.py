@@ -1,7 +1,7 @@
 """The only module that prints.
 
-Results go to stdout, everything else to stderr, so that a pipe never carries a message. A file
-named by `-o` appears whole or not at all: it is written beside its place, synced and renamed.
+Results go to stdout, all messages to stderr. The file of `-o` is written atomically: next to its target, synced, and
+renamed.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ _RED, _YELLOW, _RESET = "\033[31m", "\033[33m", "\033[0m"
 
 
 class ReaderGoneError(Exception):
-    """The program that read our stdout has closed it: stop, without a word."""
+    """The reader of stdout has closed it: stop silently."""
 
 
 @record()
 class Settings:
-    """What the global options say about messages."""
+    """The global options for messages."""
 
     quiet: bool = False
     verbose: bool = False
@@ -73,12 +73,12 @@ def _to_stdout() -> Iterator[None]:
 
 
 def is_terminal() -> bool:
-    """Whether somebody looks at stdout."""
+    """Whether stdout is a terminal."""
     return sys.stdout is not None and sys.stdout.isatty()
 
 
 def deliver(text: str, target: str | None) -> None:
-    """A result to the file `target`, or to stdout where there is none or it is `-`."""
+    """Write a result to the file `target`, or to stdout if that is None or `-`."""
     if target is None or target == "-":
         result(text)
         return
@@ -86,7 +86,7 @@ def deliver(text: str, target: str | None) -> None:
 
 
 def write_whole(target: str, data: bytes) -> None:
-    """Put `data` under the name `target`, or leave what was there as it was."""
+    """Write a file atomically."""
     with terminable(), atomic_file(target) as file:
         file.write(data)
     detail(f"wrote {target} ({len(data):,} bytes)")
@@ -94,7 +94,7 @@ def write_whole(target: str, data: bytes) -> None:
 
 @contextmanager
 def stream(target: str | None) -> Iterator[BinaryIO]:
-    """Where a result in bytes goes: the file `target`, whole or not at all, or stdout as in `deliver`."""
+    """Open the target of a binary result: the file `target`, written atomically, or stdout as in `deliver`."""
     if target is None or target == "-":
         yield cast(BinaryIO, _Stdout())
         return
@@ -105,7 +105,7 @@ def stream(target: str | None) -> Iterator[BinaryIO]:
 
 
 class _Stdout(io.RawIOBase):
-    """Stdout in bytes, with the errors of `result`; what is written is on its way at once."""
+    """Unbuffered binary stdout, with the errors of `result`."""
 
     def writable(self) -> bool:
         return True
@@ -118,13 +118,13 @@ class _Stdout(io.RawIOBase):
 
 
 def note(message: str) -> None:
-    """What a user likes to know; silent under `--quiet`."""
+    """Print a message; silent with `--quiet`."""
     if not settings.quiet:
         _log("info", message)
 
 
 def detail(message: str) -> None:
-    """What helps to understand a run; only under `--verbose`."""
+    """Print a detail; only with `--verbose`."""
     if settings.verbose:
         _log("debug", message)
 
@@ -135,12 +135,12 @@ def warn(message: str, **fields: object) -> None:
 
 
 def fail(message: str, code: str, **fields: object) -> None:
-    """The last words of a command that failed."""
+    """Print the error message of a failed command."""
     _log("error", message, color=_RED, code=code, **fields)
 
 
 def fail_with(error: DynqError) -> None:
-    """An error as its layer worded it; a spec's problems one by one, as compilers print them."""
+    """Print a DynqError; the problems of a spec one by one, as compilers do."""
     if not isinstance(error, SpecError):
         fail(str(error), error.code)
         return
@@ -162,7 +162,7 @@ def fail_with(error: DynqError) -> None:
 
 
 def fail_plain(text: str) -> None:
-    """Text that speaks for itself on stderr: a help page, a traceback."""
+    """Print text without a level on stderr: a help page or a traceback."""
     _write_stderr(text)
 
 
@@ -188,14 +188,14 @@ def _colored() -> bool:
 
 
 def _write_stderr(line: str) -> None:
-    """Print a message, where it can be printed: the exit code says the same, so it must not be lost as well."""
+    """Print a line on stderr, ignoring errors: a failure here must not change the exit code."""
     if sys.stderr is not None:
         with suppress(OSError):
             print(line, file=sys.stderr, flush=True)
 
 
 def flush() -> None:
-    """Let go of what was printed, where there is someone to take it."""
+    """Flush stdout and stderr, ignoring errors."""
     for stream in (sys.stdout, sys.stderr):
         with suppress(OSError, ValueError, AttributeError):  # it is closed, or was never there
             stream.flush()

@@ -1,8 +1,8 @@
-"""What a process that is the `dynq` command does without, to begin sooner and take less memory.
+"""Start the `dynq` command faster and with less memory.
 
-Arrow imports pandas, where that is installed, when it first makes an array from Python values: a third of a second and
-45 MB for nothing, since no command uses it but `extract`, whose Spark does. And the allocator that Arrow brings along
-keeps the pages of many times what is in use at any moment (30 MB for batches of 4); the system's gives them back.
+If pandas is installed, Arrow imports it with the first array made from Python values: a third of a second and 45 MB.
+Only `extract` needs it, through Spark. And Arrow's allocator keeps many times the memory in use (30 MB for batches of 4 MB);
+the system's allocator returns it.
 
 A program that uses dynq as a library keeps its own settings.
 """
@@ -17,7 +17,7 @@ from types import ModuleType
 
 
 class _WithoutPandas:
-    """As if pandas were not installed."""
+    """An import hook that hides pandas."""
 
     def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
         if name == "pandas":
@@ -26,7 +26,7 @@ class _WithoutPandas:
 
 
 def begin_small(arguments: Sequence[str]) -> None:
-    """To be called before Arrow is imported, with the arguments of the command."""
+    """Apply the settings. Call it before Arrow is imported, with the arguments of the command."""
     os.environ.setdefault("ARROW_DEFAULT_MEMORY_POOL", "system")
     if "extract" not in arguments:
         sys.meta_path.insert(0, _WithoutPandas())

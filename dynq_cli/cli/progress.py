@@ -1,9 +1,9 @@
-"""How far a command is that takes longer than a second: one line on a terminal, which goes away when it is done.
+"""Progress of commands that take longer than a second: one line on a terminal, removed at the end.
 
-The line has the phase that was begun last (`phases`), and how much of it is done. Nothing appears where stderr is no
-terminal, under `--quiet` and `--log-format json`, or within the first second. The line is drawn anew when work is
-counted, ten times a second at most, and by a thread twice a second, so that a phase that counts nothing is no silence.
-Under `--verbose` and `--log-format json` every phase that took a second is a message when it ends.
+The line shows the latest phase (`phases`) and its progress. It appears only on a terminal, after the first second, and
+not with `--quiet` or `--log-format json`. It is redrawn when work is counted, at most ten times a second, and twice a
+second by a thread, so that it also moves in phases without counts. With `--verbose` or `--log-format json`, every phase
+that took at least a second is logged when it ends.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _HIDE = "\033[1A\033[2K\033[1A"
 
 
 class Progress:
-    """Counts work done. With a `total` a bar shows the part of it; without, there is only the number.
+    """Shows work done: with a `total` as a bar, without as a number.
 
     `with Progress("applying", "rows") as bar: … bar.add(1000)`
     """
@@ -64,7 +64,7 @@ class Progress:
 
     @contextmanager
     def _aside(self) -> Iterator[None]:
-        """Keep the line away while something else is printed."""
+        """Hide the line while something else is printed."""
         with self._lock:
             self.hide()
             yield
@@ -76,7 +76,7 @@ class Progress:
         self._show_if_due()
 
     def end(self, phase: Phase) -> None:
-        """Show the phase before again; tell of one that took long."""
+        """Show the previous phase again; log this one if it took long."""
         with self._lock:
             began = next((began for known, began in self._phases if known is phase), None)
             self._phases = [both for both in self._phases if both[0] is not phase]
@@ -89,7 +89,7 @@ class Progress:
             output.note(f"{phase.doing}{many}, {seconds:.1f} s")
 
     def add(self, done: int) -> None:
-        """Count work, and show it if it is time to. O(1)."""
+        """Count work; redraw if due. O(1)."""
         self._own.add(done)
         self._show_if_due()
 
@@ -102,14 +102,14 @@ class Progress:
                 self._next = time.monotonic() + _AGAIN
 
     def hide(self) -> None:
-        """Take the line away, so that messages can be printed; the next one comes when it is time."""
+        """Remove the line, so that messages can be printed; it is redrawn when due."""
         with self._lock:
             if self._is_shown:
                 output.fail_plain(_HIDE)
                 self._is_shown = False
 
     def line(self) -> str:
-        """What is shown.
+        """Return the text of the line.
 
         >>> bar = Progress("writing", total=4000)
         >>> bar.add(1000)

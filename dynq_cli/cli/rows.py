@@ -1,4 +1,4 @@
-"""Rows to where a command line asks for them: a file, stdout, or a table on a terminal."""
+"""Write rows to a file or stdout, or print them as a table."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SHOWN = 100
 
 
 def asked_form(as_json: bool, out: str | None) -> Form | None:
-    """The one form that `--json` and the extension of `-o` ask for; None is a table."""
+    """Return the format of `--json` or of the extension of `-o`; None for a table."""
     if out is None and output.is_terminal() and not as_json:
         return None
     if out is None or out == "-":
@@ -37,7 +37,7 @@ def show_rows(
     total: int | None = None,
     hint: str = "use -o FILE",
 ) -> None:
-    """The first rows as a table, and how to get the others, of `total` where that is known."""
+    """Print the first rows as a table, and a hint how to get the others, of `total` if known."""
     from dynq_cli.io.results.table import text_table
 
     shown = text_table(batches, schema, most, shutil.get_terminal_size().columns)
@@ -51,7 +51,7 @@ def show_rows(
 def write_rows(
     batches: Iterator[pa.RecordBatch], schema: pa.Schema, out: str | None, form: Form, total: int | None = None
 ) -> None:
-    """All rows; when it returns they are safely where they belong, on disk or on their way through stdout."""
+    """Write all rows; on return they are durable in the file, or written to stdout."""
     from dynq_cli.io.results.write import write
 
     with Progress("writing", total=total) as bar, output.stream(out) as sink:

@@ -1,8 +1,8 @@
-"""Commands that look at plain values by themselves.
+"""Convert simple option values without pydantic, to start faster.
 
-Typer has pydantic look at every value but a flag that is given, even at a value that is not there, and importing
-pydantic takes longer than all that `count` does. Most values need no look: text stays as it is, digits are a number,
-nothing stays nothing. Every other value, and with it every message about a wrong one, is left to typer.
+Typer passes every value except flags to pydantic, even missing ones, and importing pydantic takes longer than a whole
+`count`. Most values need no pydantic: texts, digits, and missing values. All other values, and error messages about bad
+ones, are left to typer.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class _Plain:
         return self._typers().coerce(value, param=param, ctx=ctx)
 
     def _is_number(self, value: Any) -> bool:
-        """Whether it is a number as people write it, or one that is given in code, within its bounds."""
+        """Whether it is a number within its bounds, as digits or as an int."""
         if type(value) is str and (len(value) > _DIGITS or not (value.isascii() and value.isdigit())):
             return False
         if type(value) not in (str, int):

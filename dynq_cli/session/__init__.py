@@ -1,10 +1,12 @@
 """The library behind the commands: a Python function for each.
 
-- `explain`: what each query of a spec costs to keep, and why
-- `estimate`: how large things become by an apply; `sample`, `table_counts`: what that is counted from
-- `apply_logs`: change logs into a state, each a version
-- `batch_order`: the order in which logs are applied; `commits`, `sourced_changes`: their rows on the way to the engine
-- `run`: apply what is new in a folder, then write the outputs; `marks`: where their diffs begin
-- `changes`: what came and went, as files that another state can apply
-- `verify`, `recompute`: results by DuckDB beside those that are kept
+- `explain`: the class, plan and cost of each query of a spec
+- `estimate`: estimate the sizes after an apply; `sample`, `table_counts`: sample the rows, and count from them
+- `apply_logs`: apply change logs to a state, each as a version; `replace`: replace whole relations
+- `batch_order`: the order in which logs are applied
+- `commits`, `sourced_changes`: group the rows of logs into commits; `row_counts`: count their effects by file
+- `run`: apply new logs in a folder, then write the outputs; `marks`: the versions at which their diffs start
+- `quarantine`: set refused logs aside; `metrics`: the metrics of a run
+- `changes`: write differences of a result as files that another state can apply
+- `verify`, `recompute`: compare the results with a recomputation by DuckDB
 """

@@ -35,7 +35,7 @@ from dynq_cli.storage.writer import Origin, Writer
 
 @dataclass(frozen=True)
 class Options:
-    """How logs are to be taken: as the options of `dynq apply` say. `inbox`: paths are inboxes (`discover`)."""
+    """How to apply logs: the options of `dynq apply`. With `inbox`, the paths are inboxes (`discover`)."""
 
     relation: str | None = None
     form: str | None = None
@@ -49,7 +49,7 @@ class Options:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a log: a version, or none, and then why. `set_aside` is where a log is that was refused."""
+    """The result of a log: its version and row counts, or the reason for none. `set_aside`: place of a refused log."""
 
     path: str
     version: int | None
@@ -83,12 +83,13 @@ def apply_logs(
 ) -> list[Outcome]:
     """Apply the new logs below the paths.
 
-    `warn` hears of files that are skipped.
+    Call `tell` with each outcome once its version is durable, `progress` with the number of rows read, and `warn` with
+    a message for each skipped file.
 
-    RejectedError at the first log that is refused; LockedError if another process is writing. With `refuse` a log whose
-    content is refused is given to it, and the others are applied; what else goes wrong ends it (BlockedError).
+    RejectedError at the first refused log; LockedError if another process is writing. With `refuse`, call it for a log
+    with refused content, and apply the others; any other error ends the call (BlockedError).
     """
-    form_named(options.form)  # said also where every log turns out to be known
+    form_named(options.form)  # reject a bad form even if all logs are applied already
     outcomes: list[Outcome] = []
     refused: dict[int, DynqError] = {}
 

@@ -1,11 +1,11 @@
-"""What an `apply` of files would take: rows, bytes on disk and memory, before it is done.
+"""Estimate the rows, disk space and memory that an `apply` of files would take.
 
-    estimate_spec(spec, paths)         of a new state
-    estimate_state(state, paths)       of a state, with what it has
+    estimate_spec(spec, paths)         for a new state
+    estimate_state(state, paths)       for an existing state, with its rows
 
-The rows are read, or a share of them (`session.sample`); DuckDB counts what each table of the engine would have
-(`session.table_counts`); what records, slots, snapshots and logs take follows from the layout (`engine.forecast`).
-`FACTOR` is how far tests let estimates be from what `status`, and the system, say after a real `apply`.
+The rows, or a sample of them, are read (`session.sample`). DuckDB counts the rows that each table of the engine would
+have (`session.table_counts`). The layout gives the sizes of records, slots, snapshots and logs (`engine.forecast`).
+Tests require estimates within a `FACTOR` of the sizes that `status` and the system report after a real `apply`.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ from dynq_cli.storage.recover import open_latest
 
 FACTOR = 1.5
 _WORD = 8
-# Of a process that applies, as measured: the interpreter with its libraries, and per row of a call of the engine what
-# reading it, its codes and what happens to them take, beside a few copies of each code.
+# Measured memory of a process that applies: the interpreter with its libraries; and per row of an engine call, reading
+# it, its codes and their processing, besides a few copies of each code.
 _PROCESS = 140_000_000
 _PER_ROW, _PER_CODE = 80, 32
 # Spec, plans and manifest of a state, about.
@@ -56,7 +56,7 @@ Progress = Callable[[int], None]
 
 @dataclass(frozen=True)
 class Unused:
-    """Columns of a relation that no query uses, and about the bytes that they take; no columns: the whole relation."""
+    """Columns of a relation that no query uses, and their approximate bytes; no columns: the whole relation."""
 
     relation: str
     columns: tuple[str, ...]
@@ -65,7 +65,7 @@ class Unused:
 
 @dataclass(frozen=True)
 class TooLarge:
-    """A relation of a query's that would have more rows than it may: `apply` would refuse the files."""
+    """A derived relation that would exceed its budget: `apply` would refuse the files."""
 
     query: str
     step: str
@@ -75,7 +75,7 @@ class TooLarge:
 
 @dataclass(frozen=True)
 class Disk:
-    """Bytes: `snapshot` and `wal` in force, `history` for older versions, `before` of the generation before."""
+    """Bytes: `snapshot` and `wal` in force, `history` for older versions, `before` for the previous generation."""
 
     snapshot: int
     wal: int
@@ -89,8 +89,13 @@ class Disk:
 
 @dataclass(frozen=True)
 class Estimate:
-    """`kept` is the share of a relation's rows that was looked at; `rough` the steps that could not be counted, whose
-    rows are guessed; `stored` the bytes of the relations that a query stores; `changes` the rows of the files."""
+    """The estimate of an `apply`.
+
+    - `kept`: the share of a relation's rows in the sample
+    - `rough`: steps that could not be counted, whose rows are guessed
+    - `stored`: the bytes of the derived relations of each query
+    - `changes`: the rows of the files
+    """
 
     tables: TableSizes
     disk: Disk
@@ -103,11 +108,11 @@ class Estimate:
 
     @property
     def largest(self) -> tuple[str, str, int]:
-        """What takes most: its kind, its name, and its bytes."""
+        """Return the largest part: kind, name and bytes."""
         return max(self.parts(), key=lambda part: part[2])
 
     def parts(self) -> Iterator[tuple[str, str, int]]:
-        """Kind, name and bytes of all that takes memory."""
+        """Yield kind, name and bytes of each part in memory."""
         for name, relation in self.tables.relations.items():
             yield "relation", name, relation.length
         for name, query in self.tables.queries.items():
@@ -117,14 +122,14 @@ class Estimate:
 
     @property
     def largest_query(self) -> str:
-        """The query whose views take most; they may be shared with others."""
+        """Return the query with the largest views; other queries may share them."""
         return max(self.tables.queries, key=lambda name: self.tables.queries[name].length)
 
 
 def estimate_spec(
     spec: StrPath, paths: Sequence[str], warn: Warn = lambda message: None, progress: Progress = lambda rows: None
 ) -> Estimate:
-    """The estimate for a new state of a spec file. RejectedError for a query that cannot be kept."""
+    """Estimate a new state of a spec file. RejectedError for a query that cannot be kept."""
     check_supported(spec)
     source = read_source(spec)
     planned = plan_spec(source.text, source.file)
@@ -136,7 +141,7 @@ def estimate_spec(
 def estimate_state(
     state: StrPath, paths: Sequence[str], warn: Warn = lambda message: None, progress: Progress = lambda rows: None
 ) -> Estimate:
-    """The estimate for a state with what it has; logs that it knows are skipped. O(state)."""
+    """Estimate an existing state after the files; skip logs that are applied already. O(state)."""
     directory = Path(state)
     manifest = read_manifest(directory)
     planned = read_plans(directory, manifest)

@@ -3,10 +3,10 @@
     with quarantining(".quarantine", "inbox", state) as aside:
         aside.take("inbox/orders/7.csv", error)      → .quarantine/orders/7.csv, .quarantine/orders/7.csv.reason.json
 
-The reason is written first, then the log moves in one step. Whoever is killed in between leaves the log in the inbox,
-where the next run refuses it again. Across file systems the log is copied, whole or not at all, and then removed: a
-next run that finds the same content in both places only removes it from the inbox. A log whose name is taken by other
-content goes to a numbered directory, `2/orders/7.csv`.
+The reason is written first, then the log is renamed. If the process is killed in between, the log stays in the inbox,
+and the next run refuses it again. Across file systems, the log is copied atomically and then removed; if the next run
+finds the same content in both places, it only removes the log from the inbox. If the name is taken by other content,
+the log goes to a numbered directory, `2/orders/7.csv`.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class SetAside:
 
 @contextmanager
 def quarantining(directory: str, inbox: str, state: Path) -> Iterator[Quarantine]:
-    """The quarantine in a directory, which is made if it is not there. UsageError for one that has other files."""
+    """Open a quarantine directory, or create it. UsageError for a directory with other files."""
     check_place(directory, inbox, state)
     place = Path(directory)
     try:
@@ -70,7 +70,7 @@ def quarantining(directory: str, inbox: str, state: Path) -> Iterator[Quarantine
 
 
 def check_place(directory: str, inbox: str, state: Path) -> None:
-    """UsageError unless a directory is a quarantine, or can become one."""
+    """Raise UsageError unless a directory is a quarantine, or can become one."""
     real = Path(directory).resolve()
     for other, called in ((Path(inbox).resolve(), "the inbox"), (state.resolve(), "the state")):
         if real == other or other.is_relative_to(real):
@@ -94,7 +94,7 @@ class Quarantine:
         self._mark = mark
 
     def take(self, log: str, error: DynqError) -> SetAside:
-        """Set a log aside: a file, or a directory with all that is in it. DynqError if it cannot be put there."""
+        """Set a log aside: a file, or a directory with its contents. DynqError if that fails."""
         fcntl.flock(self._mark, fcntl.LOCK_EX)
         try:
             return self._take(Path(log), error)
@@ -105,7 +105,7 @@ class Quarantine:
             fcntl.flock(self._mark, fcntl.LOCK_UN)
 
     def sweep(self) -> None:
-        """Remove directories that were set aside and on their way out of the inbox when a run was killed."""
+        """Finish removing directories from the inbox that a killed run had already set aside."""
         for entry in os.scandir(self._inbox):
             if entry.name.startswith(_GOING) and entry.is_dir(follow_symlinks=False):
                 shutil.rmtree(entry.path, ignore_errors=True)
@@ -132,7 +132,7 @@ class Quarantine:
             yield self._place / str(number) / name
 
     def _is_free(self, target: Path, log: Path) -> bool:
-        """Whether a log can be put there: nothing is, or the same content."""
+        """Whether a log can be moved there: the target does not exist, or has the same content."""
         inside = target.relative_to(self._place).parents
         if any(os.path.lexists(self._place / above) and not (self._place / above).is_dir() for above in inside):
             return False
@@ -141,7 +141,7 @@ class Quarantine:
         return not os.path.lexists(target) or _is_same(target, log)
 
     def _remove(self, log: Path) -> str:
-        """Take a log that is in the quarantine out of the inbox; why that cannot be, if it cannot."""
+        """Remove a copied log from the inbox; return the reason if that fails, else an empty text."""
         try:
             if log.is_symlink() or not log.is_dir():
                 log.unlink()
@@ -157,7 +157,7 @@ class Quarantine:
 
 
 class Rehearsed:
-    """A quarantine that only says where logs would be."""
+    """A quarantine for rehearsals: it only reports where logs would be moved."""
 
     def __init__(self, directory: str, inbox: str, state: Path) -> None:
         check_place(directory, inbox, state)
@@ -175,7 +175,7 @@ def _reason_of(target: Path) -> Path:
 
 
 def _renamed(log: Path, target: Path) -> bool:
-    """Move a log in one step, if it can be."""
+    """Rename a log; return whether that was possible."""
     try:
         os.rename(log, target)
     except OSError:  # another file system, or a directory that cannot be changed: a copy says which

@@ -2,9 +2,9 @@
 
     run(state, inbox)      afterwards, all valid logs are applied and all outputs are of the version in force
 
-It stops at a log that is refused, or, with a quarantine, sets it aside and goes on (`quarantine`).
+A run stops at a refused log, or, with a quarantine, sets the log aside and continues (`quarantine`).
 
-Each version that a run ends with has its outputs written exactly once, whenever the process is killed:
+The outputs of a run's last version are written exactly once, even if the process is killed at any moment:
 
     stage      write every output next to its target, under a hidden name with the version
     note       record the version in the manifest, and move the marks of its diffs: the commit of the outputs
@@ -126,7 +126,7 @@ def run(
 
 
 def _refusing(aside: Quarantine | Rehearsed, inbox: str) -> Refused:
-    """Set a log aside that is refused, unless its job may still be writing it, or it is the whole inbox."""
+    """Return a function that sets a refused log aside, unless it may be unfinished, or is the whole inbox."""
 
     def refuse(group: Group, error: DynqError) -> Outcome:
         from dynq_cli.session.apply_logs import Outcome
@@ -143,7 +143,7 @@ def _refusing(aside: Quarantine | Rehearsed, inbox: str) -> Refused:
 
 
 def _summary(outcomes: Sequence[Outcome], inbox: str, quarantine: str, *, dry_run: bool) -> RejectedError | None:
-    """The error that a run ends with that has refused logs and gone on."""
+    """Return the error of a run that refused logs and continued."""
     aside = [outcome.path for outcome in outcomes if outcome.set_aside]
     unfinished = [outcome.path for outcome in outcomes if outcome.refused and not outcome.set_aside]
     said = []
@@ -196,7 +196,7 @@ class _Outputs:
                 self._reveal(version)
 
     def tell_behind(self, version: int) -> None:
-        """Tell of the outputs that would be written of a version."""
+        """Report the outputs that would be written for a version."""
         if self._state.written < version or self._state.written < 0:
             for output in self._outputs:
                 self._wrote(_filled(output, version))

@@ -1,11 +1,11 @@
-"""The rows that a state and change logs amount to, or a share of them, as tables of DuckDB.
+"""Sample the rows that a state would have after change logs, as tables of DuckDB.
 
     sample = Sample(duck, spec); sample.read(paths); sample.settle()
-    sample.kept["orders"]     the share of its rows that the table has: 1.0 unless there are very many
+    sample.kept["orders"]     the share of the rows in the sample: 1.0 unless there are very many
 
-Rows are kept or left out by a hash of their key (without one: of the whole row), so that all changes of a row stay
-together. Of a table that becomes too large every second row goes. Of Parquet files with more rows than are worth
-reading, the first part of each file is read.
+A hash of the key, or of the whole row without a key, decides whether a row is in the sample: so all changes of a row
+stay together. A table that becomes too large drops every second row. Of very large Parquet files, only the first part
+is read.
 """
 
 from __future__ import annotations

@@ -1,10 +1,9 @@
-"""How many rows each table of an engine would have, counted by DuckDB in a sample of the base rows.
+"""Estimate the number of rows of each table of an engine, with DuckDB, from a sample of the base rows.
 
-    TableCounts(duck, layout, sample).count()    rows per table, groups of counted trees, values of dictionaries
+    TableCounts(duck, layout, sample).count()    rows per table, groups of order-statistic trees, dictionary values
 
-A view has the distinct values of its variables in the atoms that guard it; a relation between trees has the rows that
-a tree gives. What is counted in a part of the rows is extrapolated: as if rows drew their values from P equally likely
-ones, of which so many rows of the sample met so many.
+A view has the distinct values of its variables in the atoms that guard it; a derived relation has the rows of the trees
+that feed it. Counts in the sample are extrapolated, assuming that rows draw their values from P equally likely ones:
 
     distinct(n) = P · (1 - e^(-n / P))
 """

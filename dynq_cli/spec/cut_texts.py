@@ -1,9 +1,8 @@
 """Unquoted texts between braces that YAML cuts at their commas.
 
-`{price: decimal(15,2)}` is to YAML a map of two entries, `price: decimal(15` and `2)`. Such a
-pair is found by what cannot be meant: an entry without a colon that is no name, or a bracket
-left open. It becomes one problem with the text that was meant, instead of several about its
-pieces.
+`{price: decimal(15,2)}` is a YAML map of two entries, `price: decimal(15` and `2)`. Such a pair is detected by an entry
+without a colon that is no name, or by an open bracket. It is reported as one problem with the intended text, not as
+several about its pieces.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""From the YAML file to the frozen model, or to all that is wrong with it.
+"""Load a spec: parse the YAML file to the frozen model, or report all problems.
 
-`load_spec` and `parse_spec` give a `Spec` in which every name is valid and unique, every key
-column exists, every output names a query. They raise SpecError with every problem of the file,
-each with line, column and what to write instead. The texts of queries are not looked into.
+`load_spec` and `parse_spec` return a `Spec` in which every name is valid and unique, every key column exists, and every
+output names a query. SpecError has every problem of the file, each with line, column and what to write instead. The
+texts of queries are not parsed here.
 """
 
 from __future__ import annotations
@@ -39,10 +39,9 @@ _SHAPE = Shape(
 
 @dataclass(frozen=True)
 class Reading:
-    """What a file says, and what is wrong with it.
+    """A parsed file: the spec, and all problems.
 
-    There is a spec if its relations are sound, so that its queries can be looked into even if something
-    else is wrong.
+    The spec is present if its relations are valid, so that its queries can be checked despite other problems.
     """
 
     spec: Spec | None
@@ -60,7 +59,7 @@ def load_spec(path: str | os.PathLike[str]) -> Spec:
 
 
 def parse_spec(text: str, file: str) -> Spec:
-    """Read a spec that is in memory; `file` is the name that errors say."""
+    """Parse a spec in memory; errors name it as `file`."""
     return _sound(_reading_of(source_of(text, file)))
 
 

@@ -1,4 +1,4 @@
-"""The `source:` of a relation: how its logs say what happened, and what they call its columns.
+"""The `source:` of a relation: how its logs mark changes, and their names of its columns.
 
 A row for which `deleted_when` holds is a delete by key, whatever its word under `op` is.
 """
@@ -34,7 +34,7 @@ _WORDS_HINT = "list the words of the log, as in `insert: [add]`"
 
 
 def read_log_source(report: Report, node: Node, owner: str, place: Place, columns: Collection[str]) -> LogSource | None:
-    """What `source:` says; None after reporting why it says nothing. `columns` are those of the relation."""
+    """Read `source:`; None after reporting problems. `columns` are those of the relation."""
     fields = report.fields(node, f"`source` of {owner}", place, _SHAPE)
     if not fields:
         return None
@@ -55,7 +55,7 @@ def read_log_source(report: Report, node: Node, owner: str, place: Place, column
 
 
 def _column_or_condition(text: Text) -> tuple[str, Text | None]:
-    """What `deleted_when` says, and its text if that is SQL; a column may stand between double quotes."""
+    """Read `deleted_when`: a column, which may be in double quotes, or SQL with its text."""
     value = text.value.strip()
     quoted = _QUOTED.fullmatch(value)
     if quoted is not None:

@@ -1,7 +1,7 @@
-"""What a spec says, frozen: relations, queries as text, outputs.
+"""The frozen model of a spec: relations, queries as text, outputs.
 
-Nothing here knows SQL or rules; a query is its text, and the text knows where in the file
-each of its characters stands, so that every later error can name line and column.
+Queries are not parsed here. A query's text has the place of each character in the file, so that later errors can name
+line and column.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ class Column:
 
 @record(frozen=True)
 class LogSource:
-    """How logs of a relation say what happened, where they are in no format that dynq knows.
+    """How the logs of a relation mark changes, for logs in no known format.
 
-    `columns` has (column of the spec, column of the log); `deleted_when` is a column or SQL, true of rows that are
-    deleted, and `condition` is its text in the spec where it is SQL; `op` is the column whose words, in lower case, are
-    those of `inserts`, `updates` and `deletes`.
+    - `columns`: pairs (column of the spec, column of the log)
+    - `deleted_when`: a column, or SQL, that is true for deleted rows; `condition`: its text in the spec if it is SQL
+    - `op`: the column with the words of `inserts`, `updates` and `deletes`, which are in lower case
     """
 
     columns: tuple[tuple[str, str], ...] = ()
@@ -68,7 +68,7 @@ class LogSource:
 
     @property
     def says_changes(self) -> bool:
-        """Whether it says what happened to rows, not only how columns are called."""
+        """Whether it describes changes, not only names of columns."""
         return self.deleted_when is not None or self.op is not None
 
 

@@ -43,7 +43,7 @@ class MapNode:
 
 @dataclass(frozen=True)
 class RefusedNode:
-    """Stands where something was already reported; readers pass over it."""
+    """A node whose problem is already reported; readers skip it."""
 
     place: Place
 

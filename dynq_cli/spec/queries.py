@@ -1,4 +1,4 @@
-"""The `queries:` of a spec: each a SQL text or rules, with what is said about its result."""
+"""The `queries:` of a spec: an SQL text or rules each, with options of the result."""
 
 from __future__ import annotations
 

@@ -1,7 +1,6 @@
-"""Collecting every problem of a spec, and the readers all parts of it share.
+"""Collect every problem of a spec; the readers shared by all parts.
 
-A reader gives the value, or None after it has reported why there is none; so a part goes on
-with what it has and one wrong line hides no other.
+A reader returns the value, or None after reporting a problem. So one wrong line does not hide others.
 """
 
 from __future__ import annotations

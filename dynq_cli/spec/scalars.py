@@ -1,4 +1,4 @@
-"""Where each character of a YAML scalar stands in the file.
+"""Map each character of a YAML scalar's value to its place in the file.
 
 `scalar_anchors` walks the source of one scalar by the rules that turned it into a value and
 gives `anchors` such that

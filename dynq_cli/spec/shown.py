@@ -1,4 +1,4 @@
-"""Text from a file, made fit to stand in a message: short, on one line, nothing invisible."""
+"""Format text from a file for messages: short, on one line, without invisible characters."""
 
 from __future__ import annotations
 

@@ -1,8 +1,7 @@
-"""What a YAML syntax error means for somebody who writes a spec.
+"""Explain YAML syntax errors to the author of a spec.
 
-PyYAML says what its grammar expected; `explain` says which line is wrong and what to write.
-It looks at the lines around the error, so it is a guess at the cause, but the place is always
-one where the text is wrong. Errors it does not know keep PyYAML's words.
+PyYAML reports what its grammar expected; `explain` reports the wrong line and what to write. It guesses the cause from
+the lines around the error, but the place is always one where the text is wrong. Unknown errors keep PyYAML's words.
 """
 
 from __future__ import annotations

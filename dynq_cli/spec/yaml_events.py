@@ -1,4 +1,4 @@
-"""PyYAML's parser as a spec needs it: events with positions, no resolver, no constructor."""
+"""PyYAML's parser for specs: events with positions, without resolver and constructor."""
 
 from __future__ import annotations
 
