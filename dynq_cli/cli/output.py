@@ -130,7 +130,7 @@ def detail(message: str) -> None:
 
 
 def warn(message: str, **fields: object) -> None:
-    """What may be wrong; said even under `--quiet`. `fields` are for `--log-format json`."""
+    """Print a warning, even with `--quiet`. `fields` are for `--log-format json`."""
     _log("warning", message, color=_YELLOW, **fields)
 
 

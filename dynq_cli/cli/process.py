@@ -1,8 +1,8 @@
 """Start the `dynq` command faster and with less memory.
 
 If pandas is installed, Arrow imports it with the first array made from Python values: a third of a second and 45 MB.
-Only `extract` needs it, through Spark. And Arrow's allocator keeps many times the memory in use (30 MB for batches of 4 MB);
-the system's allocator returns it.
+Only `extract` needs it, through Spark. And Arrow's allocator keeps many times the memory in use (30 MB for batches of
+4 MB); the system's allocator returns it.
 
 A program that uses dynq as a library keeps its own settings.
 """

@@ -65,10 +65,10 @@ def say_written(rows: int, out: str | None) -> None:
         output.note(f"wrote {rows:,} row{'s' if rows != 1 else ''} to {out}")
 
 
-def rows_said(inserted: int, replaced: int | None, deleted: int) -> str:
+def row_counts_text(inserted: int, replaced: int | None, deleted: int) -> str:
     """How many rows a log inserted, replaced and deleted; `replaced` is None where it was not counted apart.
 
-    >>> rows_said(1200, 3, 0)
+    >>> row_counts_text(1200, 3, 0)
     '1,200 inserted, 3 replaced, 0 deleted'
     """
     if replaced is None:

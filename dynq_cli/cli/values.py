@@ -15,7 +15,7 @@ _DIGITS = 18  # as many as surely fit into 64 bits
 
 
 class _Plain:
-    """Takes plain values as typer's own would take them, which is made only where a value is not plain."""
+    """Converts simple values as typer's parameter would; creates that only for other values."""
 
     def __init__(self, param: TyperArgument | TyperOption) -> None:
         self._info = param.type_descriptor.parameter_info
@@ -46,7 +46,7 @@ class _Plain:
 
 
 def _lighten(params: list[Any]) -> list[Any]:
-    """The same parameters, which look at plain values by themselves."""
+    """Make the parameters convert simple values themselves; return them."""
     for param in params:
         if isinstance(param, TyperArgument | TyperOption) and "get_runtime_param" not in vars(param):
             plain = _Plain(param)
@@ -55,7 +55,7 @@ def _lighten(params: list[Any]) -> list[Any]:
 
 
 def _first_sentence(text: str | None) -> str:
-    """The first sentence of a command's help, whole; the list of commands wraps it."""
+    """Return the first sentence of a command's help, uncut; the list of commands wraps it."""
     paragraph = " ".join((text or "").split("\n\n")[0].split())
     return paragraph.partition(". ")[0].rstrip(".")
 

@@ -106,7 +106,7 @@ def apply_logs(
                 if place in refused:
                     continue
                 try:
-                    outcome = _Taking(writer, turn, options, progress).run()
+                    outcome = _GroupApplication(writer, turn, options, progress).run()
                 except DynqError as error:
                     if refuse is None or not _is_content(error):
                         raise _with_version(error, writer.version) from None
@@ -232,7 +232,7 @@ class _Reading:
 
 
 @dataclass
-class _Taking:
+class _GroupApplication:
     """Applies one group of files as a version."""
 
     writer: Writer

@@ -66,7 +66,7 @@ def replace_relations(
     with state.writing(rehearsal=dry_run) as writer:
         try:
             wholes = _wholes(asked, [r.name for r in state.spec.relations], warn)
-            return _Replacing(writer, wholes, _said(asked), form, progress).run()
+            return _Replacing(writer, wholes, _shortened(asked), form, progress).run()
         except RejectedError as error:
             raise RejectedError(
                 f"{error}\n  nothing of it was applied; the state is at version {writer.version}"
@@ -116,7 +116,7 @@ def _split(item: str, relations: Sequence[str]) -> tuple[str | None, str]:
     return None, item
 
 
-def _said(asked: Sequence[str]) -> str:
+def _shortened(asked: Sequence[str]) -> str:
     more = f" and {len(asked) - _MOST_NAMED} more" if len(asked) > _MOST_NAMED else ""
     return ", ".join(asked[:_MOST_NAMED]) + more
 

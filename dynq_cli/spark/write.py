@@ -56,19 +56,19 @@ class Target:
         self._files = Files(spark)
         with explained(path):
             self.path = self._files.absolute(path.rstrip("/") or path)
-        self._said = path
+        self._shown_path = path
         folder, name = os.path.split(self.path)
         self._folder, self._hidden = folder, f".{name}."
         self._unfinished = os.path.join(folder, f"{self._hidden}{secrets.token_hex(6)}.unfinished")
 
     def is_there(self) -> bool:
         """Whether the target exists."""
-        with explained(self._said):
+        with explained(self._shown_path):
             return self._files.exists(self.path)
 
     def holds(self, batch: Batch) -> bool:
         """Whether the target is this extraction already. UsageError if it is anything else."""
-        with explained(self._said):
+        with explained(self._shown_path):
             if not self._files.exists(self.path):
                 return False
             there = batch_in(self._files, self.path)
@@ -78,7 +78,7 @@ class Target:
 
     def is_of(self, source: str) -> bool:
         """Whether the target is an extraction of this source. UsageError if it is anything else."""
-        with explained(self._said):
+        with explained(self._shown_path):
             if not self._files.exists(self.path):
                 return False
             there = batch_in(self._files, self.path)
@@ -88,7 +88,7 @@ class Target:
 
     def _taken(self, there: Mapping[str, Any] | None) -> UsageError:
         what = "something" if there is None else "another extraction"
-        return UsageError(f"{self._said} holds {what} already: name a directory that is not there, or remove it")
+        return UsageError(f"{self._shown_path} holds {what} already: name a directory that is not there, or remove it")
 
     def write(
         self,
@@ -114,18 +114,18 @@ class Target:
         self._sweep()
         files = self._files
         try:
-            with explained(self._said):
+            with explained(self._shown_path):
                 for name, rows in relations.items():
                     _write_parquet(rows, os.path.join(self._unfinished, name))
                 files.write(os.path.join(self._unfinished, BATCH_FILE), batch.to_json())
                 files.write(os.path.join(self._unfinished, SUCCESS), "")
                 files.sync(self._unfinished)
             ready()
-            with explained(self._said):
+            with explained(self._shown_path):
                 files.rename(self._unfinished, self.path)
                 files.sync_entry(self.path)
         except OSError as error:
-            raise DynqError(f"{self._said} cannot be written: {error.strerror or error}") from error
+            raise DynqError(f"{self._shown_path} cannot be written: {error.strerror or error}") from error
         finally:
             with suppress(Exception):
                 files.remove(self._unfinished)
@@ -134,7 +134,7 @@ class Target:
         """Write a column of lines as text files, atomically."""
         self._sweep()
         try:
-            with explained(self._said):
+            with explained(self._shown_path):
                 lines.coalesce(1).write.text(self._unfinished)
                 self._files.sync(self._unfinished)
                 self._files.rename(self._unfinished, self.path)

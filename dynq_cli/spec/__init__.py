@@ -10,7 +10,7 @@ Each module imports only from those below it:
     cut_texts   syntax                   explain common mistakes in YAML
     scalars     the place of each character of a value
     nodes       yaml_events   source     tree, parser, characters
-    shown       text from the file made fit for a message
-    languages   output_formats           registries: what queries are written in, and results
-    model       types                    what a spec says
+    shown       format text from a file for messages
+    languages   output_formats           registries of query languages and output formats
+    model       types                    the frozen model
 """

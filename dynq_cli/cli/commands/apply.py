@@ -12,7 +12,7 @@ import typer
 
 from dynq_cli.cli import options, output
 from dynq_cli.cli.progress import Progress
-from dynq_cli.cli.rows import rows_said, say_written
+from dynq_cli.cli.rows import row_counts_text, say_written
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.io.results.forms import Form, form_of
 
@@ -173,7 +173,7 @@ def described(outcome: Outcome, *, dry_run: bool = False) -> str:
         return f"{outcome.path}: {outcome.reason}"
     if outcome.version is None:
         return f"{outcome.path}: skipped, {outcome.reason}"
-    parts = [rows_said(outcome.inserted, outcome.replaced, outcome.deleted)]
+    parts = [row_counts_text(outcome.inserted, outcome.replaced, outcome.deleted)]
     if outcome.skipped_deletes:
         parts.append(f"{_number(outcome.skipped_deletes, 'delete')} of rows that are not there skipped")
     if outcome.replayed:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from dynq_cli.cli import options, output
-from dynq_cli.cli.rows import rows_said
+from dynq_cli.cli.rows import row_counts_text
 
 if TYPE_CHECKING:
     from dynq_cli.storage.facts import StateFacts
@@ -108,7 +108,7 @@ def _number(count: int, what: str) -> str:
 
 
 def _logs(entry: Entry) -> str:
-    said = [f"{log.name} ({rows_said(log.inserted, log.replaced, log.deleted)})" for log in entry.logs[:3]]
+    said = [f"{log.name} ({row_counts_text(log.inserted, log.replaced, log.deleted)})" for log in entry.logs[:3]]
     more = len(entry.logs) - len(said)
     return ", ".join(said) + (f", and {more} more" if more else "") or "no logs"
 

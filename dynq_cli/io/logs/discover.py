@@ -58,7 +58,7 @@ def find_groups(
         return groups
     files = tuple(file for group in groups for file in group.files)
     _refuse_twice(files)
-    return [Group(_said(paths), files, tuple(path for group in groups for path in group.extractions))]
+    return [Group(_shortened(paths), files, tuple(path for group in groups for path in group.extractions))]
 
 
 @dataclass(frozen=True)
@@ -238,6 +238,6 @@ def _refuse_twice(files: Sequence[LogFile]) -> None:
         seen.add(real)
 
 
-def _said(paths: Sequence[str]) -> str:
+def _shortened(paths: Sequence[str]) -> str:
     more = f" and {len(paths) - _MOST_NAMED} more" if len(paths) > _MOST_NAMED else ""
     return ", ".join(paths[:_MOST_NAMED]) + more

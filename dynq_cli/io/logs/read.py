@@ -223,7 +223,7 @@ class Log:
         if self._relation is not None:
             yield self._known(self._relation), rows
             return
-        said = self._said(rows)
+        said = self._named_relations(rows)
         if said is None:
             if self._file.relation is not None:
                 yield self._known(self._file.relation), rows
@@ -250,7 +250,7 @@ class Log:
             picked = rows if whole else rows.pick(np.nonzero(np.isin(indices, several))[0])
             yield self._known(name), picked
 
-    def _said(self, rows: Rows) -> tuple[str, pa.StringArray] | None:
+    def _named_relations(self, rows: Rows) -> tuple[str, pa.StringArray] | None:
         """Return the column with the relation of each row, and its values; None if missing or not needed."""
         column: tuple[str, RawColumn] | None = None
         if "_relation" in rows.columns:

@@ -11,7 +11,7 @@ import typer
 from dynq_cli.cli import options, output
 from dynq_cli.cli.commands.extract.options import ConfOption
 from dynq_cli.cli.ending import terminable
-from dynq_cli.cli.rows import rows_said
+from dynq_cli.cli.rows import row_counts_text
 from dynq_cli.errors import UsageError
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def stream(
 
 def _tell(outcome: Outcome) -> None:
     if outcome.version is not None:
-        said = rows_said(outcome.inserted, outcome.replaced, outcome.deleted)
+        said = row_counts_text(outcome.inserted, outcome.replaced, outcome.deleted)
         output.note(f"version {outcome.version}: {said}")
     for warning in outcome.warnings:
         output.warn(warning)

@@ -58,11 +58,11 @@ def _kinds(rows: Rows, relation: Relation, source: LogSource) -> NDArray[np.int8
     kinds = soft_kinds(rows, relation, source.deleted_when or "", deleted)
     if source.op is None:
         return kinds
-    said = _said(rows, relation, source, ~deleted)
+    said = _operation_kinds(rows, relation, source, ~deleted)
     return np.where(deleted, kinds, said).astype(np.int8)
 
 
-def _said(rows: Rows, relation: Relation, source: LogSource, asked: NDArray[np.bool_]) -> NDArray[np.int8]:
+def _operation_kinds(rows: Rows, relation: Relation, source: LogSource, asked: NDArray[np.bool_]) -> NDArray[np.int8]:
     column = source.op or ""
     if column not in rows.columns:
         raise rows.lacks(column, f"`source:` of {relation.name} in the spec goes by it")
