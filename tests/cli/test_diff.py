@@ -429,7 +429,7 @@ def star(folder: str, cold: int, monkeypatch: pytest.MonkeyPatch) -> tuple[int, 
         combinations = dirty_set.DirtySet.combinations
 
         def counted(self: Any, block: int) -> Iterator[Any]:
-            listed.append(len(self.lists))
+            listed.append(len(self.wheels.lists))
             for found in combinations(self, block):
                 looked.append(found.many)
                 yield found

@@ -47,7 +47,7 @@ def tamper(state: Path) -> None:
     with writing_to(state):
         manifest = read_manifest(state)
         opened = open_latest(state, read_plans(state, manifest))
-        arena, table = opened.live.engine.arena, opened.live.layout.bases["cities"].table
+        arena, table = opened.views.engine.arena, opened.views.layout.bases["cities"].table
         row = arena.tables[table]
         arena.words[int(row["rows"] + row["mult"])] += 1
         commit_snapshot(state, opened)
