@@ -24,7 +24,7 @@ from dynq_cli.storage import commit
 def tick(monkeypatch: pytest.MonkeyPatch) -> Callable[[float], None]:
     """A clock that goes on when it is told to."""
     now = [100.0]
-    monkeypatch.setattr(progress.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
     monkeypatch.setattr(progress, "_TICK", 3600)
 
     def go_on(seconds: float) -> None:
@@ -38,7 +38,7 @@ def drawn(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """What is printed on a terminal."""
     lines: list[str] = []
     monkeypatch.delenv("TERM", raising=False)
-    monkeypatch.setattr(progress.os, "isatty", lambda handle: handle == 2)
+    monkeypatch.setattr(os, "isatty", lambda handle: handle == 2)
     monkeypatch.setattr(output, "fail_plain", lines.append)
     output.prepare()
     yield lines
@@ -81,7 +81,7 @@ def test_nothing_appears_where_nobody_wants_it(
     if why == "dumb":
         monkeypatch.setenv("TERM", "dumb")
     if why == "no terminal":
-        monkeypatch.setattr(progress.os, "isatty", lambda handle: False)
+        monkeypatch.setattr(os, "isatty", lambda handle: False)
     output.settings.quiet, output.settings.json_log = why == "quiet", why == "json"
     with Progress("applying") as bar:
         tick(5)
@@ -147,7 +147,7 @@ def test_without_a_terminal_phases_that_take_long_are_told_only_to_who_asks(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    monkeypatch.setattr(progress.os, "isatty", lambda handle: False)
+    monkeypatch.setattr(os, "isatty", lambda handle: False)
     output.prepare()
     output.settings.verbose, output.settings.json_log = verbose, as_json
     try:

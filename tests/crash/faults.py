@@ -32,7 +32,7 @@ _WRITING = frozenset("wax+")
 _LENGTH = struct.Struct("<Q")
 _PATCHED = (*_BY_PATH, *_BY_FILE, "open", "write", "pwrite")
 _REAL = {name: getattr(os, name) for name in _PATCHED if hasattr(os, name)}
-_real_open, _RealFileIO, _RealMmap = io.open, io.FileIO, mmap.mmap
+_real_open = io.open
 
 
 class Fault(NamedTuple):
@@ -136,12 +136,12 @@ def install() -> None:
     for name in _BY_FILE:
         if name in _REAL:
             setattr(os, name, _by_file(name))
-    os.open = _os_open  # type: ignore[assignment]
+    os.open = _os_open
     os.write = lambda file, data: _written("write", file, data, lambda part: _REAL["write"](file, part))
     os.pwrite = lambda file, data, at: _written("pwrite", file, data, lambda part: _REAL["pwrite"](file, part, at))
     io.FileIO = _FileIO  # type: ignore[misc]
-    io.open = builtins.open = _open  # type: ignore[assignment]
-    mmap.mmap = _Mmap  # type: ignore[misc]
+    io.open = builtins.open = _open
+    mmap.mmap = _Mmap  # type: ignore[assignment, misc]
 
 
 def _by_path(name: str) -> Callable[..., Any]:
@@ -186,7 +186,7 @@ def _remember(handle: int, where: str | None) -> None:
             _struck.files[handle] = where
 
 
-class _FileIO(_RealFileIO):
+class _FileIO(io.FileIO):
     """A file whose opening and writing count."""
 
     def __init__(self, file: Any, mode: str = "r", closefd: bool = True, opener: Any = None) -> None:
@@ -221,7 +221,7 @@ def _open(file: Any, mode: str = "r", buffering: int = -1, *texts: Any, **option
     return buffered if "b" in mode else io.TextIOWrapper(buffered, *texts, **options)
 
 
-class _Mmap(_RealMmap):
+class _Mmap(mmap.mmap):
     """A mapping whose making and syncing count; what is written to it is no call."""
 
     def __new__(cls, file: int, *args: Any, **options: Any) -> _Mmap:

@@ -33,6 +33,7 @@ from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
 from random import Random
+from typing import Any
 
 from tests.crash.intact_files import SPEC, Rows, before, files, plain
 from tests.crash.mutations import Mutant, mutant
@@ -139,7 +140,7 @@ class Commands:
         return found
 
 
-def _as_numbers(column):  # type: ignore[no-untyped-def]
+def _as_numbers(column: Any) -> Any:
     import pyarrow as pa
     import pyarrow.types as pt
 
@@ -352,8 +353,8 @@ def main(args: Sequence[str]) -> int:
     os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
     began = time.monotonic()
     memory = "/dev/shm" if os.path.isdir("/dev/shm") else None  # no disk waits for what is never kept
-    with tempfile.TemporaryDirectory(dir=memory) as folder:
-        campaign = Campaign(Path(folder))
+    with tempfile.TemporaryDirectory(dir=memory) as scratch:
+        campaign = Campaign(Path(scratch))
         for defect in campaign.run(range(first, first + count * step, step)):
             answers.write(json.dumps(defect) + "\n")
         campaign.close()

@@ -43,7 +43,8 @@ class Page:
         if codec not in _CODECS:
             return None
         size = int(self.header[PAGE_UNPACKED].value) - len(plain)
-        return plain + pa.decompress(packed, size, _CODECS[codec], asbytes=True)
+        unpacked: bytes = pa.decompress(packed, size, _CODECS[codec], asbytes=True)
+        return plain + unpacked
 
     def pack(self, content: bytes, codec: int) -> None:
         """Put other content into the page; its header says the sizes."""

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from random import Random
 
@@ -79,7 +80,7 @@ def test_of_two_cron_jobs_one_works_and_the_other_ends_at_once(
 def test_jobs_that_start_together_apply_everything_once(history: History, runner: Runner, tmp_path: Path) -> None:
     assert runner.run(tmp_path, history.init).status == 0
     jobs = [started(tmp_path, "run", "logs") for _ in range(3)]
-    codes = Counter()
+    codes: Counter[int] = Counter()
     for job in jobs:
         _, said = job.communicate(timeout=600)
         codes[job.returncode] += 1
@@ -98,7 +99,7 @@ def test_real_processes_that_are_killed_leave_before_or_after(runner: Runner, tm
     shows: dict[int, Rows] = {}
     consumer, version, kills = Consumer(tmp_path, shows, history.seen[0]), -1, 0
     for turn in range(REAL_KILLS):
-        command = ["run", "logs"] if turn % 3 else ["apply", "logs"]
+        command: Sequence[str] = ["run", "logs"] if turn % 3 else ["apply", "logs"]
         if version < 0:
             command = history.init
         history.extend(1)

@@ -13,6 +13,7 @@ from decimal import Decimal
 from random import Random
 from typing import Any, Literal
 
+from dynq_cli.query.normal_form import OutputColumn
 from dynq_cli.spec.model import Column, Relation, Spec
 
 Row = tuple[Any, ...]
@@ -30,7 +31,10 @@ DOMAINS: dict[str, list[Any]] = {
     "time": [time(0), time(12, 30), time(23, 59, 59, 999999)],
     "timestamp": [datetime(2020, 2, 29, 12), datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(2020, 3, 1)],
 }
-LARGE = {"int64": [2**40, -(2**62)], "decimal(25,3)": [Decimal(10**21), Decimal("-99999999999999999999.125")]}
+LARGE: dict[str, list[Any]] = {
+    "int64": [2**40, -(2**62)],
+    "decimal(25,3)": [Decimal(10**21), Decimal("-99999999999999999999.125")],
+}
 
 
 @dataclass(frozen=True)
@@ -51,11 +55,11 @@ class Batch:
     rejected: tuple[Change, ...] = ()
 
 
-def kind_of(column: Column) -> str:
+def kind_of(column: Column | OutputColumn) -> str:
     return "int" if column.type.is_integer else "float" if column.type.is_float else column.type.name
 
 
-def value_of(chance: Random, column: Column) -> Any:
+def value_of(chance: Random, column: Column | OutputColumn) -> Any:
     """Skewed towards the first values of a small domain, so that rows repeat and joins meet."""
     if column.nullable and chance.random() < 0.2:
         return None

@@ -37,7 +37,9 @@ def fresh() -> Views:
 
 def drawn_log(seed: int) -> tuple[pa.Table, list[int]]:
     """Changes of R in commits of nought to five: inserts, and deletes of what is there."""
-    rng, rows, kinds, there, ends = Random(seed), [], [], [], []
+    rng, kinds, ends = Random(seed), [], []
+    rows: list[tuple[int, int]] = []
+    there: list[tuple[int, int]] = []
     for _ in range(rng.randint(1, 40)):
         for _ in range(rng.choice([0, 1, 1, 2, 5])):
             if there and rng.random() < 0.4:

@@ -7,6 +7,7 @@ what is found between them is compared with what DuckDB found at both.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from functools import partial
 from random import Random
 
@@ -160,7 +161,7 @@ def test_thesis_example_4_16_the_difference_is_that_of_the_paper(order: str) -> 
     e = [(1, 1), (1, 2), (1, 3), (2, 4), (2, 8), (2, 9), (3, 2)]
     f = [(1, 4, 1), (1, 5, 2), (1, 6, 3), (1, 6, 4), (2, 2, 1), (2, 2, 8), (2, 2, 4), (3, 1, 1), (4, 5, 6)]
 
-    def table(rows: list[tuple[int, ...]], names: str, kinds: list[str]) -> pa.Table:
+    def table(rows: Sequence[tuple[int, ...]], names: str, kinds: list[str]) -> pa.Table:
         columns = {name: [row[i] for row in rows] for i, name in enumerate(names.split())}
         return pa.table({"_change_type": kinds, **columns})
 

@@ -230,7 +230,7 @@ CASES = {
         OTHERS,
         1,
         (
-            *((function, c) for function in ("min", "max", "count_distinct") for c in ("s", "b", "t", "w", "f", "i")),  # type: ignore[arg-type]
+            *((function, c) for function in ("min", "max", "count_distinct") for c in ("s", "b", "t", "w", "f", "i")),
             ("count", [("1", ["s"])]),
         ),
     ),

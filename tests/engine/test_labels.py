@@ -25,7 +25,8 @@ def add(dictionary: Dictionary, labels: Labels, values: list[bytes]) -> None:
 
 
 def values_of(dictionary: Dictionary, ids: np.ndarray) -> list[bytes]:
-    return dictionary.decode(ids, pa.binary()).to_pylist()
+    values: list[bytes] = dictionary.decode(ids, pa.binary()).to_pylist()
+    return values
 
 
 @settings(deadline=None, derandomize=True)

@@ -207,7 +207,7 @@ def test_many_commits_in_one_call_find_room_on_the_way(small_blocks: None) -> No
     assert live.count("q") == (many, many)
 
 
-TYPES = {
+TYPES: dict[str, list[Any]] = {
     "bool": [True, False],
     "int8": [3, -128, 127, 0],
     "int64": [5, -(2**62), 2**62, 0, -1],
@@ -242,7 +242,7 @@ def test_every_type_has_the_order_of_duckdb(kind: str, direction: str) -> None:
     for part in (rows.slice(half), rows.slice(0, half)):
         live.apply({"R": part})
     nulls = "FIRST" if direction == "asc" else "LAST"
-    wanted = duckdb.from_arrow(rows).query("r", f"SELECT v FROM r ORDER BY v {direction} NULLS {nulls}").fetchall()
+    wanted = duckdb.from_arrow(rows).order(f"v {direction} NULLS {nulls}").fetchall()
     found = [(row["v"],) for batch in live.enum("q") for row in batch.to_pylist()]
     assert list(map(repr, found)) == list(map(repr, wanted))
 

@@ -16,6 +16,7 @@ import pytest
 from dynq_cli.engine.ranked import Ranked
 from dynq_cli.engine.views import Views
 from dynq_cli.plan.choose import plan_query
+from dynq_cli.plan.plan import Plan
 from dynq_cli.query.compile import compile_spec
 from dynq_cli.spec.load import parse_spec
 
@@ -199,7 +200,9 @@ def test_survey_figure_4_the_reduct_has_the_multiplicities_shown() -> None:
         s={(1, 2, 4): 2, (1, 3, 5): 3, (2, 2, 4): 3},
         t={(1, 6): 2, (1, 3): 4, (4, 5): 5},
     )
-    assert example.plans["result"].tree.is_simple, "T1 is simple"
+    plan = example.plans["result"]
+    assert isinstance(plan, Plan)
+    assert plan.tree.is_simple, "T1 is simple"
     assert example.result("node_xy") == {(1, 2): 4, (2, 2): 21}
     assert example.result("node_x") == {(1,): 24}
     assert example.result("result") == {(1, 2, 6): 8, (1, 2, 3): 16}

@@ -62,7 +62,7 @@ def test_what_codes_tell_is_what_duckdb_says() -> None:
     chance, dictionaries = random.Random(1), Dictionaries()
     rows, columns = _rows(chance), list(TYPES.items())
     codes = np.stack([encode(rows[name], kind, dictionaries) for name, kind in columns], axis=1)
-    told = {c: condition for c in _conditions() if (condition := code_predicate(c, columns)) is not None}
+    told = {c: predicate for c in _conditions() if (predicate := code_predicate(c, columns)) is not None}
     assert len(told) > 150 and '"d" < "e"' in told and '"i" <= "j"' in told and '"s" <> "t"""' in told
     assert not {'"s" < "t"""', '"m" = 3', '"w" < "w"', '"i" = "f"'} & set(told)
     for condition, said in zip(told, conditions_hold(rows, list(told)), strict=True):
@@ -80,15 +80,15 @@ def test_texts_are_like_patterns_as_duckdb_says(seed: int) -> None:
     letters = ["a", "b", "ä", "", "'"]
     texts = [None, ""] + ["".join(chance.choices(letters, k=chance.randrange(9))) for _ in range(300)]
     rows = pa.table({"t": pa.array(texts, pa.string())})
-    conditions = {}
+    conditions: dict[str, None] = {}
     for _ in range(60):
         said = "".join(chance.choices(["a", "b", "ä", "''", "%", "%"], k=chance.randrange(1, 7)))
         conditions[f""""t"{chance.choice(["", " NOT"])} LIKE '{said}'"""] = None
     patterns = {c: pattern for c in conditions if (pattern := text_predicate(c)) is not None}
     assert len(patterns) > 20
     for part in (rows, rows.slice(7, 100), rows.filter(rows["t"].is_valid()), rows.slice(0, 0)):
-        for condition, said in zip(patterns, conditions_hold(part, list(patterns)), strict=True):
-            assert (patterns[condition].holds(part["t"].combine_chunks()) == said).all(), condition
+        for condition, wanted in zip(patterns, conditions_hold(part, list(patterns)), strict=True):
+            assert (patterns[condition].holds(part["t"].combine_chunks()) == wanted).all(), condition
 
 
 @pytest.mark.parametrize("pattern", ["a_%", "a\\%", "a", "%", "%%"])

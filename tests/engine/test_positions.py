@@ -195,7 +195,8 @@ def test_division_is_that_of_whole_numbers() -> None:
     chance, lane = Random(5), 2**64 - 1
 
     def lanes(number: int) -> list[int]:
-        return np.array([number & lane, number >> 64], np.uint64).view(np.int64).tolist()
+        both: list[int] = np.array([number & lane, number >> 64], np.uint64).view(np.int64).tolist()
+        return both
 
     edges = [1, 2, 3, 2**31, 2**32 - 1, 2**63 - 1, 2**63, 2**64 - 1, 2**64, 2**64 + 1, 2**126, 2**127 - 1]
     pairs = [(a, b) for a in [0, *edges] for b in edges]

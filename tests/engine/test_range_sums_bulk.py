@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from random import Random
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,13 +37,13 @@ def _wanted(query: str, stored: dict[str, Rows]) -> list[tuple[int, int]]:
     """The serial numbers of the rows that meet."""
     r, s = (np.array(list(rows), object).reshape(-1, 3) for rows in stored.values())
     a, d = r[:, None, 1], s[None, :, 1]
-    found = {
+    meet: dict[str, Callable[[], Any]] = {
         "below": lambda: a < d,
         "each": lambda: (r[:, None, 0] == s[None, :, 0]) & (a <= d),
         "near": lambda: (a < d) & (d <= a + 40),
         "far": lambda: a + 2**62 < d,
-    }[query]()
-    left, right = np.nonzero(found)
+    }
+    left, right = np.nonzero(meet[query]())
     return sorted(zip(r[left, 2], s[right, 2], strict=True))
 
 

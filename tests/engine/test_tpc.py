@@ -40,7 +40,7 @@ def needs(benchmark: str) -> None:
 
 def run(benchmark: str, spec: Path, data: Path) -> dict[str, float]:
     needs(benchmark)
-    command = [sys.executable, ROOT / "benchmarks" / f"run_{benchmark}.py", spec, data]
+    command: list[str | Path] = [sys.executable, ROOT / "benchmarks" / f"run_{benchmark}.py", spec, data]
     options = ["--scale", str(SCALE), "--chunks", str(CHUNKS), "--check"]
     done = subprocess.run([*command, *options], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
@@ -71,7 +71,7 @@ def test_filters_that_more_rows_pass_give_the_results_of_duckdb_too(query: str, 
     subprocess.run([sys.executable, "-c", generate, data, str(SCALE)], env=env, check=True)
     items = data / f"tpcds-{SCALE:g}" / "item.parquet"
     by_items = f"SELECT {column} FROM '{items}' GROUP BY ALL ORDER BY count(*) DESC, 1 LIMIT 1"
-    ((most,),) = duckdb.sql(by_items).fetchall()
+    ((most,),) = duckdb.execute(by_items).fetchall()
     text = (ROOT / "specs" / "tpcds" / f"{query}.yaml").read_text()
     assert f"{column} = {value}" in text
     spec = tmp_path / f"{query}.yaml"

@@ -257,7 +257,7 @@ def test_names_that_sql_or_yaml_keep_for_themselves_still_load(tmp_path: Path) -
 
 
 def test_every_word_of_sql_can_name_a_relation_and_a_column_also_in_the_examples(tmp_path: Path) -> None:
-    for (word,) in duckdb.sql("SELECT keyword_name FROM duckdb_keywords()").fetchall():
+    for (word,) in duckdb.execute("SELECT keyword_name FROM duckdb_keywords()").fetchall():
         text = infer(write(tmp_path / f"{word}.csv", f"{word},b\n1,2\n"))
         assert columns(text, word) == {word: "int64", "b": "int64"}
         example = [f"  {line[4:]}" for line in text.splitlines() if line.startswith(("  #   sql", f"  # {word}_by_"))]

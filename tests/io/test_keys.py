@@ -82,7 +82,12 @@ def test_every_key_type_has_fingerprints_that_agree_with_equality(values: pa.Arr
 
 def test_only_the_entries_of_a_dictionary_that_are_in_use_are_hashed(monkeypatch: pytest.MonkeyPatch) -> None:
     hashed: list[str] = []
-    monkeypatch.setattr(keys, "hash", lambda value: hashed.append(value) or hash(value), raising=False)
+
+    def noted(value: str) -> int:
+        hashed.append(value)
+        return hash(value)
+
+    monkeypatch.setattr(keys, "hash", noted, raising=False)
     values = pa.DictionaryArray.from_arrays(pa.array([5, 3, 5]), pa.array([f"text {i}" for i in range(1000)]))
     first, second, third = fingerprints(values).to_pylist()
     assert first == third != second

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -24,7 +25,7 @@ def joins(folder: Path, rows: int = 1_000_000) -> dict[str, str]:
     return {f"{mark}{child} {parent}": on for mark, child, parent, on in JOIN.findall(text)}
 
 
-def put(folder: Path, name: str, **columns: list[object]) -> None:
+def put(folder: Path, name: str, **columns: Sequence[object]) -> None:
     pq.write_table(pa.table(columns), folder / f"{name}.parquet")
 
 

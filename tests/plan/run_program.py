@@ -188,7 +188,7 @@ def _total(measure: Measure, rows: Sequence[tuple[dict[str, Any], int]]) -> Any:
     a, total, many = measure.aggregate, Decimal(0), 0
     floats = 0.0
     for values, copies in rows:
-        terms = []
+        terms: list[Any] = []
         for monomial, names in zip(a.monomials, measure.factors, strict=True):
             factors = [_number(values, n, f.scalar.type.scale) for n, f in zip(names, monomial.factors, strict=True)]
             terms.append(None if None in factors else math.prod(factors, start=_fit(monomial.coefficient, factors)))

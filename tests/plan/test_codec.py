@@ -160,6 +160,7 @@ def test_a_value_that_its_type_does_not_allow_is_not_written() -> None:
 
 
 def test_a_type_without_a_form_is_refused_at_once() -> None:
-    for kind in (float, set[int], int | str, list[int]):
+    kinds: tuple[Any, ...] = (float, set[int], int | str, list[int])
+    for kind in kinds:
         with pytest.raises(TypeError):
             encode(kind, None)

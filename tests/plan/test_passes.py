@@ -48,7 +48,7 @@ def test_the_example_of_a_pass_is_what_it_does(each: Pass) -> None:
 
 
 def test_a_pass_is_the_function_that_its_file_is_named_after() -> None:
-    assert [(p.rewrite.__module__, p.name) for p in PASSES] == [(module_of(p), p.name) for p in PASSES]  # type: ignore[attr-defined]
+    assert [(p.rewrite.__module__, p.name) for p in PASSES] == [(module_of(p), p.name) for p in PASSES]
 
 
 def test_the_design_page_shows_the_passes_and_their_goals() -> None:

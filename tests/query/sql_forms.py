@@ -33,7 +33,7 @@ def filters(text: str, alias: str = "r") -> list[str]:
     return [f.sql for f in atom(text, alias).filters]
 
 
-def monomials(text: str) -> list[tuple[Decimal, dict[str, str]]]:
+def monomials(text: str) -> list[tuple[Decimal | int, dict[str, str]]]:
     found = query(text)
     return [
         (m.coefficient, {found.atoms[f.atom].alias: f.scalar.sql for f in m.factors})

@@ -26,9 +26,9 @@ def job(spark: SparkSession, folder: Path) -> int:
         with open_state(folder / "state") as view:
             apply_logs(view, [batch])
 
-    places = [str(folder / name) for name in ("in", "state")]
     one = {"maxFilesPerTrigger": "1"}
-    return extract_stream(spark, StreamJob(*places, "in", str(folder / "work"), options=one), apply)
+    job = StreamJob(str(folder / "in"), str(folder / "state"), "in", str(folder / "work"), options=one)
+    return extract_stream(spark, job, apply)
 
 
 def main(folders: list[Path]) -> None:

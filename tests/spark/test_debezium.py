@@ -81,7 +81,8 @@ def event(op: str, at: int, after: Any = None, before: Any = None, **source: Any
 
 def logged(folder: Path, relation: str = "R") -> list[dict[str, Any]]:
     parts = sorted((folder / relation).glob("part-*.parquet"))
-    return pa.concat_tables([pq.read_table(part) for part in parts]).to_pylist()
+    found: list[dict[str, Any]] = pa.concat_tables([pq.read_table(part) for part in parts]).to_pylist()
+    return found
 
 
 def test_a_truncation_is_refused_whatever_is_set_aside(extract: Extract, tmp_path: Path) -> None:

@@ -16,9 +16,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from dynq_cli.errors import DynqError, RejectedError, UsageError
-from dynq_cli.spark import jdbc, progress
+from dynq_cli.spark import progress
 from dynq_cli.spark.jdbc import JdbcJob, Pulled, extract_jdbc
 from dynq_cli.spark.snapshot import SnapshotJob, extract_snapshot
+from dynq_cli.spark.write import Target
 from dynq_cli.spec.load import load_spec
 from tests.spark.postgres import PASSWORD, Postgres
 from tests.spark.snapshots import agrees_with_duckdb, apply, held, new_state
@@ -46,7 +47,7 @@ class Bench:
         self.outputs += out is None
         relation = load_spec(self.folder / "spec.yaml").relation("R")
         assert relation is not None
-        job = {"watermark": "changed", "table": "r", "relation": relation} | given
+        job: dict[str, Any] = {"watermark": "changed", "table": "r", "relation": relation} | given
         return extract_jdbc(
             self.spark,
             JdbcJob(
@@ -198,7 +199,7 @@ def test_flagged_rows_go_whether_or_not_they_were_there(bench: Bench, kind: str)
 def test_without_a_key_rows_are_only_added_and_that_is_checked(bench: Bench) -> None:
     (bench.folder / "spec.yaml").write_text(KEYLESS, "utf-8")
     bench.postgres.run(TABLE + rows("1 1 10", "1 1 10"))
-    added = {"append_only": True}
+    added: dict[str, Any] = {"append_only": True}
     new_state(bench.folder / "keyless", KEYLESS)
     assert bench.extract(**added).inserted_or_replaced == 2
     bench.postgres.run(rows("1 1 20"))
@@ -230,11 +231,12 @@ def test_what_cannot_be_right_is_refused(bench: Bench) -> None:
     with pytest.raises(RejectedError, match="r: column n is string, which cannot be int32"):
         bench.extract()
     (bench.folder / "spec.yaml").write_text(KEYLESS, "utf-8")
-    for given, said in (
+    without_key: tuple[tuple[dict[str, Any], str], ...] = (
         ({}, "R has no key to tell a changed row from a new one"),
         ({"append_only": True, "overlap": "5m"}, "--overlap: R has no key"),
         ({"append_only": True, "deleted_flag": "gone"}, "--deleted-flag: R has no key"),
-    ):
+    )
+    for given, said in without_key:
         with pytest.raises(UsageError, match=said):
             bench.extract(**given)
     assert list((bench.folder / "inbox").iterdir()) == []
@@ -301,7 +303,7 @@ def test_a_job_that_ends_at_any_moment_loses_and_repeats_nothing(
 
     with monkeypatch.context() as patch:
         real = progress.ProgressFile.announce
-        patch.setattr(jdbc.ProgressFile, moment, end)
+        patch.setattr(progress.ProgressFile, moment, end)
         with pytest.raises(Killed):
             bench.extract("out-01-cut")
     is_there = (bench.folder / "inbox" / "out-01-cut").exists()
@@ -313,14 +315,14 @@ def test_a_job_that_ends_at_any_moment_loses_and_repeats_nothing(
 
 def test_the_watermark_is_that_of_one_job_at_a_time(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     bench.postgres.run(TABLE + rows("1 1 10"))
-    write = jdbc.Target.write
+    write = Target.write
 
     def meanwhile(self: Any, *given: Any) -> None:
         monkeypatch.undo()
         bench.extract("other")
         write(self, *given)
 
-    monkeypatch.setattr(jdbc.Target, "write", meanwhile)
+    monkeypatch.setattr(Target, "write", meanwhile)
     with pytest.raises(DynqError, match="another job extracted jdbc:R meanwhile; this one wrote nothing"):
         bench.extract("mine")
     assert [row[0] for row in bench.apply()] == [1]

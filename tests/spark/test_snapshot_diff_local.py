@@ -85,7 +85,8 @@ def test_the_files_are_the_same_in_slices_and_by_a_shuffle(tmp_path: Path, both_
 def test_a_row_changed_if_one_column_did(tmp_path: Path, both_ways: Ways) -> None:
     """Every value of every type to every other one, and to NULL; NaN stays NaN, and 0.0 does as -0.0."""
     none = [None] * len(POOLS)
-    old, new = [], []
+    old: list[tuple[Any, ...]] = []
+    new: list[tuple[Any, ...]] = []
     for i, pool in enumerate(POOLS.values()):
         for x, y in product([None, *pool], repeat=2):
             for rows, value in ((old, x), (new, y)):

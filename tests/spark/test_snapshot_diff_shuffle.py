@@ -29,8 +29,7 @@ relations:
       key: [part, k]}
 queries: {q: {sql: "SELECT k, part FROM R"}}
 """
-RELATION = parse_spec(SPEC, "spec.yaml").relation("R")
-assert RELATION is not None
+(RELATION,) = parse_spec(SPEC, "spec.yaml").relations
 SCHEMA = pa.schema([(column.name, arrow_type(column.type)) for column in RELATION.columns])
 TABLE = Table(tuple(SCHEMA.names), (1, 0), (2, 3, 4, 5, 6))
 SHUFFLED, SLICED = WAYS = "shuffled", "sliced"

@@ -67,7 +67,8 @@ def save(folder: Path, k: list[Any], n: list[Any] | None = None, **columns: pa.A
 
 def rows(folder: Path) -> list[dict[str, Any]]:
     parts = sorted((folder / "R").glob("part-*.parquet"))
-    return pa.concat_tables([pq.read_table(part) for part in parts]).to_pylist()
+    found: list[dict[str, Any]] = pa.concat_tables([pq.read_table(part) for part in parts]).to_pylist()
+    return found
 
 
 def test_changes_are_sorted_and_an_old_image_comes_before_its_new_one(tmp_path: Path, extract: Extract) -> None:

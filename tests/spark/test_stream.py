@@ -40,8 +40,8 @@ def run(spark: SparkSession, tmp_path: Path) -> Run:
 
     def once(apply: Callable[[str], None] = apply, work: str = "work", files: int = 1, every: str | None = None) -> int:
         options = {"maxFilesPerTrigger": str(files)}
-        places = (str(tmp_path / name) for name in ("in", "state"))
-        return extract_stream(spark, StreamJob(*places, "in", str(tmp_path / work), every, options), apply)
+        job = StreamJob(str(tmp_path / "in"), str(tmp_path / "state"), "in", str(tmp_path / work), every, options)
+        return extract_stream(spark, job, apply)
 
     return once
 

@@ -81,7 +81,7 @@ def test_rows_copies_and_bytes_are_those_of_the_tables_after_every_version(tmp_p
         found.append([(size.rows, size.copies) for size in tables.relations.values()])
         assert tables.queries["sums"].stored == state.count("sums")
     assert found == [[(3, 4), (2, 2)], [(3, 6), (2, 2)], [(3, 6), (3, 3)], [(2, 3), (3, 3)]]
-    assert tables.shared > 0, "the blocks of two orders"
+    assert tables is not None and tables.shared > 0, "the blocks of two orders"
 
 
 def test_nothing_waits_after_a_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -26,7 +26,7 @@ queries:
   q: {sql: "SELECT i, k, d, s, f, moment FROM R"}
 """
 ROW = {"i": 1, "k": 2, "d": Decimal("3.00"), "s": "a", "f": 0.5, "moment": datetime(2024, 2, 29, 1, 2, 3, 4)}
-PLAIN = {"i": [1], "k": [2], "d": [3], "s": ["a"], "f": [0.5], "moment": [ROW["moment"]]}
+PLAIN: dict[str, list[Any]] = {"i": [1], "k": [2], "d": [3], "s": ["a"], "f": [0.5], "moment": [ROW["moment"]]}
 
 
 @pytest.fixture

@@ -19,7 +19,7 @@ from dynq_cli.storage import ledger
 from dynq_cli.storage.batches import Batch
 from dynq_cli.storage.ledger import AppliedLog, Entry, Ledger, append_entry, verify_ledger
 from dynq_cli.storage.ledger_facts import LEDGER, LedgerFacts
-from dynq_cli.storage.ledger_index import write_index
+from dynq_cli.storage.ledger_index import OpenIndex, write_index
 from tests.storage.states import files_of
 
 
@@ -343,7 +343,7 @@ def test_half_a_million_versions_answer_from_as_little_as_a_thousand(
         monkeypatch.setattr(owner, step, noted)
 
     counted(ledger, "_read")
-    counted(ledger.OpenIndex, "_page")
+    counted(OpenIndex, "_page")
 
     def work(directory: Path, facts: LedgerFacts, version: int) -> int:
         looked.clear()

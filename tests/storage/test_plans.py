@@ -114,9 +114,9 @@ def test_an_edit_anywhere_in_the_front_end_is_another_version(tmp_path: Path, mo
         (package / "engine" / "live.py").write_text("# another engine keeps the same plans\n", "utf-8")
         assert version() == before
         for name in ("errors.py", "spec/types.py", "query/sql/parse.py", "plan/search.py"):
-            source = (package / name).read_bytes()
-            (package / name).write_bytes(source + b"\n")
+            code = (package / name).read_bytes()
+            (package / name).write_bytes(code + b"\n")
             assert version() != before, name
-            (package / name).write_bytes(source)
+            (package / name).write_bytes(code)
     finally:
         code_version.cache_clear()

@@ -54,7 +54,9 @@ def batch(version: int) -> dict[str, pa.Table]:
     chance = np.random.default_rng(version)
     ids = range(version * 10, version * 10 + 10)
     kinds = ["insert"] * 10
-    rows = [(i, f"c{chance.integers(0, 6)}", f"{i}.50", None if i % 4 == 0 else bool(i % 2)) for i in ids]
+    rows: list[tuple[Any, ...]] = [
+        (i, f"c{chance.integers(0, 6)}", f"{i}.50", None if i % 4 == 0 else bool(i % 2)) for i in ids
+    ]
     if version > 1:
         rows += [((version - 1) * 10 + 3, None, None, None), ((version - 1) * 10 + 4, f"new {version}", "77.00", None)]
         kinds += ["delete", "update_postimage"]

@@ -13,7 +13,7 @@ import pytest
 
 import dynq_cli
 from dynq_cli.errors import DynqError, LockedError, RejectedError, SpecError, UsageError
-from dynq_cli.storage import commit, snapshot, wal
+from dynq_cli.storage import commit, snapshot
 from dynq_cli.storage.lock import writing_to
 from dynq_cli.storage.state import State, create, open
 from tests.conftest import ROOT
@@ -139,7 +139,7 @@ def test_a_disk_that_refuses_the_log_leaves_everything_as_it_was(
         raise OSError(28, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr(wal.os, "fsync", full)
+        patch.setattr(os, "fsync", full)
         with pytest.raises(DynqError, match="No space left on device; it is at version 3"):
             state.apply(small_batch(4))
     assert files_of(tmp_path / "state") == before

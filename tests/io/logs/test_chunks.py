@@ -10,7 +10,7 @@ import os
 import random
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -99,7 +99,7 @@ def test_all_rows_come_in_order_with_the_columns_that_are_wanted(tmp_path: Path,
     write(tmp_path / name, pa.Table.from_pylist(ROWS))
     file = log(tmp_path / name, form)
     assert schema_columns(file) == ["a", "s", "f", "d"]
-    as_texts = {"csv": str, "jsonl": lambda v: v}.get(form, lambda v: v)
+    as_texts: Callable[[Any], Any] = str if form == "csv" else lambda v: v
     assert rows(file, {"a", "s", "gone"}) == [{"a": as_texts(r["a"]), "s": r["s"]} for r in ROWS]
     assert [r["a"] for r in rows(file)] == [as_texts(r["a"]) for r in ROWS]
     assert len(rows(file, {"gone"})) == len(ROWS)
@@ -211,7 +211,8 @@ def test_int96_timestamps_of_spark_are_microseconds(tmp_path: Path) -> None:
     old = pa.array([-62_000_000_000_000_000, 0], pa.timestamp("us"))
     pq.write_table(pa.table({"t": old}), tmp_path / "t.parquet", use_deprecated_int96_timestamps=True)
     (chunk,) = read_chunks(log(tmp_path / "t.parquet", "parquet"))
-    assert chunk.columns["t"].equals(old)
+    column: Any = chunk.columns["t"]
+    assert column.equals(old)
 
 
 def test_views_runs_and_structs_come_in_usual_encodings(tmp_path: Path) -> None:
@@ -226,7 +227,8 @@ def test_views_runs_and_structs_come_in_usual_encodings(tmp_path: Path) -> None:
     write_ipc_file(tmp_path / "t.arrow", table)
     file = log(tmp_path / "t.arrow", "arrow")
     (chunk,) = read_chunks(file)
-    assert [column.take(pa.array([1, 0])).to_pylist() for column in chunk.columns.values()] == [
+    columns: Mapping[str, Any] = chunk.columns
+    assert [column.take(pa.array([1, 0])).to_pylist() for column in columns.values()] == [
         [None, "a"],
         ["x", "x"],
         [None, {"v": "a"}],
@@ -418,7 +420,7 @@ def measure(file: LogFile) -> None:
     spelled = 0
     for chunk in read_chunks(file):
         spelled += check_bounds(chunk)
-        values = chunk.columns["s"]
+        values: Any = chunk.columns["s"]
         convert(values, INT64 if pa.types.is_integer(values.type) else STRING)
     print(spelled, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) << 10)
 

@@ -15,6 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from dynq_cli.io.logs.columns import fields, null_mask, take, texts, typed
+from dynq_cli.io.logs.model import RawColumn
 from dynq_cli.spec.types import Type, parse_type
 from dynq_cli.values.convert import CodeError, arrow_type
 
@@ -28,11 +29,13 @@ def kind(text: str) -> Type:
 def from_texts(values: list[str | None], of: str) -> list[Any]:
     array = typed(pa.array(values, pa.string()), kind(of), is_text=True)
     assert array.type == arrow_type(kind(of))
-    return array.to_pylist()
+    found: list[Any] = array.to_pylist()
+    return found
 
 
 def from_json(values: list[Any], of: str) -> list[Any]:
-    return typed(values, kind(of), is_text=False).to_pylist()
+    found: list[Any] = typed(values, kind(of), is_text=False).to_pylist()
+    return found
 
 
 def refusal(values: list[Any] | pa.Array, of: str, *, is_text: bool) -> CodeError:
@@ -299,7 +302,8 @@ def test_texts_and_their_nulls_are_found_in_any_encoding(column: Any) -> None:
 
 
 def test_what_is_no_text_is_refused_as_text() -> None:
-    for column in ([1], [None, {}], pa.array([1])):
+    columns: list[RawColumn] = [[1], [None, {}], pa.array([1])]
+    for column in columns:
         with pytest.raises(CodeError):
             texts(column)
     assert texts(pa.nulls(2)).to_pylist() == texts([None, None]).to_pylist() == [None, None]
@@ -308,11 +312,13 @@ def test_what_is_no_text_is_refused_as_text() -> None:
 def test_fields_of_structs_and_objects_are_null_where_the_whole_is() -> None:
     objects = [{"a": 1}, None, {"a": 2, "b": "x"}]
     assert fields(objects) == {"a": [1, None, 2], "b": [None, None, "x"]}
-    structs = fields(pa.array(objects))
+    structs: dict[str, Any] | None = fields(pa.array(objects))
     assert structs is not None
     assert {name: column.to_pylist() for name, column in structs.items()} == fields(objects)
     hidden = pa.StructArray.from_arrays([pa.array([1, 2])], names=["a"], mask=pa.array([True, False]))
-    assert fields(hidden)["a"].to_pylist() == [None, 2]  # type: ignore[index]
+    structs = fields(hidden)
+    assert structs is not None
+    assert structs["a"].to_pylist() == [None, 2]
     assert fields([1]) is None
     assert fields(pa.array([1])) is None
     assert fields([None]) == {}

@@ -43,7 +43,8 @@ def rows(draw: st.DrawFn) -> list[dict[str, Any]]:
     """Rows that share most of their keys, as those of a real file do."""
     data = draw(st.lists(st.sampled_from(DATA), max_size=5, unique=True))
     meta = draw(st.lists(st.sampled_from(META), max_size=3, unique=True))
-    values = dict.fromkeys(data, scalars) | {name: st.sampled_from(WORDS) | scalars for name in meta}
+    values: dict[str, st.SearchStrategy[Any]] = dict.fromkeys(data, scalars)
+    values |= {name: st.sampled_from(WORDS) | scalars for name in meta}
     for name in {"before", "after", "source"} & set(meta):
         values[name] = images
     row = st.fixed_dictionaries({}, optional=values) | st.fixed_dictionaries(values)

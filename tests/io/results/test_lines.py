@@ -128,7 +128,7 @@ def _read_by_duckdb(path: Path, types: list[str]) -> list[tuple[Any, ...]]:
     sql = {"int8": "TINYINT", "int16": "SMALLINT", "int32": "INTEGER", "int64": "BIGINT", "string": "VARCHAR"}
     sql |= {"float32": "FLOAT", "float64": "DOUBLE", "bool": "BOOLEAN"}
     named = ", ".join(f"'{t}': '{sql.get(t, t.upper())}'" for t in types)
-    rows = duckdb.sql(
+    rows = duckdb.execute(
         f"FROM read_csv('{path}', header=true, delim=',', quote='\"', escape='\"', new_line='\\n',"
         f" nullstr='', allow_quoted_nulls=false, auto_detect=false, columns={{{named}}})"
     ).fetchall()

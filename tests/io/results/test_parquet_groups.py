@@ -67,7 +67,7 @@ def test_duckdb_reads_every_row_group(tmp_path: Path) -> None:
     path = tmp_path / "x.parquet"
     with path.open("wb") as file:
         write_groups(iter(groups), groups[0].schema, file)
-    found = duckdb.sql(f"SELECT count(*), sum(x), count(DISTINCT s) FROM '{path}'").fetchall()
+    found = duckdb.execute(f"SELECT count(*), sum(x), count(DISTINCT s) FROM '{path}'").fetchall()
     assert found == [(5000, sum(range(5000)), 7)]
 
 

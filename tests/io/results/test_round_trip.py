@@ -11,21 +11,21 @@ from hypothesis import strategies as st
 
 from dynq_cli.engine.codes import encode
 from dynq_cli.engine.dictionary import Dictionaries
+from dynq_cli.io.data_files import Format
 from dynq_cli.io.logs.chunks import read_chunks
 from dynq_cli.io.logs.columns import typed
 from dynq_cli.io.logs.model import LogFile
-from dynq_cli.io.results.forms import Form
 from dynq_cli.io.results.write import write
 from dynq_cli.spec.types import parse_type
 
 from .values import TYPES, columns
 
-FORMS: tuple[Form, ...] = ("csv", "jsonl", "parquet", "arrow")
+FORMS: tuple[Format, ...] = ("csv", "jsonl", "parquet", "arrow")
 
 
 @pytest.mark.parametrize("form", FORMS)
 def test_a_result_in_any_form_is_a_change_log_with_the_same_values(
-    form: Form, tmp_path_factory: pytest.TempPathFactory
+    form: Format, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = tmp_path_factory.mktemp("results") / f"rows.{form}"
 

@@ -45,10 +45,10 @@ TYPES: dict[str, tuple[pa.DataType, st.SearchStrategy[Any]]] = {
 }
 
 
-def columns(name: str, **sizes: int) -> st.SearchStrategy[pa.Array]:
+def columns(name: str, min_size: int = 0, max_size: int | None = None) -> st.SearchStrategy[pa.Array]:
     """Columns of a type with NULLs, some of them parts of longer ones."""
     kind, values = TYPES[name]
-    lists = st.lists(st.one_of(st.none(), values), **sizes)
+    lists = st.lists(st.one_of(st.none(), values), min_size=min_size, max_size=max_size)
     return st.builds(lambda v, skip: pa.array([None] * skip + v, kind).slice(skip), lists, st.integers(0, 3))
 
 
