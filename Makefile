@@ -44,7 +44,7 @@ install: $(STAMP) $(LIBRARY) ## the `dynq` command and the development tools, in
 demo: $(STAMP) $(LIBRARY) ## the whole path on sample_data, narrated
 	@$(BIN)/dynq demo
 
-lint: $(STAMP) ## ruff and mypy --strict
+lint: $(STAMP) ## ruff and mypy --strict: the package, tests and benchmarks
 	@$(BIN)/ruff check $(SOURCES)
 	@$(BIN)/ruff format --check --quiet $(SOURCES) >/dev/null || \
 	  { echo "some files are not formatted: run $(BIN)/ruff format $(SOURCES)"; exit 1; }

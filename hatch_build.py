@@ -8,13 +8,14 @@ import sys
 import sysconfig
 from typing import Any
 
+from hatchling.builders.config import BuilderConfig
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 LIBRARY = "dynq_cli/engine/kernels/kernels.so"
 NO_LINKER = 4
 
 
-class KernelsHook(BuildHookInterface):
+class KernelsHook(BuildHookInterface[BuilderConfig]):
     """Builds the library before a wheel is packed, and before an editable install is made."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:

@@ -70,7 +70,7 @@ def _rows(live: Views, query: str) -> Counter[Any]:
 
 
 def _is_bag(live: Views, query: str) -> bool:
-    return live.schema(query).names[-1:] == ["_count"]
+    return bool(live.schema(query).names[-1:] == ["_count"])
 
 
 def _plain(row: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -44,7 +44,9 @@ def generated(folder: Path, scale: float) -> Stream:
     def table(name: str) -> pa.Table:
         columns = ", ".join(f"{said} AS {column}" for column, said in COLUMNS[name].items())
         types = "{'l_extendedprice': 'DECIMAL(15,2)'}" if name == "lineitem" else "{}"
-        return duckdb.sql(f"SELECT {columns} FROM read_csv('{data / name}.csv', types = {types})").to_arrow_table()
+        found = duckdb.sql(f"SELECT {columns} FROM read_csv('{data / name}.csv', types = {types})")
+        assert found is not None
+        return found.to_arrow_table()
 
     return stream(spec, lambda relation: table(relation.name), CHUNKS)
 
@@ -64,7 +66,9 @@ def write(given: Stream, folder: Path) -> int:
         row = ", ".join(f"{c.name} := {c.name}" for c in relation.columns)
         came = "_change_type IN ('insert', 'update_postimage')"
         kind = f"CASE WHEN {came} THEN 'insert' ELSE 'delete' END"
-        ordered = duckdb.sql(f'SELECT {kind} AS _change_type, {names}, "commit" FROM log').to_arrow_table()
+        found = duckdb.sql(f'SELECT {kind} AS _change_type, {names}, "commit" FROM log')
+        assert found is not None
+        ordered: pa.Table = found.to_arrow_table()
         pq.write_table(ordered, folder / f"{relation.name}.parquet")
         before, after = (f"CASE WHEN {sign} {came} THEN struct_pack({row}) END" for sign in ("NOT", ""))
         op = f"CASE WHEN {came} THEN 'c' ELSE 'd' END"

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numba
 import numpy as np
-from numba import njit
 from sortedcontainers import SortedKeyList
 
 from dynq_cli.engine.arena import Arena
@@ -23,6 +23,7 @@ from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.kernels.order_statistic_blocks import LANES
 from dynq_cli.engine.order_statistic_tree import CountedTree, OrderKey, Sizes, TreeDescription, pools, reserve
 
+njit: Any = numba.njit  # its types leave out `_nrt`
 TIMES = 3
 ROWS, GROUPS, FIRST_POOL = 0, 1, 2
 STRIDE, WIDTH = 6, 4  # a code, two columns, two links

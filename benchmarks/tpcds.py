@@ -36,7 +36,8 @@ def generated(folder: Path, scale: float) -> Path:
         python = install("tpcds")
         writing = folder / f"{target.name}.tmp"
         writing.mkdir(parents=True, exist_ok=True)
-        command = [python, "-c", _GENERATE, f"{scale:g}", writing, python.parent.parent / "extensions"]
+        extensions = python.parent.parent / "extensions"
+        command: list[str | Path] = [python, "-c", _GENERATE, f"{scale:g}", writing, extensions]
         subprocess.run(command, check=True, capture_output=True)
         writing.rename(target)
     return target
