@@ -121,7 +121,7 @@ class ColumnFacts:
 
 def _is_text(kind: pa.DataType) -> bool:
     inside = kind.value_type if pt.is_dictionary(kind) else kind
-    return bool(pt.is_string(inside) or pt.is_large_string(inside) or pt.is_string_view(inside))
+    return bool(pt.is_string(inside) or pt.is_large_string(inside))
 
 
 def _guess_json(values: pa.Array) -> Guess:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.types as pt
 
 from dynq_cli.io import read_arrow, read_csv, read_jsonl, read_parquet
 from dynq_cli.io.damage import refusing
@@ -69,7 +70,7 @@ def _pieces(file: DataFile, raw: Raw) -> Iterator[Piece]:
         elif name in columns:
             unusable[name] = "the name stands twice in the header"
         else:
-            columns[name] = values
+            columns[name] = _without_views(values)
     live = inserted = None
     if "_change_type" in meta and raw.nulls is None:
         change = pc.utf8_lower(_plain(meta["_change_type"]).cast(pa.string()))
@@ -96,6 +97,13 @@ def _only(whole: Piece, relation: str, mask: pa.BooleanArray) -> Piece:
         None if whole.inserted is None else whole.inserted.filter(mask),
         by_column=True,
     )
+
+
+def _without_views(values: pa.Array) -> pa.Array:
+    """Copy texts and bytes that Arrow keeps as views, which it cannot filter."""
+    if pt.is_string_view(values.type):
+        return values.cast(pa.large_string())
+    return values.cast(pa.large_binary()) if pt.is_binary_view(values.type) else values
 
 
 def _plain(values: pa.Array) -> pa.Array:

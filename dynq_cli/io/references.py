@@ -21,7 +21,6 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as pt
 from numpy.typing import NDArray
 
 from dynq_cli.io.data_files import DataFile
@@ -257,8 +256,6 @@ def _fingerprints(piece: Piece, columns: Sequence[str], families: Sequence[str])
     if any(name not in piece.columns for name in columns):
         return np.empty(0, np.int64)
     arrays = [piece.columns[name] for name in columns]
-    # Arrow filters no views.
-    arrays = [v.cast(pa.large_string()) if pt.is_string_view(v.type) else v for v in arrays]
     if piece.live is not None:
         arrays = [values.filter(piece.live) for values in arrays]
     there = arrays[0].is_valid()

@@ -227,7 +227,7 @@ def test_other_content_under_a_known_name_and_batches_that_overlap_are_set_aside
     put("b3/R/part-0.csv", "x,y\n3,10\n")
     assert main(RUN) == 3
     assert "a log named S.1.csv with other content" in reason("S.1.csv")
-    assert "overlaps what was applied already" in reason("b2")
+    assert "overlaps the batch applied already" in reason("b2")
     assert sorted(os.listdir("inbox")) == ["b1", "b3"]
     assert count() == 2
 

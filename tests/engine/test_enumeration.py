@@ -80,7 +80,7 @@ def reads_between_rows(n: int) -> dict[str, tuple[int, int]]:
     """Per query the rows, and the most array reads before any of them and after the last; kernels uncompiled."""
     live = chain(n)
     arena = live.engine.arena
-    seen = (each.view(Counted) if isinstance(each, np.ndarray) else each for each in arena.store)
+    seen: Any = (each.view(Counted) if isinstance(each, np.ndarray) else each for each in arena.store)
     arena.store = type(arena.store)(*seen)
     found = {}
     for query in live.layout.trees:

@@ -76,8 +76,10 @@ def test_rows_copies_and_bytes_are_those_of_the_tables_after_every_version(tmp_p
         assert tables is not None
         arena = live.engine.arena
         used = (arena.tables["used"] * arena.tables["stride"] + arena.tables["mask"] + 1) * 8
-        parts = [*tables.relations.values(), *tables.queries.values()]
-        assert sum(part.length for part in parts) + tables.shared == used.sum(), "every table belongs to somebody, once"
+        lengths = [part.length for part in tables.relations.values()] + [
+            part.length for part in tables.queries.values()
+        ]
+        assert sum(lengths) + tables.shared == used.sum(), "every table belongs to somebody, once"
         found.append([(size.rows, size.copies) for size in tables.relations.values()])
         assert tables.queries["sums"].stored == state.count("sums")
     assert found == [[(3, 4), (2, 2)], [(3, 6), (2, 2)], [(3, 6), (3, 3)], [(2, 3), (3, 3)]]
