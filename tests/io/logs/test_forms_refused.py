@@ -99,6 +99,24 @@ CSV: dict[str, tuple[str, str, str]] = {
         "row 1, column page: the column is missing\n"
         "  hint: the file has Page: names have to agree in upper and lower case too",
     ),
+    "a misspelt column": (
+        "clicks",
+        "page,usr_id\n/,1\n",
+        "row 1, column user_id: the column is missing\n"
+        "  hint: the file has `usr_id`: if that is the column, `source: {columns: {user_id: usr_id}}` in",
+    ),
+    "a column after a space": (
+        "clicks",
+        "page, user_id\n/,1\n",
+        "row 1, column user_id: the column is missing\n"
+        '  hint: the file has ` user_id`: if that is the column, `source: {columns: {user_id: " user_id"}}`',
+    ),
+    "no header": (
+        "clicks",
+        "/,1\n/,2\n",
+        "row 1, column page: the column is missing\n"
+        "  hint: the first line of a CSV has to name the columns, and this one names none of page, user_id",
+    ),
     "NULL in a key": (
         "customers",
         "_change_type,id,name\ndelete,1,\ndelete,,Ada\n",
@@ -235,6 +253,16 @@ JSON: dict[str, tuple[str, list[Any], str]] = {
         "nothing says which relation it belongs to\n  hint: name it with --relation",
     ),
     "a missing column": ("clicks", [{"page": "/"}], "row 1, column user_id: the column is missing"),
+    "a column that allows NULL in other letters": (
+        "visits",
+        [{"id": 1, "at": "10:00:00", "day": "2024-03-01", "Seen": "2024-03-01T10:00:00"}],
+        "row 1, column seen: the column is missing\n  hint: the file has Seen: names have to agree",
+    ),
+    "a column that allows NULL in other letters, in an event": (
+        "visits",
+        [{"op": "c", "before": None, "after": {"id": 1, "at": "10:00:00", "day": "2024-03-01", "Seen": "2024-03-01"}}],
+        "row 1, column seen: the column is missing\n  hint: the file has Seen: names have to agree",
+    ),
     "a boolean for a number": ("clicks", [CLICK, {"page": "/", "user_id": True}], "row 2, column user_id: "),
     "an op that is no text": ("clicks", [{**CLICK, "_change_type": 1}], "row 1, column _change_type: "),
     "a row without its change type": (

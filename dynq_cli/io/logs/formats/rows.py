@@ -1,7 +1,8 @@
 """Convert rows with change kinds to changes of a relation, with the same checks for every format.
 
 - An inserted row needs every column of the relation. A deleted row needs the key, or, without a key, every column.
-- In JSON lines an omitted key is NULL, so only columns that do not allow NULL can be missing.
+- In JSON lines an omitted key is NULL, so only columns that do not allow NULL can be missing, and columns that the file
+  writes in other upper and lower case.
 - With `upsert`, inserts and new images become upserts, and old images of updates are dropped.
 
 Values get the types of the spec. NULLs in columns that do not allow them are checked when the rows are applied.
@@ -9,8 +10,10 @@ Values get the types of the spec. NULLs in columns that do not allow them are ch
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from decimal import Decimal
+from difflib import get_close_matches
 
 import numpy as np
 import pyarrow as pa
@@ -21,9 +24,11 @@ from dynq_cli.io.logs.columns import typed
 from dynq_cli.io.logs.formats.log_format import SKIP, ChangeRows, Rows
 from dynq_cli.io.logs.model import DELETE, ERASE, PREIMAGE, UPSERT, LogRows
 from dynq_cli.spec.model import Column, Relation
+from dynq_cli.spec.shown import shown, visible
 from dynq_cli.spec.types import Type
 from dynq_cli.values.convert import CodeError, arrow_type, convert, nan_as_null
 
+_SHOWN = 8
 _UPSERT_HINT = "give it a `key:` in the spec, or leave out --upsert"
 
 
@@ -80,9 +85,12 @@ def _values(
         needs = np.ones(len(rows), np.bool_) if column.name in relation.key or not relation.key else ~goes
         if not needs.any():
             return None
-        if rows.is_json and column.nullable:
+        # Under a name in other letters the values are there: taken as left out, they would be lost.
+        if rows.is_json and column.nullable and not set(_alike(rows, column.name)) - rows.columns.keys():
             return pa.nulls(len(rows), arrow_type(column.type))
-        raise rows.rejected(int(needs.argmax()), column.name, "the column is missing", _hint(rows, column.name))
+        raise rows.rejected(
+            int(needs.argmax()), column.name, "the column is missing", _hint(rows, relation, column.name)
+        )
     try:
         prepared = marked.prepare(column.name, raw, column.type)
         if not isinstance(prepared, list):
@@ -96,12 +104,29 @@ def _values(
     return values
 
 
-def _hint(rows: Rows, name: str) -> str:
-    alike = sorted(other for other in rows.names if other.casefold() == name.casefold())
+def _hint(rows: Rows, relation: Relation, name: str) -> str:
+    alike = _alike(rows, name)
     if alike:
-        mapped = f"`source: {{columns: {{{name}: {alike[0]}}}}}` in the spec reads it"
-        return f"the file has {alike[0]}: names have to agree in upper and lower case too; {mapped}"
+        return f"the file has {alike[0]}: names have to agree in upper and lower case too; {_mapped(name, alike[0])}"
+    declared = {column.name for column in relation.columns}
+    near = get_close_matches(name, sorted(rows.names - declared), n=1, cutoff=0.7)
+    if near:
+        return f"the file has {shown(near[0])}: if that is the column, {_mapped(name, near[0])}"
+    if rows.is_text and not rows.names & declared:
+        names = ", ".join([column.name for column in relation.columns][:_SHOWN])
+        return f"the first line of a CSV has to name the columns, and this one names none of {names}"
     return "every column that the spec declares has to be there; leave it out of the spec if no query uses it"
+
+
+def _alike(rows: Rows, name: str) -> list[str]:
+    """The columns of the file that differ from a name in upper and lower case alone."""
+    return sorted(other for other in rows.names if other != name and other.casefold() == name.casefold())
+
+
+def _mapped(name: str, there: str) -> str:
+    """How the spec reads a column under another name."""
+    written = there if there.isidentifier() else json.dumps(visible(there), ensure_ascii=False)
+    return f"`source: {{columns: {{{name}: {written}}}}}` in the spec reads it"
 
 
 def _without_fillers(
