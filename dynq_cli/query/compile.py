@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+from collections.abc import Collection
 from dataclasses import replace
 from importlib import import_module
 
@@ -23,11 +25,17 @@ from dynq_cli.spec.model import QuerySpec, Spec, Text
 from dynq_cli.spec.types import Type, widen
 
 
-def compile_spec(spec: Spec) -> dict[str, Query]:
-    """The normal form of every query, by name. Raises SpecError with all problems of all queries and `deleted_when`."""
+def compile_spec(spec: Spec, wrong: Collection[str] = ()) -> dict[str, Query]:
+    """The normal form of every query, by name. Raises SpecError with all problems of all queries and `deleted_when`.
+
+    Queries that mention a relation in `wrong` are passed over: what is said about those would be a consequence.
+    """
     queries: dict[str, Query] = {}
-    problems = _check_conditions(spec)
+    problems = _check_conditions(spec, wrong)
+    passed = re.compile(rf"\b({'|'.join(map(re.escape, wrong))})\b", re.IGNORECASE) if wrong else None
     for query in (q for q in spec.queries if q.texts):
+        if passed is not None and any(passed.search(text.value) for text in query.texts):
+            continue
         try:
             queries[query.name] = compile_query(spec, query)
         except SpecError as error:
@@ -37,10 +45,10 @@ def compile_spec(spec: Spec) -> dict[str, Query]:
     return queries
 
 
-def _check_conditions(spec: Spec) -> list[Problem]:
-    """What is wrong with the SQL under `deleted_when`."""
+def _check_conditions(spec: Spec, wrong: Collection[str]) -> list[Problem]:
+    """What is wrong with the SQL under `deleted_when`, but for relations in `wrong`."""
     problems: list[Problem] = []
-    for relation in spec.relations:
+    for relation in (r for r in spec.relations if r.name not in wrong):
         text = None if relation.source is None else relation.source.condition
         if text is not None:
             from dynq_cli.query.sql.log_condition import check_log_condition
@@ -58,7 +66,7 @@ def compile_file(path: str | os.PathLike[str]) -> tuple[Spec, dict[str, Query]]:
     problems, queries = list(reading.problems), {}
     if reading.spec is not None:
         try:
-            queries = compile_spec(reading.spec)
+            queries = compile_spec(reading.spec, reading.wrong)
         except SpecError as error:
             problems += error.problems
     if problems or reading.spec is None:

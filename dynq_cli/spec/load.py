@@ -41,11 +41,13 @@ _SHAPE = Shape(
 class Reading:
     """A parsed file: the spec, and all problems.
 
-    The spec is present if its relations are valid, so that its queries can be checked despite other problems.
+    The spec is present if its relations can be told apart, so that its queries can be checked despite other problems;
+    queries of the relations in `wrong` are not.
     """
 
     spec: Spec | None
     problems: tuple[Problem, ...]
+    wrong: frozenset[str]
 
 
 def read_spec(path: str | os.PathLike[str]) -> Reading:
@@ -72,17 +74,20 @@ def _sound(reading: Reading) -> Spec:
 def _reading_of(source: Source) -> Reading:
     root, problems = read_yaml(source)
     report = Report(problems)
-    spec = _read_spec(report, root, source) if root else None
-    return Reading(spec, tuple(report.problems))
+    spec, wrong = _read_spec(report, root, source) if root else (None, frozenset())
+    return Reading(spec, tuple(report.problems), wrong)
 
 
-def _read_spec(report: Report, root: Node, source: Source) -> Spec | None:
+def _read_spec(report: Report, root: Node, source: Source) -> tuple[Spec | None, frozenset[str]]:
     fields = report.fields(root, "the spec", root.place, _SHAPE) or {}
     names = Names(report)
     relations: tuple[Relation, ...] = ()
+    wrong: frozenset[str] = frozenset()
+    is_told = "relations" in fields and not report.problems
     if "relations" in fields:
-        relations = read_relations(report, fields["relations"].value, fields["relations"].place, names)
-    is_sound = "relations" in fields and not report.problems
+        relations, wrong = read_relations(report, fields["relations"].value, fields["relations"].place, names)
+    # Where none is right, whatever a query says about them is a consequence.
+    is_told &= len(wrong) < len(relations) or not report.problems
     queries: tuple[QuerySpec, ...] = ()
     if "queries" in fields:
         queries = read_queries(report, fields["queries"].value, fields["queries"].place, names)
@@ -92,7 +97,7 @@ def _read_spec(report: Report, root: Node, source: Source) -> Spec | None:
         outputs = read_outputs(report, fields["outputs"].value, fields["outputs"].place, known)
     if "version" in fields:
         _check_version(report, fields["version"].value)
-    return Spec(source.file, relations, queries, outputs) if is_sound else None
+    return Spec(source.file, relations, queries, outputs) if is_told else None, wrong
 
 
 def _check_version(report: Report, node: Node) -> None:

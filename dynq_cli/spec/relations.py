@@ -34,15 +34,22 @@ _KEY_HINT = "list the columns that identify a row, as in `key: [id]`, or leave `
 _TYPE_HINT = "write `name: type`, as in `id: int64` or `note: string?`"
 
 
-def read_relations(report: Report, node: Node, place: Place, names: Names) -> tuple[Relation, ...]:
+def read_relations(
+    report: Report, node: Node, place: Place, names: Names
+) -> tuple[tuple[Relation, ...], frozenset[str]]:
+    """The relations in the order of the file, and the names of those about which something is wrong."""
     relations = report.map(node, "`relations`", place, _RELATIONS_HINT)
     if relations is None:
-        return ()
+        return (), frozenset()
     found = []
+    wrong: set[str] = set()
     for key, value in relations.entries:
+        before = len(report.problems)
         names.give(key, "relation")
         found.append(_read_relation(report, key, value))
-    return tuple(found)
+        if len(report.problems) > before:
+            wrong.add(key.value)
+    return tuple(found), frozenset(wrong)
 
 
 def _read_relation(report: Report, key: Scalar, node: Node) -> Relation:
