@@ -2,7 +2,7 @@
 SHELL := /bin/bash
 .SHELLFLAGS := -euo pipefail -c
 .DEFAULT_GOAL := help
-.PHONY: help install kernels demo test tpc fuzz crash lint docs bench bench-peers clean
+.PHONY: help install kernels demo test test-quick tpc fuzz crash lint docs bench bench-peers clean
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -63,6 +63,11 @@ test: $(STAMP) $(LIBRARY) ## lint, then all tests on all cores; ends with where 
 	printf 'time: lint %d ms, tests %d ms\n' \
 	  $$(( (linted - begin) / 1000000 )) $$(( (tested - linted) / 1000000 )); \
 	exit $$status
+
+# The inner loop: spec to engine, with a tenth of the random cases.
+QUICK := tests/test_layers.py tests/spec tests/query tests/plan tests/golden tests/session tests/engine
+test-quick: $(STAMP) $(LIBRARY) lint ## lint, then the tests from spec to engine with few random cases: about two minutes
+	@DYNQ_FUZZ=0.1 $(BIN)/pytest -q $(QUICK) --ignore=tests/engine/test_tpc.py --numprocesses=auto --dist=loadgroup $(PYTEST_ARGS)
 
 # Tests of everything make the list anew; `make kernels TESTS=tests/engine` adds to it what some tests reach.
 RECORDING := build/kernels/recording

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from dynq_cli.storage.state import create as create
     from dynq_cli.storage.state import open as open
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.1.0"
 
 _VERBS = {
     "create": "dynq_cli.storage.state",
