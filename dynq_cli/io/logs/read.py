@@ -32,7 +32,11 @@ from dynq_cli.spec.model import Relation, Spec
 from dynq_cli.spec.shown import shown
 from dynq_cli.values.convert import CodeError
 
-_NAME_HINT = "name it with --relation, call the file RELATION.csv or the like, or add a column `_relation`"
+# Not every command that reads logs has --relation.
+_NAME_HINT = (
+    "call the file or its directory RELATION, as in RELATION.csv, add a column `_relation`, "
+    "or apply it by `dynq apply --relation RELATION`"
+)
 
 
 def read_log(

@@ -250,7 +250,7 @@ JSON: dict[str, tuple[str, list[Any], str]] = {
     "nothing names the relation": (
         "",
         [CLICK],
-        "nothing says which relation it belongs to\n  hint: name it with --relation",
+        "nothing says which relation it belongs to\n  hint: call the file or its directory RELATION, as in",
     ),
     "a missing column": ("clicks", [{"page": "/"}], "row 1, column user_id: the column is missing"),
     "a column that allows NULL in other letters": (
