@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from dynq_cli.engine.kernels import library, sources
+from dynq_cli.engine.kernels.build import told
 from tests.engine.test_native import ROOT, build, make_package, run
 
 CALLER = """
@@ -205,6 +206,13 @@ except DynqError as error:
     assert "numba is not installed" in ran.stdout and "pip install 'dynq-cli[jit]'" in ran.stdout
     said = {"missing": "not been built", "damaged": "cannot be loaded", "of other sources": "other sources"}
     assert said.get(what, "built for CPUs with x86-64-v3, which this one has not") in ran.stdout
+
+
+def test_a_build_says_how_far_it_is(caplog: pytest.LogCaptureFixture) -> None:
+    failure = ("caller.gone(int)", "why")
+    with caplog.at_level("INFO", logger="dynq.build"):
+        assert list(told([None, failure, None], 3, every=0)) == [None, failure, None]
+    assert caplog.messages == ["compiled 1 of 3 kernels", "compiled 2 of 3 kernels"]
 
 
 def test_without_a_linker_the_build_says_so(package: Path, tmp_path: Path) -> None:

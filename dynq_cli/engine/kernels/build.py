@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from dynq_cli.engine.kernels import library, reached, signatures, sources
@@ -29,6 +29,7 @@ from dynq_cli.engine.kernels.signatures import Signature
 
 NO_LINKER = 4
 KEPT_FOR = 7 * 86400
+SAID_EVERY = 5.0
 _log = logging.getLogger("dynq.build")
 Failure = tuple[str, str]
 
@@ -97,7 +98,17 @@ def compile_all(lines: Iterable[str], place: Path) -> list[Failure]:
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     with multiprocessing.get_context("spawn").Pool(min(cores, len(ordered)) or 1) as pool:
         done = pool.imap_unordered(_compile, [(line, str(place)) for line in ordered])
-        return sorted(failure for failure in done if failure is not None)
+        return sorted(failure for failure in told(done, len(ordered)) if failure is not None)
+
+
+def told(done: Iterable[Failure | None], many: int, every: float = SAID_EVERY) -> Iterator[Failure | None]:
+    """What comes, with a line about how many have come after each `every` seconds: minutes pass on a slow machine."""
+    said = time.monotonic()
+    for count, one in enumerate(done, 1):
+        if count < many and time.monotonic() - said >= every:
+            _log.info("compiled %d of %d kernels", count, many)
+            said = time.monotonic()
+        yield one
 
 
 def _compile(task: tuple[str, str]) -> Failure | None:
