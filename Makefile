@@ -25,7 +25,7 @@ $(STAMP): pyproject.toml hatch_build.py
 	@echo "1/3 installing what builds dynq into $(VENV): half a minute"
 	@$(BIN)/python -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["build-system"]["requires"], sep="\n")' \
 	  > $(VENV)/build-requirements
-	@$(PIP) --quiet --requirement $(VENV)/build-requirements
+	@$(PIP) --requirement $(VENV)/build-requirements
 	@echo "2/3 building the kernels: a minute on two cores"
 	@$(BUILD_KERNELS)
 	@echo "3/3 installing dynq and its development tools: about 1.5 GB on disk, some two minutes"
