@@ -55,7 +55,7 @@ def extrapolated(distinct: float, rows: float, all_rows: float) -> float:
 
     >>> extrapolated(3, 1000, 10_000), extrapolated(1000, 1000, 10_000)
     (3, 10000)
-    >>> round(extrapolated(632, 1000, 10_000))
+    >>> round(extrapolated(632.12, 1000, 10_000))
     1000
     """
     if all_rows <= rows or distinct <= 0:
