@@ -197,7 +197,7 @@ def test_what_does_not_go_together_is_refused(tmp_path: Path, extract: Extract) 
     save(tmp_path / "b", [1])
     for given, said in (
         ({"key": ("nokey",)}, "--key nokey"),
-        ({"ignored": ("k",)}, "--ignore k: it is in the key"),
+        ({"ignored": ("k",)}, "--ignore k: it is part of the key"),
         ({"ignored": ("nothing",)}, "--ignore nothing: there is no such column"),
         ({"ignored": ("n",), "relation": relation(KEYLESS)}, "--ignore n: rows can be deleted without their n only by"),
         ({"after": "nowhere"}, "there is no"),
