@@ -29,6 +29,7 @@ _DOUBLED = re.compile(rb'"[^"]*(?:""[^"]*)*"?', re.DOTALL)
 _AROUND_FIELDS = b",\r\n"
 _SEPARATOR = re.compile(rb"[,\r\n]")
 _QUOTE = ord('"')
+_BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 _BESIDE_QUOTES = np.isin(np.arange(256), list(_AROUND_FIELDS + b'"'))
 _LONGEST_FIELD = 8 << 20
 _READ_AHEAD_ENDS = 1.0  # seconds; what has read far enough ahead is not running, and is waited for in vain
@@ -39,31 +40,29 @@ def uses_backslashes(path: str) -> bool:
     if _SPARK_NAME.match(os.path.basename(path)):
         return True
     before = b""
-    with pa.input_stream(path, compression="detect") as stream:
-        while block := stream.read(BLOCK):
-            if b'\\"' in before + block:
-                return not _is_strict(path)
-            before = block[-1:]
+    for block in _blocks(path):
+        if b'\\"' in before + block:
+            return not _is_strict(path)
+        before = block[-1:]
     return False
 
 
 def _is_strict(path: str) -> bool:
     """Whether quotes are as RFC 4180 has them: around whole fields, and doubled inside."""
     rest = b"\n"  # what is not decided yet, after the byte before it
-    with pa.input_stream(path, compression="detect") as stream:
-        while block := stream.read(BLOCK):
-            data = rest + block
-            start = data.find(b'"', 1)
-            while start > 0:
-                end = _end_of_quoted(data, start)
-                if end == len(data):
-                    break
-                if data[start - 1] not in _AROUND_FIELDS or data[end] not in _AROUND_FIELDS:
-                    return False
-                start = data.find(b'"', end)
-            rest = data[start - 1 :] if start > 0 else data[-1:]
-            if len(rest) > _LONGEST_FIELD:
+    for block in _blocks(path):
+        data = rest + block
+        start = data.find(b'"', 1)
+        while start > 0:
+            end = _end_of_quoted(data, start)
+            if end == len(data):
+                break
+            if data[start - 1] not in _AROUND_FIELDS or data[end] not in _AROUND_FIELDS:
                 return False
+            start = data.find(b'"', end)
+        rest = data[start - 1 :] if start > 0 else data[-1:]
+        if len(rest) > _LONGEST_FIELD:
+            return False
     closed = re.fullmatch(rb'[,\r\n]"[^"]*(?:""[^"]*)*"', rest)
     return closed is not None or b'"' not in rest[1:]
 
@@ -95,7 +94,7 @@ class CsvSource:
         def spelled(blocks: Iterator[bytes]) -> Iterator[bytes]:
             return _respelled(blocks) if backslashes else blocks
 
-        strict = _strict(spelled(self._blocks()), lambda: spelled(_blocks(path)))
+        strict = _strict(spelled(_blocks_of(self._stream)), lambda: spelled(_blocks(path)))
         self._pieces = _with_mark(strict, columns)
         self._rest = bytearray()
         self._reading = threading.Lock()
@@ -129,15 +128,17 @@ class CsvSource:
     def readable(self) -> bool:
         return True
 
-    def _blocks(self) -> Iterator[bytes]:
-        while block := self._stream.read(BLOCK):
-            yield block
-
-
 def _blocks(path: str) -> Iterator[bytes]:
     with pa.input_stream(path, compression="detect") as stream:
-        while block := stream.read(BLOCK):
-            yield block
+        yield from _blocks_of(stream)
+
+
+def _blocks_of(stream: pa.NativeFile) -> Iterator[bytes]:
+    """The bytes of a file without a byte order mark, behind which a quoted field would not seem to begin."""
+    mark = _BYTE_ORDER_MARK
+    while block := stream.read(BLOCK):
+        yield block.removeprefix(mark)
+        mark = b""
 
 
 def _with_mark(blocks: Iterator[bytes], columns: int) -> Iterator[bytes]:

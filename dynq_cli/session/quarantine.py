@@ -123,6 +123,8 @@ class Quarantine:
                 if not log.is_symlink() and not os.access(log, os.R_OK):
                     return SetAside(str(log), "", str(error), os.strerror(errno.EACCES))
                 _copy(log, target)
+                if not _is_same(log, target):  # what was added meanwhile is only there, and is refused by itself
+                    return SetAside(str(log), str(target), str(error), "it was changed while it was copied")
             stays = self._remove(log)
         return SetAside(str(log), str(target), str(error), stays)
 

@@ -131,7 +131,7 @@ def _refusing(aside: Quarantine | Rehearsed, inbox: str) -> Refused:
     def refuse(group: Group, error: DynqError) -> Outcome:
         from dynq_cli.session.apply_logs import Outcome
 
-        if os.path.samefile(group.path, inbox):
+        if group.path == inbox:  # links to it, and links to nothing, are entries like others
             raise RejectedError(f"{error}\n  it is the inbox itself, so it is not set aside")
         if isinstance(error, UnfinishedError):
             return Outcome(group.path, None, reason=str(error), refused=True)

@@ -15,6 +15,7 @@ import pytest
 
 from dynq_cli.cli.app import main
 from dynq_cli.errors import RejectedError
+from dynq_cli.session import quarantine
 from dynq_cli.session.quarantine import Quarantine, quarantining
 from dynq_cli.storage.lock import writing_to
 from tests.conftest import ROOT
@@ -300,6 +301,43 @@ def test_from_an_inbox_that_is_read_only_logs_are_copied(capsys: pytest.CaptureF
     assert count() == 2
     assert main(RUN) == 3
     assert sorted(files("inbox")) == ["R.1.csv", "R.3.csv", "S.1.csv"]
+
+
+def test_what_is_added_to_a_log_while_it_is_copied_is_not_removed(
+    elsewhere: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    bad = put("R.1.csv", "x,y\n1,ten\n")
+    copy = quarantine._copy
+
+    def copy_while_written_to(log: Path, target: Path) -> None:
+        copy(log, target)
+        with log.open("a") as file:
+            file.write("2,20\n")
+
+    run = ["run", "inbox", "--quarantine", str(elsewhere / "aside")]
+    with monkeypatch.context() as patch:
+        patch.setattr(quarantine, "_copy", copy_while_written_to)
+        assert main(run) == 3
+    assert "could not leave the inbox: it was changed while it was copied" in capsys.readouterr().err
+    assert bad.read_text() == "x,y\n1,ten\n2,20\n"
+    assert main(run) == 3
+    assert not bad.exists()
+    assert files(elsewhere / "aside")["2/R.1.csv"] == "x,y\n1,ten\n2,20\n"
+
+
+def test_links_to_nothing_and_to_the_inbox_itself_are_set_aside(capsys: pytest.CaptureFixture[str]) -> None:
+    put("R.1.csv", "x,y\n1,10\n")
+    put("S.1.csv", "y\n10\n")
+    Path("inbox/gone").symlink_to("nothing")
+    Path("inbox/itself").symlink_to(".")
+    Path("inbox/loop").symlink_to("loop")
+    assert main([*RUN, "--dry-run"]) == 3
+    assert main(RUN) == 3
+    assert "inbox/gone, inbox/itself, inbox/loop. The other logs are applied" in capsys.readouterr().err
+    assert sorted(os.listdir("inbox")) == ["R.1.csv", "S.1.csv"]
+    assert count() == 1
+    assert all(Path("aside", name).is_symlink() for name in ("gone", "itself", "loop"))
+    assert main(RUN) == 0
 
 
 @pytest.mark.skipif(IS_ROOT, reason="root may read everything")

@@ -187,6 +187,15 @@ def test_any_text_comes_back_from_csv_in_both_spellings(
             assert read_text(folder, "a,b\n" + body, name) == expected
 
 
+@pytest.mark.parametrize("header", ["a,b", '"a","b"'])
+def test_a_byte_order_mark_does_not_make_backslashes_escapes(tmp_path: Path, header: str) -> None:
+    plain = header + '\n"C:\\\\","1"\n"D:\\","2"\n'
+    expected = [{"a": "C:\\\\", "b": "1"}, {"a": "D:\\", "b": "2"}]
+    assert read_text(tmp_path, plain, "plain.csv") == expected
+    assert read_text(tmp_path, "\ufeff" + plain, "marked.csv") == expected
+    assert read_text(tmp_path, '\ufeff"a ""b"", c",d\n1,2\n', "names.csv") == [{'a "b", c': "1", "d": "2"}]
+
+
 @pytest.mark.parametrize(("name", "pack"), [("t.csv.gz", gzip.compress), ("t.csv.bz2", bz2.compress)])
 def test_compressed_texts_are_unpacked(tmp_path: Path, name: str, pack: Callable[[bytes], bytes]) -> None:
     assert read_text(tmp_path, pack(b"a,b\n1,2\n"), name) == [{"a": "1", "b": "2"}]
