@@ -128,6 +128,7 @@ class CsvSource:
     def readable(self) -> bool:
         return True
 
+
 def _blocks(path: str) -> Iterator[bytes]:
     with pa.input_stream(path, compression="detect") as stream:
         yield from _blocks_of(stream)
