@@ -146,7 +146,8 @@ def _begin_directory(parent: Path, stem: str) -> tuple[int, Path]:
         # Before it is held it looks like one left behind, and somebody may have removed it.
         with suppress(FileNotFoundError):
             handle = os.open(made, os.O_RDONLY | os.O_DIRECTORY)
-            if _lock(handle, wait=False) and made.exists():
+            _lock(handle, wait=True)  # goes on without it where the file system knows no locks
+            if made.exists():
                 return handle, made
             os.close(handle)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
@@ -14,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from dynq_cli.atomic import atomic_file
+from dynq_cli.atomic import atomic_directory, atomic_file
 from dynq_cli.errors import DynqError, UsageError
 
 WRITER = """
@@ -133,6 +135,21 @@ def test_writers_of_one_file_at_the_same_time_do_not_harm_each_other(tmp_path: P
         time.sleep(0.001)
     assert failed == []
     assert os.listdir(tmp_path) == ["out.bin"]
+
+
+def test_a_file_system_without_locks_is_no_obstacle(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[int] = []
+
+    def refuse(handle: int, operation: int) -> None:
+        asked.append(operation)
+        assert len(asked) < 100, "it is asked for a lock again and again"
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with atomic_directory(tmp_path / "state") as made, atomic_file(str(made / "file")) as file:
+        file.write(b"whole")
+    assert (tmp_path / "state" / "file").read_bytes() == b"whole"
+    assert os.listdir(tmp_path) == ["state"]
 
 
 def test_a_long_name_is_no_obstacle(tmp_path: Path) -> None:
