@@ -17,6 +17,7 @@ from typing import Literal
 
 from dynq_cli.errors import BlockedError, RejectedError, UsageError
 from dynq_cli.io.lake_tables import refuse_lake_table
+from dynq_cli.spec.shown import visible
 
 Format = Literal["parquet", "csv", "arrow", "jsonl"]
 
@@ -61,6 +62,7 @@ def find_data_files(paths: Iterable[str]) -> list[DataFile]:
 
 def _below(path: str) -> Iterator[DataFile]:
     refuse_lake_table(path)
+    refuse_set_aside(path)
     if not os.path.isdir(path):
         yield DataFile(path, format_of(path), _relation(Path(path)))
         return
@@ -79,6 +81,15 @@ def _below(path: str) -> Iterator[DataFile]:
 def is_set_aside(folder: str) -> bool:
     """Whether a directory holds logs that `dynq run --quarantine` set aside."""
     return os.path.lexists(os.path.join(folder, SET_ASIDE_MARK))
+
+
+def refuse_set_aside(path: str) -> None:
+    """UsageError for a directory with logs that `dynq run --quarantine` set aside."""
+    if is_set_aside(path):
+        raise UsageError(
+            f"{visible(path)} holds logs that were set aside\n"
+            "  hint: mend them and put them back into the inbox, or name the files that are to be read"
+        )
 
 
 def is_reason(path: str) -> bool:

@@ -23,7 +23,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import count
+from itertools import chain, count
 from pathlib import Path
 
 from dynq_cli.atomic import atomic_directory, atomic_file, make_directories, sync_directory
@@ -111,8 +111,7 @@ class Quarantine:
                 shutil.rmtree(entry.path, ignore_errors=True)
 
     def _take(self, log: Path, error: DynqError) -> SetAside:
-        name = os.path.relpath(log, self._inbox)
-        target = next(path for path in self._places(name) if self._is_free(path, log))
+        target = _target(self._place, self._inbox, log)
         make_directories(target.parent)
         said = {"log": str(log), "reason": str(error), "code": error.code, "time": f"{datetime.now(UTC):%FT%TZ}"}
         with atomic_file(str(_reason_of(target))) as file:
@@ -127,20 +126,6 @@ class Quarantine:
                     return SetAside(str(log), str(target), str(error), "it was changed while it was copied")
             stays = self._remove(log)
         return SetAside(str(log), str(target), str(error), stays)
-
-    def _places(self, name: str) -> Iterator[Path]:
-        yield self._place / name
-        for number in count(2):
-            yield self._place / str(number) / name
-
-    def _is_free(self, target: Path, log: Path) -> bool:
-        """Whether a log can be moved there: the target does not exist, or has the same content."""
-        inside = target.relative_to(self._place).parents
-        if any(os.path.lexists(self._place / above) and not (self._place / above).is_dir() for above in inside):
-            return False
-        if not _is_reason(_reason_of(target)):
-            return False
-        return not os.path.lexists(target) or _is_same(target, log)
 
     def _remove(self, log: Path) -> str:
         """Remove a copied log from the inbox; return the reason if that fails, else an empty text."""
@@ -166,7 +151,24 @@ class Rehearsed:
         self._place, self._inbox = Path(directory), inbox
 
     def take(self, log: str, error: DynqError) -> SetAside:
-        return SetAside(log, str(self._place / os.path.relpath(log, self._inbox)), str(error))
+        return SetAside(log, str(_target(self._place, self._inbox, Path(log))), str(error))
+
+
+def _target(place: Path, inbox: str, log: Path) -> Path:
+    """Return the first place of a log in a quarantine that is free."""
+    name = os.path.relpath(log, inbox)
+    places = chain((place / name,), (place / str(number) / name for number in count(2)))
+    return next(path for path in places if _is_free(place, path, log))
+
+
+def _is_free(place: Path, target: Path, log: Path) -> bool:
+    """Whether a log can be moved there: the target does not exist, or has the same content."""
+    inside = target.relative_to(place).parents
+    if any(os.path.lexists(place / above) and not (place / above).is_dir() for above in inside):
+        return False
+    if not _is_reason(_reason_of(target)):
+        return False
+    return not os.path.lexists(target) or _is_same(target, log)
 
 
 def _reason_of(target: Path) -> Path:

@@ -325,6 +325,34 @@ def test_what_is_added_to_a_log_while_it_is_copied_is_not_removed(
     assert files(elsewhere / "aside")["2/R.1.csv"] == "x,y\n1,ten\n2,20\n"
 
 
+def test_a_rehearsal_names_the_place_beside_a_log_that_is_set_aside_already(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for text in ("x,y\n1,ten\n", "x,y\n1,eleven\n"):
+        put("R.1.csv", text)
+        assert main([*RUN, "--dry-run"]) == 3
+        told = capsys.readouterr().err
+        assert main(RUN) == 3
+        (place,) = re.findall(r"set aside as (\S+)", capsys.readouterr().err)
+        assert f"would be set aside as {place}" in told
+    assert place == "aside/2/R.1.csv"
+
+
+def test_infer_reads_no_logs_that_were_set_aside(capsys: pytest.CaptureFixture[str]) -> None:
+    put("R.1.csv", "x,y\n1,ten\n")
+    assert main(RUN) == 3
+    assert main(["infer", "aside"]) == 2
+    assert "aside holds logs that were set aside" in capsys.readouterr().err
+
+
+def test_metrics_into_a_directory_are_refused_before_anything_is_applied(capsys: pytest.CaptureFixture[str]) -> None:
+    put("R.1.csv", "x,y\n1,10\n")
+    Path("run.prom").mkdir()
+    assert main(["run", "inbox", "--metrics", "run.prom"]) == 2
+    assert "cannot write run.prom: it is a directory" in capsys.readouterr().err
+    assert not Path("out").exists()
+
+
 def test_links_to_nothing_and_to_the_inbox_itself_are_set_aside(capsys: pytest.CaptureFixture[str]) -> None:
     put("R.1.csv", "x,y\n1,10\n")
     put("S.1.csv", "y\n10\n")

@@ -109,6 +109,8 @@ def _measured(path: str | None, state: str, outcomes: Sequence[Outcome], written
         return
     if not Path(path).resolve().parent.is_dir():
         raise UsageError(f"cannot write {path}: there is no directory {Path(path).resolve().parent}")
+    if Path(path).is_dir():
+        raise UsageError(f"cannot write {path}: it is a directory")
     from dynq_cli.session.metrics import RunReport, write_metrics
 
     began = time.time()

@@ -18,7 +18,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 
 from dynq_cli.errors import DynqError, RejectedError, UnfinishedError, UsageError
-from dynq_cli.io.data_files import format_of, is_reason, is_set_aside, known_format, unreadable
+from dynq_cli.io.data_files import format_of, is_reason, is_set_aside, known_format, refuse_set_aside, unreadable
 from dynq_cli.io.lake_tables import refuse_lake_table
 from dynq_cli.io.logs.identity import BATCH_FILE
 from dynq_cli.io.logs.model import Group, LogFile
@@ -80,11 +80,7 @@ class _Names:
 
 def _below(path: str, names: _Names, warn: Callable[[str], None], *, is_inbox: bool) -> Iterator[Group]:
     refuse_lake_table(path)
-    if is_set_aside(path):
-        raise UsageError(
-            f"{visible(path)} holds logs that were set aside\n"
-            "  hint: mend them and put them back into the inbox, or name the files that are to be applied"
-        )
+    refuse_set_aside(path)
     if os.path.isdir(path):
         yield from _Folder(path, os.path.realpath(path), names, warn, is_inbox=is_inbox).groups()
     else:
