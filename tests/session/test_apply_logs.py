@@ -153,3 +153,40 @@ def test_one_row_without_a_header_is_swallowed_by_no_format(form: str, tmp_path:
         with pytest.raises(RejectedError, match=r"it has no rows, and (no )?column"):
             apply_logs(state, [str(tmp_path / "R.csv")], Options(form=form))
         assert state.version == 0
+
+
+@pytest.mark.parametrize("closed", ["whole", "each and whole"])
+def test_extractions_of_one_content_under_other_names_are_applied(tmp_path: Path, closed: str) -> None:
+    """Jobs with fixed file names write the same rows day by day; only a relation that was an extraction is known."""
+    (tmp_path / "spec.yaml").write_text(
+        'version: 1\nrelations: {R: {columns: {x: int64}}}\nqueries: {q: {sql: "SELECT x FROM R"}}\n'
+    )
+    inbox = tmp_path / "inbox"
+    with make(tmp_path / "spec.yaml", tmp_path / "state") as state:
+        for day in ("day1", "day2"):
+            (inbox / day / "R").mkdir(parents=True)
+            (inbox / day / "R" / "part-0.csv").write_text("x\n1\n")
+            if closed != "whole":
+                (inbox / day / "R" / "_SUCCESS").touch()
+            (inbox / day / "_SUCCESS").touch()
+            outcomes = apply_logs(state, [str(inbox)])
+            assert outcomes[-1].version is not None
+        assert state.count() == 2
+        (inbox / "R").mkdir()
+        (inbox / "R" / "part-0.csv").write_text("x\n1\n")
+        (inbox / "R" / "_SUCCESS").touch()
+        assert apply_logs(state, [str(inbox / "R")])[0].version == 3
+
+
+def test_an_extraction_beside_a_finished_relation_of_the_same_content_is_applied(tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text(
+        'version: 1\nrelations: {R: {columns: {x: int64}}}\nqueries: {q: {sql: "SELECT x FROM R"}}\n'
+    )
+    inbox = tmp_path / "inbox"
+    with make(tmp_path / "spec.yaml", tmp_path / "state") as state:
+        for folder, success in ((inbox / "R", inbox / "R"), (inbox / "day2" / "R", inbox / "day2")):
+            folder.mkdir(parents=True)
+            (folder / "part-0.csv").write_text("x\n1\n")
+            (success / "_SUCCESS").touch()
+            apply_logs(state, [str(inbox / folder.relative_to(inbox).parts[0])])
+        assert state.count() == 2

@@ -20,11 +20,10 @@ from dataclasses import dataclass
 from dynq_cli.errors import DynqError, RejectedError, UnfinishedError, UsageError
 from dynq_cli.io.data_files import format_of, is_reason, is_set_aside, known_format, refuse_set_aside, unreadable
 from dynq_cli.io.lake_tables import refuse_lake_table
-from dynq_cli.io.logs.identity import BATCH_FILE
+from dynq_cli.io.logs.identity import BATCH_FILE, SUCCESS
 from dynq_cli.io.logs.model import Group, LogFile
 from dynq_cli.spec.shown import visible
 
-_SUCCESS = "_SUCCESS"
 _UNFINISHED = "_temporary"
 _PART = "part-"
 _MOST_NAMED = 3
@@ -101,7 +100,7 @@ class _Folder:
     def groups(self) -> Iterator[Group]:
         try:
             files, folders, refused = self._entries()
-            if self._is_extraction(files, folders) and (not refused or self._has(_SUCCESS)):
+            if self._is_extraction(files, folders) and (not refused or self._has(SUCCESS)):
                 found = tuple(self._logs())
                 # An extraction without rows may still be a batch, which the next batch continues.
                 if found or os.path.lexists(os.path.join(self.path, BATCH_FILE)):
@@ -171,16 +170,16 @@ class _Folder:
 
     def _is_extraction(self, files: Sequence[str], folders: Sequence[_Folder]) -> bool:
         # Without its own `_SUCCESS`, a directory is an extraction if it contains only finished relations.
-        return self._has(_SUCCESS) or (
+        return self._has(SUCCESS) or (
             bool(folders) and not files and not self.is_inbox and all(f._is_finished_relation() for f in folders)
         )
 
     def _is_finished_relation(self) -> bool:
-        return os.path.basename(self.path).split(".")[0] in self.names.relations and self._has(_SUCCESS)
+        return os.path.basename(self.path).split(".")[0] in self.names.relations and self._has(SUCCESS)
 
     def _logs(self) -> Iterator[LogFile]:
         """Yield the files of an extraction and of its directories."""
-        if self._has(_UNFINISHED) and not self._has(_SUCCESS):
+        if self._has(_UNFINISHED) and not self._has(SUCCESS):
             raise self._unfinished()
         files, folders, refused = self._entries()
         for error in refused.values():
@@ -198,7 +197,7 @@ class _Folder:
 
     def _unfinished(self) -> RejectedError:
         return UnfinishedError(
-            f"{self.path} has no {_SUCCESS}: the job that wrote it did not finish\n"
+            f"{self.path} has no {SUCCESS}: the job that wrote it did not finish\n"
             "  hint: run the job again, or name the files that are to be applied one by one"
         )
 

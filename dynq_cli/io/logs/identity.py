@@ -27,6 +27,7 @@ BATCH_FILE = "_batch.json"
 
 _BLOCK = 1 << 20
 _LONGEST_ID = 64 << 10
+SUCCESS = "_SUCCESS"
 _SHAPE = '{"source": ..., "from": ..., "to": ...}, each a string or an integer'
 
 
@@ -80,7 +81,11 @@ def _stamp(status: os.stat_result) -> tuple[int, ...]:
 
 
 def _names(path: str, extractions: Sequence[str]) -> list[str]:
-    """The name of a file, and the others that it may have been known by."""
+    """The name of a file, and the others that it may have been known by.
+
+    A relation's directory inside the extraction was an extraction itself only if it has a `_SUCCESS` of its own. Else
+    the same name belongs to another job's files, whose rows are to be applied, too.
+    """
     folder = _around(path, extractions)
     if folder is None:
         return [os.path.basename(path)]
@@ -88,7 +93,9 @@ def _names(path: str, extractions: Sequence[str]) -> list[str]:
     inside = os.path.relpath(path, folder)
     name = os.path.join(own, inside)
     others = [os.path.join(os.path.basename(above), name)]
-    return [name, *others, inside] if os.sep in inside else [name, *others]
+    inner, _, below = inside.partition(os.sep)
+    was_alone = below and os.path.exists(os.path.join(folder, inner, SUCCESS))
+    return [name, *others, inside] if was_alone else [name, *others]
 
 
 def _around(path: str, extractions: Sequence[str]) -> str | None:
