@@ -83,11 +83,11 @@ class Counted:
 
 
 class TableCounts:
-    def __init__(self, duck: Duck, layout: Layout, sample: Sample, seconds: float = MOST_SECONDS) -> None:
+    def __init__(self, duck: Duck, layout: Layout, sample: Sample, seconds: float | None = None) -> None:
         self._duck = duck
         self._layout = layout
         self._sample = sample
-        self._seconds = seconds
+        self._seconds = MOST_SECONDS if seconds is None else seconds
         # By relation, the share of its rows that its table has.
         self._kept = dict(sample.kept)
         self._relayed = relayed(layout.steps)
