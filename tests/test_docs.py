@@ -14,6 +14,7 @@ from typer.core import TyperGroup
 
 from dynq_cli.cli.app import group
 from dynq_cli.cli.reference import reference
+from dynq_cli.query import aggregates
 from dynq_cli.session.explain import explain_spec
 from dynq_cli.spec.load import parse_spec
 
@@ -126,6 +127,7 @@ def test_the_examples_of_design_pages_run_as_written(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(aggregates, "_BY_NAME", dict(aggregates._BY_NAME))  # a page may register its own
     for program in blocks(page.read_text("utf-8"), "python"):
         exec(compile(program, page.name, "exec"), {})
 
@@ -178,3 +180,27 @@ def test_the_page_on_patterns_runs_as_written(tmp_path: Path) -> None:
     alerts = (tmp_path / "alerts.csv").read_text("utf-8").splitlines()
     assert alerts[0].endswith(",_change_type,_count") and sum(",insert," in line for line in alerts) >= 1, alerts[:3]
     assert "_commit_version" in (tmp_path / "alerts.jsonl").read_text("utf-8").splitlines()[0]
+
+
+TASKS = (ROOT / "docs" / "tasks.md").read_text("utf-8").split("\n## ")
+
+
+@pytest.mark.parametrize("task", TASKS[1:], ids=lambda task: task.partition("\n")[0])
+def test_a_task_runs_as_written(task: str, tmp_path: Path) -> None:
+    """The commands of one section after those that make the state of the page; one that fails ends the test."""
+    for folder in ("sample_data", "specs"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    commands = "".join(blocks(TASKS[0], "sh") + blocks(task, "sh"))
+    assert "dynq " in commands.removeprefix("".join(blocks(TASKS[0], "sh")))
+    commands = f'dynq() {{ {sys.executable} -m dynq_cli "$@"; }}\n{commands}'
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        ["bash", "-e", "-o", "pipefail", "-c", commands],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -46,6 +46,8 @@ COMMANDS = (
     "check",
     "verify",
     "prune",
+    "backup",
+    "restore",
     "demo",
 )
 # A position may be negative: it is out of range, not an option.

@@ -17,6 +17,7 @@ from dynq_cli.plan.materialisation_reasons import notes_of
 from dynq_cli.plan.plan import AnyPlan, Plan, UnionPlan
 from dynq_cli.plan.program import Program, Together
 from dynq_cli.plan.program_cost import Guarantees, ProgramCost, program_cost
+from dynq_cli.plan.require import unmet
 from dynq_cli.plan.stored import stored
 from dynq_cli.plan.strategies import strategy_of
 from dynq_cli.plan.view_tree import Node
@@ -68,6 +69,8 @@ def _lines(plan: AnyPlan, spec: Spec) -> Iterator[str]:
     cost = program_cost(program, spec)
     yield f"{plan.name}: {plan.classification.name} ({cost.strategy})"
     yield from _summary(program, spec, cost, tuple(edits_of(plan, program, spec)))
+    for _, text in unmet(plan, spec):
+        yield from _entry("refused", text)
     yield "  theory"
     if isinstance(plan, UnionPlan):
         yield from _union(plan, program, cost, spec)
@@ -232,6 +235,7 @@ def explain_json(plan: AnyPlan, spec: Spec) -> dict[str, object]:
         "steps": list(cost.steps),
         "order": [str(o) for o in program.order],
         "refusal": plan.refusal,
+        "unmet": {required.guarantee: text for required, text in unmet(plan, spec)},
         "fingerprint": fingerprint(plan, program),
     }
     if isinstance(plan, UnionPlan):

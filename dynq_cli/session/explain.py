@@ -22,6 +22,7 @@ from dynq_cli.plan.explain import advice_of, explain_json, explain_text
 from dynq_cli.plan.lower import program_of
 from dynq_cli.plan.picture import Frame, as_dot, as_mermaid, frame_of
 from dynq_cli.plan.plan import AnyPlan
+from dynq_cli.plan.require import check_required
 from dynq_cli.query.compile import compile_file, compile_spec
 from dynq_cli.query.normal_form import Query
 from dynq_cli.spec.load import parse_spec
@@ -45,6 +46,10 @@ class Explanation:
     def advice(self, query: str) -> tuple[str, ...]:
         """What would make one query cheaper."""
         return advice_of(self.plans[query], self.spec)
+
+    def check_required(self, query: str | None = None) -> None:
+        """Raise RejectedError if a plan promises less than the spec requires."""
+        check_required(self._chosen(query), self.spec)
 
     def text(self, query: str | None = None) -> str:
         return "\n".join(explain_text(p, self.spec) for p in self._chosen(query))

@@ -98,6 +98,15 @@ class OrderKey:
 
 
 @record(frozen=True)
+class Requirement:
+    """A bound that the plan of a query has to promise: of `update`, `space` and so on, as `explain` names them."""
+
+    guarantee: str
+    bound: str
+    place: Place | None = field(default=None, compare=False)
+
+
+@record(frozen=True)
 class QuerySpec:
     """A query as written: its texts, and the key of their language."""
 
@@ -108,6 +117,7 @@ class QuerySpec:
     order_by: tuple[OrderKey, ...] = ()
     max_view_rows: int | None = None
     place: Place | None = field(default=None, compare=False)
+    require: tuple[Requirement, ...] = ()
 
 
 OutputKind = Literal["count", "enum", "diff"]

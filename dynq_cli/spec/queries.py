@@ -7,7 +7,7 @@ from typing import cast
 
 from dynq_cli.errors import Place
 from dynq_cli.spec.languages import keys_shown, languages
-from dynq_cli.spec.model import OrderKey, QuerySpec, Semantics, Text
+from dynq_cli.spec.model import OrderKey, QuerySpec, Requirement, Semantics, Text
 from dynq_cli.spec.names import Names
 from dynq_cli.spec.nodes import MapNode, Node, Scalar
 from dynq_cli.spec.report import Field, Report, Shape
@@ -15,12 +15,16 @@ from dynq_cli.spec.shown import shown
 
 MAX_VIEW_ROWS = (1 << 63) - 1
 
-_OPTIONS = ("semantics", "order_by", "max_view_rows")
+_OPTIONS = ("semantics", "order_by", "max_view_rows", "require")
+# The names of what `explain` promises; `plan/program_cost` has them.
+GUARANTEES = ("update", "delay", "count", "jth", "space", "test", "rank", "diff")
 _SYNONYMS = {"order": "order_by", "sort": "order_by", "sort_by": "order_by", "max_rows": "max_view_rows"}
 _ORDER_HINT = "write `order_by: [a, b desc]` with columns of the result"
 _ROWS_HINT = "write a whole number above 0, as in `max_view_rows: 5000000`"
 _ORDER_KEY = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)(?:\s+(asc|desc))?\s*", re.IGNORECASE)
 _MEANT_ORDER = re.compile(r"\s*(-?)\s*([A-Za-z_][A-Za-z0-9_]*)\s*(.*)")
+_REQUIRE_HINT = "write bounds as `explain` does: `require: {update: O(log n), space: O(n)}`"
+_BOUND = re.compile(r"O\((?:1|log n|n(?:\^[0-9]+(?:\.[0-9]+)?)?(?: log n)?|\|\w+\|| \+ )+\)")
 _WHOLE_NUMBER = re.compile("[0-9]+(?:_[0-9]+)*")
 
 
@@ -51,7 +55,10 @@ def _read_query(report: Report, key: Scalar, node: Node) -> QuerySpec:
     rows: int | None = None
     if "max_view_rows" in fields:
         rows = _read_rows(report, fields["max_view_rows"].value, f"`max_view_rows` of {owner}")
-    return QuerySpec(key.value, language, texts, cast("Semantics | None", semantics), order, rows, key.place)
+    required: tuple[Requirement, ...] = ()
+    if "require" in fields:
+        required = _read_require(report, fields["require"], f"`require` of {owner}")
+    return QuerySpec(key.value, language, texts, cast("Semantics | None", semantics), order, rows, key.place, required)
 
 
 def _query_hint() -> str:
@@ -137,3 +144,18 @@ def _read_rows(report: Report, node: Node, owner: str) -> int | None:
         report.add(text.place(), f"{owner} cannot be {shown(text.value)}", _ROWS_HINT)
         return None
     return rows
+
+
+def _read_require(report: Report, field: Field, owner: str) -> tuple[Requirement, ...]:
+    shape = Shape(_REQUIRE_HINT, {}, GUARANTEES, {"updates": "update", "memory": "space", "time": "update"})
+    found = []
+    for name, each in (report.fields(field.value, owner, field.place, shape) or {}).items():
+        text = report.text(each.value, f"`{name}` in {owner}", _REQUIRE_HINT)
+        if text is None:
+            continue
+        bound = " ".join(text.value.split())
+        if _BOUND.fullmatch(bound):
+            found.append(Requirement(name, bound, each.place))
+        else:
+            report.add(text.place(), f"{shown(text.value)} in {owner} is no bound", _REQUIRE_HINT)
+    return tuple(found)

@@ -4,6 +4,7 @@ Operations:
 
 - `state`: create, open, apply, count, enum, diff and mark a state directory; `positions`: rows by position
 - `facts`: sizes, counts and history for `status`; `integrity`: check files; `prune`: remove unneeded files
+- `backup`: copy a state, checked
 
 Writing:
 

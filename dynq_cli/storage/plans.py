@@ -70,6 +70,15 @@ def plan_spec(text: str, file: str = SPEC) -> Planned:
     return _with_fingerprints(spec, plans, programs)
 
 
+def plan_new_spec(text: str, file: str) -> Planned:
+    """As `plan_spec`, for a spec that no state has yet: RejectedError if a plan promises less than is required."""
+    from dynq_cli.plan.require import check_required
+
+    planned = plan_spec(text, file)
+    check_required(planned.plans.values(), planned.spec)
+    return planned
+
+
 def _with_fingerprints(spec: Spec, plans: Mapping[str, AnyPlan], programs: Mapping[str, Program]) -> Planned:
     from dynq_cli.plan.fingerprint import fingerprint
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 
     from dynq_cli.engine.views import Views
     from dynq_cli.spec.model import Spec
+    from dynq_cli.storage.backup import Copied
     from dynq_cli.storage.ledger import AppliedLog
     from dynq_cli.storage.plans import Planned
     from dynq_cli.storage.recover import Opened
@@ -67,12 +68,12 @@ def create_from(
     from dynq_cli.engine.views import Views
     from dynq_cli.spec.source import read_source
     from dynq_cli.storage.commit import first_manifest
-    from dynq_cli.storage.plans import plan_spec, write_plans
+    from dynq_cli.storage.plans import plan_new_spec, write_plans
 
     directory = Path(state)
     _refuse_existing(directory, spec)
     source = read_source(spec)
-    planned, content = plan_spec(source.text, source.file), source.text.encode()
+    planned, content = plan_new_spec(source.text, source.file), source.text.encode()
     views = Views(planned.spec, planned.kept)
     logs = load(views)
     try:
@@ -361,6 +362,12 @@ class State:
             version = marks.pop(name)
             change(marks=marks)
         return version
+
+    def backup(self, target: StrPath) -> Copied:
+        """Copy the state into a new directory, whole and checked, also while a process writes to it. See `backup`."""
+        from dynq_cli.storage.backup import backup
+
+        return backup(self._directory, Path(target))
 
     def read_whole(self, opened: Opened, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         """Yield the batches; UsageError if the engine changes to another version before all are read."""

@@ -63,6 +63,7 @@ _BAD = {
     "00003.bad/_SUCCESS": "",
     "S.9.csv": "_change_type,y,z\ninsert,a,1\ndelete,not there,1\n",
 }
+_COPIES = ("backup", "restore")
 _SET_ASIDE = ["00000.bad/R.1.csv", "00003.bad", "S.9.csv"]
 SCENES = [
     Scene("init", HISTORY.init, {0: _SEEN[0]}, from_nothing=True, again=2),
@@ -73,6 +74,8 @@ SCENES = [
     Scene("diff", HISTORY.diff, {_BEFORE: _SEEN[_BEFORE]}),
     Scene("mark", ["mark", "here"], {_BEFORE: _SEEN[_BEFORE]}),
     Scene("unmark", ["unmark", "read"], {_BEFORE: _SEEN[_BEFORE]}, again=3),
+    Scene("backup", ["backup", "copy"], {_BEFORE: _SEEN[_BEFORE]}, again=2),
+    Scene("restore", ["restore", ".dynq", "-s", "copy"], {_BEFORE: _SEEN[_BEFORE]}, again=2),
     Scene("run", ["run", "logs"], _SEEN),
     *(
         Scene(f"run --quarantine {where}", ["run", "mixed", "--quarantine", "aside"], _SEEN, codes=(0, 3), aside=where)
@@ -137,6 +140,9 @@ def verify(runner: Runner, scene: Scene, folder: Path, ended: Ended) -> None:
     assert not left, f"what the disturbed command left is still there: {left}"
     if scene.aside:
         _check_set_aside(folder)
+    if scene.name in _COPIES:
+        looks = [[*command, "-s", "copy"] for command in HISTORY.inspect]
+        assert _seen(iter(runner.run(folder, *looks).told)) == (_BEFORE, _SEEN[_BEFORE])
     if scene.name.startswith("run"):
         _ok(runner.run(folder, scene.command).first)
         consumer.take()
@@ -165,6 +171,8 @@ def _is_done(runner: Runner, scene: Scene, folder: Path) -> bool:
         assert result.exists() or marks["read"] == 0
     if scene.name == "unmark":
         return "read" not in marks
+    if scene.name in _COPIES:
+        return (folder / "copy").exists()
     return True
 
 

@@ -57,6 +57,8 @@ def explain(
     --data FILE… estimates what an apply of these files, or directories of them, would take: rows and bytes by relation
     and by query, on disk and in memory. Of large files a part of the rows is looked at. SPEC, or a state, goes first.
 
+    If a plan promises less than the spec requires, the exit code is 3, after all is printed.
+
     The extension of -o FILE chooses the form: .txt .md .json .mmd .dot .gv, and with Graphviz installed .svg .png .pdf.
     """
     kind = _kind(as_json, form, out)
@@ -77,6 +79,7 @@ def explain(
         output.write_whole(out, draw(explanation.dot(query), kind))
     else:
         output.deliver(_render(explanation, kind, query, found), out)
+    explanation.check_required(query)
 
 
 def _estimate(place: str, paths: list[str], *, is_state: bool) -> Estimate:
