@@ -1,4 +1,4 @@
-"""Counted trees: time per row of each operation, beside linking rows into lists and a sorted list in Python.
+"""Order-statistic trees: time per row of each operation, beside linking rows into lists and a sorted list in Python.
 
     python benchmarks/run_counted.py [ROWS]
 
@@ -12,18 +12,17 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-import numba
 import numpy as np
 from sortedcontainers import SortedKeyList
 
 from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels import groups, order_statistic_search, order_statistic_tree
+from dynq_cli.engine.kernels.cache import kernel
 from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.kernels.order_statistic_blocks import LANES
 from dynq_cli.engine.order_statistic_tree import CountedTree, OrderKey, Sizes, TreeDescription, pools, reserve
 
-njit: Any = numba.njit  # its types leave out `_nrt`
 TIMES = 3
 ROWS, GROUPS, FIRST_POOL = 0, 1, 2
 STRIDE, WIDTH = 6, 4  # a code, two columns, two links
@@ -31,31 +30,31 @@ insert, delete, link = order_statistic_tree.insert, order_statistic_tree.delete,
 select, sum_before_row = order_statistic_search.select, order_statistic_search.sum_before_row
 
 
-@njit(_nrt=False)
+@kernel
 def insert_all(store, roots, rows):  # type: ignore[no-untyped-def]
     for i in range(len(rows)):
         insert(store, 0, roots[i], rows[i])
 
 
-@njit(_nrt=False)
+@kernel
 def delete_all(store, roots, rows):  # type: ignore[no-untyped-def]
     for i in range(len(rows)):
         delete(store, 0, roots[i], rows[i])
 
 
-@njit(_nrt=False)
+@kernel
 def select_all(store, root, wanted):  # type: ignore[no-untyped-def]
     for i in range(len(wanted)):
         select(store, 0, root, 0, wanted[i], 0)
 
 
-@njit(_nrt=False)
+@kernel
 def rank_all(store, root, rows, out):  # type: ignore[no-untyped-def]
     for i in range(len(rows)):
         sum_before_row(store, 0, root, rows[i], out)
 
 
-@njit(_nrt=False)
+@kernel
 def link_all(store, heads, rows):  # type: ignore[no-untyped-def]
     for i in range(len(rows)):
         link(store, 0, rows[i], heads[i], 2 * STRIDE - 2, 2 * STRIDE - 1)

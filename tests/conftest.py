@@ -12,6 +12,7 @@ import pytest
 from hypothesis import settings
 
 from dynq_cli.engine.kernels import reached
+from tests.cpu_time import CpuTime
 
 ROOT = Path(__file__).parent.parent
 Dynq = Callable[..., "subprocess.CompletedProcess[str]"]
@@ -22,6 +23,10 @@ settings.load_profile("untimed")
 
 # Folders whose tests share something that takes long to make: one process runs all of them.
 TOGETHER = ("crash",)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(CpuTime(), "cpu-time")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -2,6 +2,9 @@
 
     check(path)     the messages lead from the begin to the end mark, and the index of a file is about them
 
+polars writes the schema at the begin of a file without its length, so that no stream begins there. Such a file is read
+by its index, which is checked like any other; both schemas have to be the same.
+
 How much each batch unpacks to is known before any is unpacked: a compressed buffer begins with that length, and Arrow
 allocates as much. Where buffers lie is in a message's metadata, a FlatBuffers table:
 https://arrow.apache.org/docs/format/Columnar.html. O(messages), whatever their contents take.
@@ -19,8 +22,9 @@ MOST_UNPACKED = 1 << 30  # bytes of a batch
 _FILE_MAGIC = b"ARROW1"
 _FILE_START = 8  # the magic, padded
 _CONTINUED = 0xFFFFFFFF
+_END_MARK = 8  # bytes
 _LONGEST_METADATA = 256 << 20
-_DICTIONARY_BATCH, _RECORD_BATCH = 2, 3  # of the union MessageHeader
+_SCHEMA, _DICTIONARY_BATCH, _RECORD_BATCH = 1, 2, 3  # of the union MessageHeader
 _HEADER_TYPE, _HEADER, _BODY = 1, 2, 3  # fields of Message
 _DATA = 1  # field of DictionaryBatch
 _BUFFERS, _COMPRESSION = 2, 3  # fields of RecordBatch
@@ -42,15 +46,25 @@ class Message:
     unpacked: int
 
 
-def check(path: str) -> int:
-    """Where the stream of messages begins. ValueError where it cannot be followed to its end, or is not the index's."""
+@dataclass(frozen=True)
+class Walk:
+    """Where the stream of messages begins; or, where none does, the message with the schema in front of the batches."""
+
+    start: int
+    bare_schema: bytes | None = None
+
+
+def check(path: str) -> Walk:
+    """Walk through the messages. ValueError where they cannot be followed to their end, or are not the index's."""
     with open(path, "rb", buffering=0) as file:
         number = file.fileno()
         size = os.fstat(number).st_size
         is_file = os.pread(number, len(_FILE_MAGIC), 0) == _FILE_MAGIC
         try:
             index, end = _index(number, size) if is_file else ({}, size)
-            messages = list(_messages(number, _FILE_START if is_file else 0, end))
+            bare = _bare_schema(number, index, end) if is_file else None
+            start = (_FILE_START if is_file else 0) + len(bare or b"")
+            messages = list(_messages(number, start, end))
         except (struct.error, IndexError) as error:
             raise ValueError("the metadata of a batch points past its end") from error
     for kind, blocks in index.items():
@@ -61,7 +75,23 @@ def check(path: str) -> int:
             raise ValueError(
                 f"a batch unpacks to {message.unpacked:,} bytes: write batches of at most {MOST_UNPACKED:,}"
             )
-    return _FILE_START if is_file else 0
+    return Walk(start, bare)
+
+
+def _bare_schema(file: int, index: dict[int, list[tuple[int, ...]]], end: int) -> bytes | None:
+    """The schema that stands in front of the batches without its length; None if the file begins with a message."""
+    first = min((at for blocks in index.values() for at, *_ in blocks), default=end - _END_MARK)
+    if not _FILE_START < first <= end or first > _LONGEST_METADATA:
+        return None
+    data = os.pread(file, first - _FILE_START, _FILE_START)
+    if _number("<I", data, 0) == _CONTINUED:
+        return None
+    try:
+        message = _Table(memoryview(data), _number("<I", data, 0))
+        is_schema = message.number(_HEADER_TYPE, "<B") == _SCHEMA and message.number(_BODY, "<q") == 0
+    except (struct.error, IndexError):
+        return None  # the length of a message, as Arrow wrote it before it wrote a mark in front of it
+    return data if is_schema else None
 
 
 def _index(file: int, size: int) -> tuple[dict[int, list[tuple[int, ...]]], int]:

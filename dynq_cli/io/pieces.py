@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.types as pt
 
 from dynq_cli.io import read_arrow, read_csv, read_jsonl, read_parquet
 from dynq_cli.io.damage import refusing
 from dynq_cli.io.data_files import DataFile, relation_name
 from dynq_cli.io.raw import META_COLUMNS, Raw
+from dynq_cli.values.convert import without_views
 
 _GONE = pa.array(["delete", "update_preimage"])
 
@@ -66,11 +66,11 @@ def _pieces(file: DataFile, raw: Raw) -> Iterator[Piece]:
     unusable = dict(raw.unusable)
     for name, values in zip(raw.names, raw.columns, strict=True):
         if name in META_COLUMNS:
-            meta.setdefault(name, values)
+            meta.setdefault(name, without_views(values))
         elif name in columns:
             unusable[name] = "the name stands twice in the header"
         else:
-            columns[name] = _without_views(values)
+            columns[name] = without_views(values)
     live = inserted = None
     if "_change_type" in meta and raw.nulls is None:
         change = pc.utf8_lower(_plain(meta["_change_type"]).cast(pa.string()))
@@ -97,13 +97,6 @@ def _only(whole: Piece, relation: str, mask: pa.BooleanArray) -> Piece:
         None if whole.inserted is None else whole.inserted.filter(mask),
         by_column=True,
     )
-
-
-def _without_views(values: pa.Array) -> pa.Array:
-    """Copy texts and bytes that Arrow keeps as views, which it cannot filter."""
-    if pt.is_string_view(values.type):
-        return values.cast(pa.large_string())
-    return values.cast(pa.large_binary()) if pt.is_binary_view(values.type) else values
 
 
 def _plain(values: pa.Array) -> pa.Array:

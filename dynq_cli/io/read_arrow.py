@@ -1,13 +1,15 @@
 """Arrow IPC, the file format and the stream format, batch by batch, in memory that is bounded.
 
 How much batches unpack to is read off them first (`ipc_messages`). A file is a stream with an index at its end: it is
-read as a stream, and must have the batches that the index says. A stream must have its end mark, or it was cut off.
+read as a stream, and must have the batches that the index says. Where it begins like no stream, as polars writes it, it
+is read by the index. A stream must have its end mark, or it was cut off.
 The file is not mapped: a mapped one that becomes shorter meanwhile ends the process.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from contextlib import contextmanager
 
 import pyarrow as pa
 import pyarrow.types as pt
@@ -27,15 +29,15 @@ def read(path: str) -> Iterator[Raw]:
     unusable = dict(_unusable(declared))
     kept = [i for i, field in enumerate(declared) if field.name not in unusable]
     names = [declared.names[i] for i in kept]
-    yield Raw(names, [pa.array([], declared.field(i).type) for i in kept], 0, unusable)
+    yield Raw(names, [pa.nulls(0, declared.field(i).type) for i in kept], 0, unusable)
     for batch in _batches(path):
         yield Raw(names, [batch.column(i) for i in kept], batch.num_rows)
 
 
 def schema(path: str) -> pa.Schema:
     """The columns, and what the file says about itself."""
-    with _opened(path) as source:
-        return ipc.open_stream(source).schema
+    with _opened(path) as reader:
+        return reader.schema
 
 
 def stream(path: str, wanted: Collection[str] | None) -> Iterator[pa.RecordBatch]:
@@ -58,21 +60,34 @@ def stream(path: str, wanted: Collection[str] | None) -> Iterator[pa.RecordBatch
 
 
 def _batches(path: str) -> Iterator[pa.RecordBatch]:
-    with _opened(path) as source:
-        yield from ipc.open_stream(source)
+    with _opened(path) as reader:
+        if isinstance(reader, pa.RecordBatchFileReader):
+            yield from map(reader.get_batch, range(reader.num_record_batches))
+        else:
+            yield from reader
 
 
-def _opened(path: str) -> pa.OSFile:
-    """The file at the begin of its stream of messages, which are checked."""
-    start = ipc_messages.check(path)
-    source = pa.OSFile(path)
-    if start:
-        indexed = ipc.open_file(source).schema
-        source.seek(start)
-        if not ipc.open_stream(source).schema.equals(indexed, check_metadata=True):
-            raise ValueError("its index has other columns than its batches")
-    source.seek(start)
-    return source
+@contextmanager
+def _opened(path: str) -> Iterator[pa.RecordBatchFileReader | pa.RecordBatchStreamReader]:
+    """A reader of the messages, which are checked: of the stream, or by the index where no stream begins."""
+    walk = ipc_messages.check(path)
+    with pa.OSFile(path) as source:
+        if walk.bare_schema is not None:
+            by_index, length = ipc.open_file(source), len(walk.bare_schema).to_bytes(4, "little")
+            _refuse_other_columns(ipc.read_schema(pa.py_buffer(length + walk.bare_schema)), by_index.schema)
+            yield by_index
+            return
+        indexed = ipc.open_file(source).schema if walk.start else None
+        source.seek(walk.start)
+        reader = ipc.open_stream(source)
+        if indexed is not None:
+            _refuse_other_columns(reader.schema, indexed)
+        yield reader
+
+
+def _refuse_other_columns(schema: pa.Schema, indexed: pa.Schema) -> None:
+    if not schema.equals(indexed, check_metadata=True):
+        raise ValueError("its index has other columns than its batches")
 
 
 def _unusable(schema: pa.Schema) -> Iterator[tuple[str, str]]:

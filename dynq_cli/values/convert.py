@@ -90,12 +90,24 @@ def _plain(array: pa.Array) -> pa.Array:
     if isinstance(array, pa.ExtensionArray):
         return _plain(array.storage)
     if pt.is_dictionary(array.type):
-        return _plain(array.dictionary_decode())
+        return _plain(without_views(array).dictionary_decode())
     if pt.is_run_end_encoded(array.type):
         import pyarrow.compute as pc
 
         return _plain(pc.run_end_decode(array))
     return array
+
+
+def without_views(array: pa.Array) -> pa.Array:
+    """Copy texts and bytes that Arrow keeps as views, in dictionaries too: it can neither filter nor take them."""
+    if pt.is_string_view(array.type):
+        return array.cast(pa.large_string())
+    if pt.is_binary_view(array.type):
+        return array.cast(pa.large_binary())
+    if not pt.is_dictionary(array.type):
+        return array
+    values = without_views(array.dictionary)
+    return array if values is array.dictionary else pa.DictionaryArray.from_arrays(array.indices, values)
 
 
 def _convert_bool(array: pa.Array, kind: Type) -> pa.Array | None:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import polars
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -15,7 +16,9 @@ from pyarrow import ipc
 
 from dynq_cli.errors import RejectedError
 from dynq_cli.io import csv_source, json_lines, parquet_footer, read_arrow, read_csv, read_parquet, thrift
+from dynq_cli.io.damage import refusing
 from dynq_cli.io.infer import infer_spec
+from dynq_cli.io.logs.chunks import read_chunks
 from dynq_cli.io.logs.identity import identity_of, refuse_changed
 from dynq_cli.io.logs.model import LogFile
 from dynq_cli.io.logs.unexplained import looks_like_a_mark
@@ -164,6 +167,47 @@ def test_an_intact_arrow_file_is_read(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "t.arrow"
     path.write_bytes(data)
     assert rows(read_arrow.stream(str(path), None)) == TABLE.to_pylist()
+
+
+def polars_file(path: Path) -> bytes:
+    """A file of polars: its schema stands in front without a length; texts are views, also those of a dictionary."""
+    columns = {"a": [1, None, 3], "b": ["x", None, "too long to stand in a view"], "c": [b"y", None, bytes(range(20))]}
+    frame = polars.DataFrame(columns).with_columns(polars.Series("d", ["u", "v", "u"], dtype=polars.Categorical))
+    frame.write_ipc(path)
+    return path.read_bytes()
+
+
+def test_files_of_polars_are_read(tmp_path: Path) -> None:
+    data = polars_file(tmp_path / "t.arrow")
+    assert data[8:12] != b"\xff\xff\xff\xff"  # no message begins here; if it does one day, the stream is read
+    with ipc.open_file(tmp_path / "t.arrow") as reader:
+        expected = reader.read_all().to_pylist()
+    assert rows(read_arrow.stream(str(tmp_path / "t.arrow"), None)) == expected
+    assert "d: string\n" in infer_spec([str(tmp_path / "t.arrow")]).text
+    file = LogFile(str(tmp_path / "t.arrow"), "arrow", None)
+    assert [row for chunk in read_chunks(file) for row in pa.table(dict(chunk.columns)).to_pylist()] == expected
+
+
+def test_an_empty_file_of_polars_is_read(tmp_path: Path) -> None:
+    polars.DataFrame(schema={"a": polars.Int64}).write_ipc(tmp_path / "t.arrow")
+    assert rows(read_arrow.stream(str(tmp_path / "t.arrow"), None)) == []
+    assert read_arrow.schema(str(tmp_path / "t.arrow")).names == ["a"]
+
+
+def test_a_damaged_file_of_polars_is_refused_or_has_its_shape(tmp_path: Path) -> None:
+    """Each byte inverted: values may change unnoticed, since there are no checksums; nothing else may."""
+    data = polars_file(tmp_path / "t.arrow")
+    refused = 0
+    for place in range(len(data)):
+        damaged = bytearray(data)
+        damaged[place] ^= 0xFF
+        (tmp_path / "t.arrow").write_bytes(damaged)
+        try:
+            with refusing("t.arrow", "arrow"):
+                assert len(rows(read_arrow.stream(str(tmp_path / "t.arrow"), None))) == 3, place
+        except RejectedError:
+            refused += 1
+    assert refused > len(data) // 10
 
 
 GOES_ON = {

@@ -22,6 +22,7 @@ from dynq_cli.io import json_lines, read_arrow, read_csv, read_parquet, sizes
 from dynq_cli.io.damage import refusing
 from dynq_cli.io.logs.model import Chunk, LogFile
 from dynq_cli.spec.shown import visible
+from dynq_cli.values.convert import without_views
 
 _JSON_ROWS = 16_384
 _SAMPLED_ROWS = 1_000
@@ -87,14 +88,10 @@ def _usual(array: pa.Array) -> pa.Array:
         return _usual(array.storage)
     if pt.is_run_end_encoded(array.type):
         return _usual(pc.run_end_decode(array))
-    if pt.is_string_view(array.type):
-        return array.cast(pa.large_string())
-    if pt.is_binary_view(array.type):
-        return array.cast(pa.large_binary())
     if pt.is_struct(array.type) and array.type.num_fields:
         names = [field.name for field in array.type]
         return pa.StructArray.from_arrays(list(map(_usual, array.flatten())), names=names, mask=array.is_null())
-    return array
+    return without_views(array)
 
 
 def _batches(file: LogFile, wanted: Collection[str] | None) -> Iterator[pa.RecordBatch]:

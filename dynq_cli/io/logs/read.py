@@ -153,7 +153,8 @@ class Log:
         """What the columns of a file without rows are, in a hint."""
         listed = ", ".join(shown(n) for n in schema_columns(self._file)[:8])
         if self._file.format == "csv":
-            return f"its first line, taken as the header, is {listed}; --format dms reads files of DMS without one"
+            header = f"its first line, taken as the header, is {listed}"
+            return f"{header}; `dynq apply --format dms` reads files of DMS without one"
         return f"its columns are {listed}: every column that the spec declares has to be there"
 
     def _wanted(self) -> Collection[str] | None:
@@ -221,7 +222,9 @@ class Log:
         marks = decisive or [name for name in sorted(late) if name in other.meta] or sorted(late)
         row = min(int((~null_mask(rows.columns[name])).argmax()) for name in marks)
         message = f"the column comes up here first, and the rows before were read as {self._form.name}"
-        raise rows.rejected(row, marks[0], message, "give every row the column, or choose a format with --format")
+        raise rows.rejected(
+            row, marks[0], message, "give every row the column, or name the format by `dynq apply --format NAME`"
+        )
 
     def _by_relation(self, rows: Rows) -> Iterator[tuple[Relation, Rows]]:
         if self._relation is not None:

@@ -98,5 +98,5 @@ def refuse_unexplained(path: str, names: Collection[str], explained: Collection[
         f"{path}: column {shown(column)} looks like a mark of what happened to a row, and no known format has it\n"
         f"  hint: say in the spec how logs of {of} mark deletes, as in `source: {{deleted_when: {column}}}`"
         f" or `source: {{op: {{column: {column}, …}}}}`;\n"
-        "  if it is data, list it among the columns, or apply the file with --format snapshot"
+        "  if it is data, list it among the columns, or apply the file by `dynq apply --format snapshot`"
     )

@@ -65,5 +65,7 @@ def detect(path: str, free: Collection[str], names: Collection[str]) -> LogForma
     likely = [form for how_sure, form in found if how_sure == surest]
     if len(likely) > 1:
         said = " and ".join(form.name for form in likely)
-        raise RejectedError(f"{path}: its columns are those of two formats, {said}\n  hint: choose one with --format")
+        raise RejectedError(
+            f"{path}: its columns are those of two formats, {said}\n  hint: choose one by `dynq apply --format NAME`"
+        )
     return likely[0]

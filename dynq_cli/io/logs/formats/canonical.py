@@ -17,7 +17,7 @@ from dynq_cli.spec.model import Relation
 CHANGE_TYPES = {"insert": INSERT, "delete": DELETE, "update_preimage": PREIMAGE, "update_postimage": POSTIMAGE}
 _OTHERS = ("_commit_version", "_commit_timestamp", "_count")
 _ELSEWHERE = {"_change_ordinal", "_commit_snapshot_id"}
-_HINT = "give the file's format with --format if it is not this one"
+_HINT = "if the file has another format, name it by `dynq apply --format NAME`"
 
 
 def detect(free: Collection[str], names: Collection[str]) -> int:

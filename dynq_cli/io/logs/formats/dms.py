@@ -15,7 +15,7 @@ from dynq_cli.io.logs.model import DELETE, INSERT, UPSERT
 from dynq_cli.spec.model import Relation
 
 _OPERATIONS = {"I": INSERT, "U": UPSERT, "D": DELETE}
-_HINT = "give the file's format with --format: if the column is only data, `--format snapshot`"
+_HINT = "name the file's format by `dynq apply --format NAME`: if the column is only data, it is `snapshot`"
 
 
 def detect(free: Collection[str], names: Collection[str]) -> int:

@@ -21,7 +21,7 @@ _KINDS = {
     "UPDATE_AFTER": POSTIMAGE,
     "DELETE": DELETE,
 }
-_HINT = "give the file's format with --format: if the column is only data, `--format snapshot`"
+_HINT = "name the file's format by `dynq apply --format NAME`: if the column is only data, it is `snapshot`"
 
 
 def detect(free: Collection[str], names: Collection[str]) -> int:
