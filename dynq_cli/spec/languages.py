@@ -45,6 +45,12 @@ _BUILT_IN = (
         may_be_list=True,
         synonyms=("rules", "datalog"),
     ),
+    Language(
+        "formula",
+        "dynq_cli.query.formula",
+        'write a formula, as in `formula: "q(x) := R(x) and forall y: S(x, y) -> T(y)"`',
+        synonyms=("logic", "fo"),
+    ),
 )
 
 _BY_KEY: dict[str, Language] = {}
@@ -71,7 +77,7 @@ def keys_shown() -> str:
     """The keys as a hint lists them.
 
     >>> keys_shown()
-    '`sql:` or `rule:`'
+    '`sql:`, `rule:` or `formula:`'
     """
     *first, last = (f"`{each.key}:`" for each in languages())
     return f"{', '.join(first)} or {last}" if first else last

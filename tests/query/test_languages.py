@@ -55,7 +55,8 @@ def test_its_queries_are_kept_and_verified(registered: None, capsys: pytest.Capt
         (
             "table: R, ",
             "",
-            "query `all` has neither `sql`, `rule` nor `table`\n  hint: write `sql:`, `rule:` or `table:`",
+            "query `all` has neither `sql`, `rule`, `formula` nor `table`\n"
+            "  hint: write `sql:`, `rule:`, `formula:` or `table:`",
         ),
         ("table: R, ", "table: , ", "`table` of query `all` is empty\n  hint: name a relation, as in `table: R`"),
     ],

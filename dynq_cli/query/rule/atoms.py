@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from dynq_cli.query import scalar as sql
 from dynq_cli.query.classes import unique_name
 from dynq_cli.query.draft import Draft, Term
+from dynq_cli.query.normal_form import Scalar
 from dynq_cli.query.problems import QueryProblems, TextProblem
 from dynq_cli.query.rule.fit import fit_constant, fit_number, wrong_kind
 from dynq_cli.query.rule.names import nearest
@@ -38,23 +39,36 @@ class Bindings:
     def names(self) -> list[str]:
         return [*self.terms, *sorted(self.unclear - set(self.terms))]
 
+    def add(self, variable: str, term: Term, draft: Draft) -> None:
+        """Note an occurrence of a variable whose types are known to have a common one."""
+        earlier = self.terms.setdefault(variable, [])
+        common = widen(self.types[variable], term.scalar.type) if earlier else term.scalar.type
+        assert common is not None, f"{variable} is {self.types[variable]} and {term.scalar.type}"
+        self.types[variable] = common
+        if earlier:
+            draft.equal(earlier[0], term, 0)
+        earlier.append(term)
 
-def bind_atoms(atoms: Iterable[Atom], spec: Spec, draft: Draft) -> tuple[Bindings, list[TextProblem]]:
-    """Add the atoms of a body to the draft."""
-    binder = _Binder(spec, draft)
+
+def bind_atoms(
+    atoms: Iterable[Atom], spec: Spec, draft: Draft, nulls: bool = True
+) -> tuple[Bindings, list[TextProblem]]:
+    """Add the atoms of a body to the draft. Unless `nulls`, a row with NULL for a variable stays out."""
+    binder = _Binder(spec, draft, nulls)
     for atom in atoms:
         binder.atom(atom)
     return binder.bindings, binder.problems
 
 
 class _Binder:
-    def __init__(self, spec: Spec, draft: Draft) -> None:
+    def __init__(self, spec: Spec, draft: Draft, nulls: bool) -> None:
         self.spec = spec
         self.draft = draft
+        self.nulls = nulls
         self.bindings = Bindings()
         self.problems: list[TextProblem] = []
-        self._aliases = {r.name for r in spec.relations}
-        self._used: set[str] = set()
+        self._used = {a.alias for a in draft.atoms}
+        self._aliases = {r.name for r in spec.relations} | self._used
 
     def _report(self, at: int, message: str, hint: str) -> None:
         self.problems.append(TextProblem(at, message, hint))
@@ -113,7 +127,11 @@ class _Binder:
 
     def _variable(self, index: int, relation: Relation, column: Column, variable: Variable) -> None:
         name = variable.name
-        term = self.draft.term(index, sql.column_scalar(column), name)
+        value = sql.column_scalar(column)
+        if value.nullable and not self.nulls:
+            self.draft.filter(index, sql.not_null(value))
+            value = replace(value, nullable=False)
+        term = self.draft.term(index, value, name)
         earlier = self.bindings.terms.setdefault(name, [])
         known = self.bindings.types.get(name)
         common = column.type if not earlier else None if known is None else widen(known, column.type)
@@ -133,15 +151,19 @@ class _Binder:
         earlier.append(term)
 
     def _constant(self, index: int, relation: Relation, column: Column, constant: Constant, sign: int, at: int) -> None:
-        name = f"{relation.name}.{column.name}"
         try:
-            if isinstance(constant.value, Decimal) and column.type.is_numeric:
-                _, made = fit_number(name, column.type, "=", sign * constant.value, constant.floating, at)
-            elif sign > 0:
-                made = fit_constant(name, column.type, constant)
-            else:
-                raise wrong_kind(name, column.type, constant)
+            made = fitted(relation, column, constant, sign, at)
         except QueryProblems as found:
             self.problems += found.problems
             return
         self.draft.equal_constant(self.draft.term(index, sql.column_scalar(column), column.name), made, at)
+
+
+def fitted(relation: Relation, column: Column, constant: Constant, sign: int, at: int) -> Scalar:
+    """The literal of a constant in the type of a column. Raises QueryProblems."""
+    name = f"{relation.name}.{column.name}"
+    if isinstance(constant.value, Decimal) and column.type.is_numeric:
+        return fit_number(name, column.type, "=", sign * constant.value, constant.floating, at)[1]
+    if sign > 0:
+        return fit_constant(name, column.type, constant)
+    raise wrong_kind(name, column.type, constant)

@@ -27,7 +27,7 @@ def compile_rule(text: str, spec: Spec, query: QuerySpec) -> Draft:
     compared: set[str] = set()
     for part in rule.body:
         if isinstance(part, Comparison):
-            problems += _add_comparison(part, bindings, draft)
+            problems += add_comparison(part, bindings, draft)
             compared |= {v.name for v in (*part.left.variables, *part.right.variables)}
     problems += build_head(rule.items, bindings, draft, compared)
     if problems:
@@ -35,7 +35,8 @@ def compile_rule(text: str, spec: Spec, query: QuerySpec) -> Draft:
     return draft
 
 
-def _add_comparison(comparison: Comparison, bindings: Bindings, draft: Draft) -> list[TextProblem]:
+def add_comparison(comparison: Comparison, bindings: Bindings, draft: Draft) -> list[TextProblem]:
+    """Add a comparison of variables and constants to the draft; what is wrong with it."""
     variables = (*comparison.left.variables, *comparison.right.variables)
     missing = [v for v in variables if not bindings.knows(v.name)]
     if missing:

@@ -1,0 +1,30 @@
+"""The formula front end: `q(x) := R(x) and forall y: S(x, y) -> T(y)` → normal form.
+
+    parse      text → `syntax`
+    resolve    names, sorts, types; negations inside
+    branches   alternatives, each a conjunction
+    build      alternatives → joins, anti atoms, groups, unions
+
+First-order logic with counting quantifiers over the values in the database. The result is a set; NULL is no value.
+"""
+
+from __future__ import annotations
+
+from dynq_cli.query.formula.build import build
+from dynq_cli.query.formula.parse import parse
+from dynq_cli.query.formula.resolve import resolve
+from dynq_cli.query.normal_form import Query
+from dynq_cli.query.problems import refuse
+from dynq_cli.spec.model import QuerySpec, Spec
+
+
+def compile_text(text: str, spec: Spec, query: QuerySpec) -> Query:
+    """The normal form of one formula. Raises QueryProblems with everything found wrong in it."""
+    if query.semantics == "bag":
+        raise refuse(0, "the result of a formula is a set", "remove `semantics: bag`, or write the query in sql:")
+    return build(resolve(parse(text), spec), spec, query.name)
+
+
+def duckdb_text(_: str) -> str | None:
+    """None: DuckDB knows no formulas."""
+    return None
