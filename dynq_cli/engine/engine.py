@@ -37,6 +37,8 @@ from dynq_cli.engine.kernels.groups import start_row
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.kernels.table import find_or_insert
 from dynq_cli.engine.layout import Layout
+from dynq_cli.engine.lookup import Lookup
+from dynq_cli.engine.lookup_result import LookupResult
 from dynq_cli.engine.multi_tree_result import MultiTreeResult
 from dynq_cli.engine.order_statistic_trees import CountedTrees
 from dynq_cli.engine.result_reader import BLOCK, OverflowedError, ResultReader, record_of
@@ -98,6 +100,7 @@ class Engine:
         self._leaves = {name: _leaves_of(layout, name) for name in layout.trees}
         self._reading = ResultReader(layout, self.arena, self.ordered)
         self.combined = {name: MultiTreeResult(step, self._reading, meaning) for name, step in layout.together.items()}
+        self.tested = {name: LookupResult(step, self._reading, meaning) for name, step in layout.tested.items()}
         if arena is not None:
             return
         for table in range(len(layout.tables)):
@@ -364,9 +367,13 @@ class Engine:
                 raise OverflowedError
 
     def count(self, query: str) -> tuple[int, int]:
-        """Return the number of rows, counting copies, and of distinct rows. O(1)."""
+        """Return the number of rows, counting copies, and of distinct rows. O(1) if `keeps_count`, else O(rows)."""
         together = self.combined.get(query)
         return self._reading.count(query) if together is None else together.count()
+
+    def keeps_count(self, query: str) -> bool:
+        """Whether the count of a query is kept. Otherwise its rows are counted one by one, or not at all."""
+        return query not in self.tested and (query not in self.combined or self.combined[query].keeps_count)
 
     def blocks(self, query: str, variables: Sequence[str], block: int = BLOCK) -> Iterator[tuple[Codes, Codes]]:
         """Yield distinct result rows as codes, one row per variable, and their multiplicities.
@@ -379,8 +386,26 @@ class Engine:
 
     def copies(self, query: str, row: Mapping[str, int]) -> int:
         """Return the multiplicity of the row given by a code per head variable. O(1)."""
-        together = self.combined.get(query)
-        return self._reading.copies(query, row) if together is None else together.copies(row)
+        several = self.combined.get(query) or self.tested.get(query)
+        return self._reading.copies(query, row) if several is None else several.copies(row)
+
+    def copies_of(self, query: str, variables: Sequence[str], codes: Codes) -> Codes:
+        """Return the multiplicities of many rows, in one row of codes per variable; these include the head. O(rows).
+
+        Raises OverflowedError if a row has more than 2^63 - 1 copies.
+        """
+        if query in self.layout.trees and not self.layout.trees[query].levels:
+            rows, _ = self.count(query)
+            return np.full(codes.shape[1], min(rows, 2**63 - 1), np.int64)
+        if query in self.layout.trees:
+            return Lookup(self._reading, query, variables).copies(codes)
+        if query in self.tested:
+            tested = self.tested[query]
+            return tested.total(codes[[variables.index(v) for v in tested.head]])
+        together = self.combined[query]
+        codes = codes[[variables.index(v) for v in together.head]]
+        many, kept = together.total(codes), together.passes(codes)
+        return many if kept is None else many * kept
 
     def _check(self) -> None:
         """Assert every invariant. O(data)."""

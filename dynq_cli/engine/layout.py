@@ -36,7 +36,7 @@ from dynq_cli.engine.order_statistic_tree import OrderKey, Sizes, TreeDescriptio
 from dynq_cli.engine.record_fields import RecordFields
 from dynq_cli.engine.tree_layout import Labelled, Place, TreeLayout
 from dynq_cli.plan.plan import Plan
-from dynq_cli.plan.program import Derived, Step, Together, Tree, passages
+from dynq_cli.plan.program import Derived, Lookups, Step, Together, Tree, passages
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.normal_form import Atom, VariableOrder
 from dynq_cli.records import record
@@ -54,7 +54,7 @@ class Layout:
 
     `bases`, `trees` and `steps` include derived relations and inner trees, each after those that it depends on. `trees`
     does not include the trees of `passages`, which have no tables. `together` are the results read from several trees,
-    by query; they have no data and are not in `steps`.
+    by query, and `tested` those of which rows are looked up in several; both have no data and are not in `steps`.
     """
 
     tables: f.Rows
@@ -70,6 +70,7 @@ class Layout:
     steps: tuple[Tree | Derived, ...]
     groups: dict[str, GroupLayout]
     together: dict[str, Together]
+    tested: dict[str, Lookups]
 
     @property
     def derived(self) -> dict[str, Derived]:
@@ -133,7 +134,8 @@ class _Builder:
     def __init__(self, relations: Sequence[Relation], steps: Sequence[Step]) -> None:
         self.relations = relations
         self.together = {step.name: step for step in steps if isinstance(step, Together)}
-        self.steps = tuple(step for step in steps if not isinstance(step, Together))
+        self.tested = {step.name: step for step in steps if isinstance(step, Lookups)}
+        self.steps = tuple(step for step in steps if not isinstance(step, Together | Lookups))
         self.feeding = {feed.tree for step in steps if isinstance(step, Derived) for feed in step.feeds}
         self.passing = passages(steps)
         # Where half words of base tables for filters will be.
@@ -179,6 +181,7 @@ class _Builder:
             self.steps,
             groups,
             self.together,
+            self.tested,
         )
 
     def _groups(self) -> dict[str, GroupLayout]:

@@ -1,6 +1,6 @@
 """Read a result from several trees, its members: counts, blocks of rows, one row.
 
-    count()     O(terms): inclusion–exclusion over the counts of the trees
+    count()     O(terms): inclusion–exclusion over the counts of the trees; without terms, O(rows)
     blocks()    every distinct row once, O(block) memory
     copies()    the multiplicity of one row, O(members)
 
@@ -44,13 +44,27 @@ class MultiTreeResult:
         self._reading = reading
         self._meaning = meaning
 
+    @property
+    def keeps_count(self) -> bool:
+        """Whether terms give the count."""
+        return bool(self._step.terms)
+
     def count(self) -> tuple[int, int]:
-        """Return the number of rows, counting copies, and of distinct rows."""
+        """Return the number of rows, counting copies, and of distinct rows. Without terms, O(rows)."""
+        if not self.keeps_count:
+            return self._walked()
         rows = distinct = 0
         for term in self._step.terms:
             counted = self._reading.count(term.tree)
             rows += term.rows * counted[0]
             distinct += term.distinct * counted[1]
+        return rows, distinct
+
+    def _walked(self) -> tuple[int, int]:
+        rows = distinct = 0
+        for _, copies in self.blocks([], STEP):
+            rows += sum(copies.tolist())
+            distinct += len(copies)
         return rows, distinct
 
     def blocks(self, variables: Sequence[str], block: int) -> Iterator[Block]:

@@ -30,7 +30,9 @@ from dynq_cli.errors import RejectedError
 class Ranked:
     """The current result of a query by position. Do not use it after the next change."""
 
-    def __init__(self, live: Views, query: str, block: int = BLOCK) -> None:
+    def __init__(self, live: Views, query: str, block: int = BLOCK, verb: str = "jth") -> None:
+        """RejectedError if the query is not kept for `verb`, one of the commands that read by position."""
+        live.require(query, verb)
         self.count = live.count(query)[0]
         schema = live.schema(query)
         self.schema = schema.remove(len(schema) - 1) if schema.names[-1:] == ["_count"] else schema

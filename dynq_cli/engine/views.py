@@ -36,6 +36,7 @@ from dynq_cli.plan.program import Program, variables_of
 from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn
 from dynq_cli.query.scalar import ScalarError, evaluate
 from dynq_cli.spec.model import Spec
+from dynq_cli.spec.served import require
 from dynq_cli.spec.types import INT64
 from dynq_cli.values.convert import CodeError, convert, python_value
 
@@ -162,17 +163,31 @@ class Views:
         return self.layout.bases[relation]
 
     def count(self, query: str) -> tuple[int, int]:
-        """Return the number of result rows, as a bag or a set as the query says, and of distinct rows. O(1)."""
-        self.form_of(query)
+        """Return the number of result rows, as a bag or a set as the query says, and of distinct rows.
+
+        O(1), unless `keep: rows` lets it walk the rows. RejectedError if the query is kept for tests alone.
+        """
+        self.require(query, "count")
         return self.engine.count(query)
+
+    def kept_count(self, query: str) -> tuple[int, int] | None:
+        """Return the same counts if they are kept, else None. O(1)."""
+        self.form_of(query)
+        return self.engine.count(query) if self.engine.keeps_count(query) else None
+
+    def require(self, query: str, verb: str) -> None:
+        """RejectedError if a query is not kept for a command, UsageError if there is no such query."""
+        self.form_of(query)
+        written = self.spec.query(query)
+        require(query, "all" if written is None else written.keep, verb)
 
     def form_of(self, name: str) -> ConjunctiveQuery:
         """Return a query's normal form. UsageError if there is no such query."""
         self._usable()
         if name not in self.queries:
             raise UsageError(f"no query {name} in the spec; there is {', '.join(self.queries)}")
-        together = self.layout.together.get(name)
-        return self.layout.trees[name].plan.query if together is None else together.form
+        several = self.layout.together.get(name) or self.layout.tested.get(name)
+        return self.layout.trees[name].plan.query if several is None else several.form
 
     def is_ordered(self, query: str) -> bool:
         """Whether a query's rows have an order in the spec; a result read from several trees has none."""
@@ -187,6 +202,10 @@ class Views:
 
     def enum(self, query: str, block: int = BLOCK) -> Iterator[pa.RecordBatch]:
         """Yield every distinct row once, in an order that depends only on the history of changes. Constant delay."""
+        self.require(query, "enum")
+        return self._rows(query, block)
+
+    def _rows(self, query: str, block: int) -> Iterator[pa.RecordBatch]:
         schema, variables = self.schema(query), self.variables(query)
         try:
             for codes, copies in self.engine.blocks(query, variables, block):
@@ -211,7 +230,7 @@ class Views:
         """Decode the columns of a result, without `_count`, from one row of codes per variable."""
         q, by_name = self.form_of(query), dict(zip(variables, codes, strict=True))
         return [
-            pa.repeat(_constant(c), rows)
+            pa.repeat(constant_of(c), rows)
             if c.kind == "expression"
             else self._decoded(q, c, [by_name[v] for v in variables_of(c)])
             for c in q.columns
@@ -257,10 +276,10 @@ class Views:
         codes: dict[str, int] = {}
         for c in q.columns:
             if c.kind == "expression":
-                if python_value(_constant(c)) != python_value(row[c.name]):
+                if python_value(constant_of(c)) != python_value(row[c.name]):
                     return None
                 continue
-            for variable, code in zip(variables_of(c), self._coded(q, c, row[c.name]), strict=True):
+            for variable, code in zip(variables_of(c), self.coded(q, c, row[c.name]), strict=True):
                 if code is None or codes.setdefault(variable, code) != code:
                     return None
         return codes
@@ -274,8 +293,8 @@ class Views:
         found: dict[str, Bound] = {}
         for c in self._named(q, query, row):
             if c.kind == "expression":
-                if python_value(_constant(c)) != python_value(row[c.name]):
-                    raise RejectedError(f"column {c.name}: its value is always {_constant(c)}, not {row[c.name]!r}")
+                if python_value(constant_of(c)) != python_value(row[c.name]):
+                    raise RejectedError(f"column {c.name}: its value is always {constant_of(c)}, not {row[c.name]!r}")
                 continue
             for variable, bound in zip(variables_of(c), self._bounds(q, c, row[c.name]), strict=True):
                 if found.setdefault(variable, bound) != bound:
@@ -289,7 +308,7 @@ class Views:
 
     def _bounds(self, q: ConjunctiveQuery, column: OutputColumn, value: Any) -> list[Bound]:
         """Return a bound for the variable of a column, or two for a pair."""
-        codes = self._coded(q, column, value)
+        codes = self.coded(q, column, value)
         if column.kind == "pair":
             return [Bound(code) for code in codes if code is not None]
         kind = q.variable(column.source).type
@@ -305,7 +324,7 @@ class Views:
             raise UsageError(f"a row of {query} has the columns {named}, not {', '.join(row) or 'none'}")
         return [c for c in q.columns if c.name in row]
 
-    def _coded(self, q: ConjunctiveQuery, column: OutputColumn, value: Any) -> list[int | None]:
+    def coded(self, q: ConjunctiveQuery, column: OutputColumn, value: Any) -> list[int | None]:
         """Return the code of a value, two for a pair; None if the variable's type, which may be narrower, lacks it."""
         is_plain = column.kind == "variable" and q.variable(column.source).type == column.type == INT64
         if is_plain and type(value) is int and -_LARGEST <= value <= _LARGEST:
@@ -343,6 +362,6 @@ def _program(name: str, plan: AnyPlan | Program, spec: Spec) -> Program:
 
 
 @cache
-def _constant(column: OutputColumn) -> pa.Scalar:
+def constant_of(column: OutputColumn) -> pa.Scalar:
     (values,) = evaluate(pa.table({"_": [0]}), [column.source])
     return values.combine_chunks().cast(arrow_type(column.type))[0]

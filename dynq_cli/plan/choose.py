@@ -19,6 +19,7 @@ from dynq_cli.plan.order import completions, layered, obstacle
 from dynq_cli.plan.plan import AnyPlan, DistinctTree, Plan, UpdateCost
 from dynq_cli.plan.search import Search, leaf
 from dynq_cli.plan.strategies import Facts, choose_strategy
+from dynq_cli.plan.testing import why_untestable
 from dynq_cli.plan.tree_updates import Kept, updates_of
 from dynq_cli.plan.union import plan_union
 from dynq_cli.plan.view_tree import Node
@@ -36,7 +37,8 @@ def plan_query(query: Query, spec: Spec) -> AnyPlan:
     """The plan of a query. Never refuses: what cannot be kept as asked says so in `refusal`."""
     if isinstance(query, UnionQuery):
         return plan_union(query, [plan_query(m, spec) for m in query.members])
-    return _Chooser(core(query), spec).plan()
+    plan = _Chooser(core(query), spec).plan()
+    return replace(plan, refusal=why_untestable(plan)) if query.keep == "test" else plan
 
 
 @dataclass(frozen=True)

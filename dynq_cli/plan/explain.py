@@ -15,7 +15,7 @@ from dynq_cli.plan.fingerprint import fingerprint
 from dynq_cli.plan.lower import program_of, why_a_table
 from dynq_cli.plan.materialisation_reasons import notes_of
 from dynq_cli.plan.plan import AnyPlan, Plan, UnionPlan
-from dynq_cli.plan.program import Program, Together
+from dynq_cli.plan.program import Lookups, Program, Together
 from dynq_cli.plan.program_cost import Guarantees, ProgramCost, program_cost
 from dynq_cli.plan.require import unmet
 from dynq_cli.plan.stored import stored
@@ -43,7 +43,15 @@ _UNEQUAL_TREES = (
 )
 
 
+_LOOKUPS = (
+    "for tests alone: atoms that meet the head in the same variables are one tree, and a row is looked up in each; "
+    "neither rows nor a count are kept"
+)
+
+
 def _notes(plan: AnyPlan, program: Program, spec: Spec) -> tuple[str, ...]:
+    if isinstance(program.result, Lookups):
+        return (_LOOKUPS,)
     is_read_together = isinstance(program.result, Together)
     if isinstance(plan, UnionPlan):
         table = f"{_UNION_TABLE}; {why_a_table(plan.query, spec)}"

@@ -17,7 +17,7 @@ from functools import cached_property
 
 from dynq_cli.plan.codec import encode
 from dynq_cli.plan.plan import AnyPlan, Plan
-from dynq_cli.plan.program import Derived, Program, Step, Tree, high, low
+from dynq_cli.plan.program import Alternative, Derived, Lookups, Program, Step, Tree, high, low
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.normal_form import Aggregate, Atom, Comparison, OutputColumn, Scalar, VariableOrder
 from dynq_cli.query.scalar import renamed
@@ -45,6 +45,8 @@ def _step(step: Step, trees: Mapping[str, Plan]) -> object:
         return encode(Derived, step)
     if isinstance(step, Tree):
         return [step.name, _read(step.plan)]
+    if isinstance(step, Lookups):
+        return ["tested", step.form.semantics, [_alternative(a, trees) for a in step.alternatives]]
     read = []
     for member in step.members:
         number = _Kept(trees[member.tree]).number
@@ -52,6 +54,15 @@ def _step(step: Step, trees: Mapping[str, Plan]) -> object:
     place = {v: i for i, v in enumerate(step.form.head)}
     where = [[place[c.left], c.op, place[c.right], str(c.offset.normalize())] for c in step.where]
     return ["together", step.form.semantics, read, where, [[t.tree, t.rows, t.distinct] for t in step.terms]]
+
+
+def _alternative(step: Alternative, trees: Mapping[str, Plan]) -> object:
+    place = {v: i for i, v in enumerate(step.variables)}
+    looked = []
+    for each in step.lookups:
+        number = _Kept(trees[each.tree]).number
+        looked.append([each.tree, each.counts, sorted([number[v], place[v]] for v in trees[each.tree].query.head)])
+    return [looked, [[place[c.left], c.op, place[c.right], str(c.offset.normalize())] for c in step.where]]
 
 
 def _kept(plan: AnyPlan) -> object:

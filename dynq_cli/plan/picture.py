@@ -13,10 +13,10 @@ from typing import Literal
 
 from dynq_cli.plan.draw import label
 from dynq_cli.plan.plan import Plan
-from dynq_cli.plan.program import Derived, Program, Together, Tree, passages, relayed
+from dynq_cli.plan.program import Derived, Lookups, Program, Together, Tree, passages, relayed
 from dynq_cli.plan.view_tree import Node
 
-BoxKind = Literal["view", "result", "leaf", "result leaf", "table", "groups", "passed", "union", "end"]
+BoxKind = Literal["view", "result", "leaf", "result leaf", "table", "groups", "passed", "union", "tested", "end"]
 LineKind = Literal["guard", "groups", "range", "feeds", "less", "reads"]
 
 _MERMAID = {'"': "#quot;", "<": "#lt;", ">": "#gt;"}
@@ -31,6 +31,7 @@ _BOXES: dict[BoxKind, tuple[str, str, str]] = {
     "groups": ("[(", ")]", 'shape=cylinder, style=filled, fillcolor="#d9ead3"'),
     "passed": ("[/", "/]", "shape=box, style=dashed"),
     "union": ("{{", "}}", "shape=hexagon"),
+    "tested": ("{{", "}}", "shape=hexagon, style=dashed"),
     "end": ("((", "))", "shape=point"),
 }
 _LINES: dict[LineKind, tuple[str, str]] = {
@@ -50,6 +51,7 @@ _LEGEND: Sequence[tuple[BoxKind, str]] = (
     ("groups", "stored groups, with aggregates"),
     ("passed", "rows passed on, not stored"),
     ("union", "read from several trees, not stored"),
+    ("tested", "rows looked up in trees, nothing else read"),
 )
 _LINE_LEGEND: Sequence[tuple[LineKind, str]] = (
     ("guard", "guard: one row above"),
@@ -131,6 +133,8 @@ class _Drawing:
                 self._derived(place, step)
             elif isinstance(step, Together):
                 self._together(place, step)
+            elif isinstance(step, Lookups):
+                self._tested(place, step)
             elif step.name in self.passing:
                 (atom,) = step.plan.query.atoms
                 where = "".join(f"\nwhere {s.sql}" for s in atom.filters)
@@ -188,6 +192,19 @@ class _Drawing:
         # What is counted only, to be taken off.
         counted = [t.tree for t in step.terms if t.tree not in {m.tree for m in step.members}]
         self.frame.lines += [Line(place, self.roots[tree], "less", "in the count") for tree in counted]
+
+    def _tested(self, place: str, step: Lookups) -> None:
+        self.frame.boxes.append(Box(place, step.name, "tested"))
+        for number, each in enumerate(step.alternatives):
+            above = place
+            if len(step.alternatives) > 1 or each.where:
+                above = f"{place}_{number}"
+                where = " and ".join(map(str, each.where))
+                self.frame.boxes.append(Box(above, f"all{f' and {where}' if where else ''}", "tested"))
+                self.frame.lines.append(Line(place, above, "reads"))
+            for lookup in each.lookups:
+                kind: LineKind = "less" if lookup.counts == "absent" else "reads"
+                self.frame.lines.append(Line(above, self.roots[lookup.tree], kind))
 
 
 def _edge(parent: Node, upper: str, child: Node, lower: str) -> Line:

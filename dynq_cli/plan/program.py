@@ -7,6 +7,7 @@ uses what the ones before it keep:
     Derived   a relation that nobody writes to: it holds what the results of trees amount to
 
     Together  a result that is read from several trees at once, and stored nowhere
+    Lookups    a result of which rows are looked up in several trees, and nothing else is read
 
 The last step has the query's own name, and its result is read from it: it is a tree, or several trees together. Within
 a commit, what came and went in the result of a tree (see `engine.difference`) is the change of the relations it feeds,
@@ -141,7 +142,45 @@ class Together:
     where: tuple[Comparison, ...] = ()
 
 
-Step = Tree | Derived | Together
+@record(frozen=True)
+class TreeLookup:
+    """How often a tree has a row: its `copies`; or 1 if it is there (`present`), or if it is not (`absent`)."""
+
+    tree: str
+    counts: Literal["copies", "present", "absent"]
+
+
+@record(frozen=True)
+class Alternative:
+    """Rows that satisfy `where`, each as often as the product of its `lookups` says.
+
+    `variables` stand for the head of the result, one for one; the trees and `where` use them.
+    """
+
+    variables: tuple[str, ...]
+    lookups: tuple[TreeLookup, ...]
+    where: tuple[Comparison, ...] = ()
+
+
+@record(frozen=True)
+class Lookups:
+    """A result whose rows are only looked up.
+
+        multiplicity of a row = Σ alternatives, of a set at most 1
+
+    `form` says head, columns and semantics; it is the query itself, or a union without a body.
+    """
+
+    name: str
+    form: ConjunctiveQuery
+    alternatives: tuple[Alternative, ...]
+
+    @property
+    def trees(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(each.tree for a in self.alternatives for each in a.lookups))
+
+
+Step = Tree | Derived | Together | Lookups
 
 
 @record(frozen=True)
@@ -151,7 +190,7 @@ class Program:
     steps: tuple[Step, ...]
 
     @property
-    def result(self) -> Tree | Together:
+    def result(self) -> Tree | Together | Lookups:
         last = self.steps[-1]
         assert not isinstance(last, Derived)
         return last

@@ -8,7 +8,8 @@
     diff     what came and went since a version
     space    the base tables, and every relation between the trees
 
-A bound is in n, the number of base rows. Hash tables are taken to find a row in O(1).
+A bound is in n, the number of base rows. Hash tables are taken to find a row in O(1). What a query is not kept for
+(`keep: test`, `keep: rows`) has the bound "not kept".
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 
 from dynq_cli.plan.change_cost import ChangeCost, Costs
 from dynq_cli.plan.multi_tree_cost import delay_of, positions_of, read_together, sum_of
-from dynq_cli.plan.program import Derived, Feed, Program, Together, Tree, variables_of
+from dynq_cli.plan.program import Derived, Feed, Lookups, Program, Together, Tree, variables_of
 from dynq_cli.query.normal_form import ConjunctiveQuery
 from dynq_cli.spec.model import Spec
 
@@ -29,6 +30,9 @@ class Guarantee:
 
     bound: str
     meaning: str
+
+
+NOT_KEPT = "not kept"
 
 
 @dataclass(frozen=True)
@@ -117,10 +121,14 @@ class _Program:
     def _strategy(self) -> str:
         """View trees, and what is stored beside them.
 
+        `lookups`: trees in which a row is looked up, and from which nothing else is read.
+
         `+join`: relations between trees that may be larger than the base tables. `+projection`: the rows of the result.
         `+groups`: the groups that are the result. `union`: the rows of several queries, read from their trees.
         `union+table`: such rows, stored.
         """
+        if isinstance(self.program.result, Lookups):
+            return "lookups"
         result = stored_result(self.program)
         if isinstance(self.program.result, Together) and not self.program.result.where:
             return "union"
@@ -153,6 +161,8 @@ class _Program:
 
     def _delay(self) -> Guarantee:
         last = self.program.result
+        if isinstance(last, Lookups):
+            return _not_kept("enum")
         if isinstance(last, Together):
             return Guarantee(*delay_of(last))
         if stored_result(self.program) is not None:
@@ -161,6 +171,8 @@ class _Program:
 
     def _count(self) -> Guarantee:
         last = self.program.result
+        if isinstance(last, Lookups):
+            return _not_kept("count")
         if isinstance(last, Together):
             return Guarantee("O(1)", f"by inclusion and exclusion: {sum_of(last)}")
         result = stored_result(self.program)
@@ -170,6 +182,8 @@ class _Program:
     def _positions(self) -> tuple[Guarantee, Guarantee]:
         """The row at a position, and the position of a row."""
         last = self.program.result
+        if isinstance(last, Lookups):
+            return (_not_kept("jth"), _not_kept("rank"))
         if self._is_one_row:
             return (Guarantee("O(1)", "the result has at most one row"),) * 2
         if isinstance(last, Together):
@@ -188,6 +202,9 @@ class _Program:
 
     def _test(self) -> Guarantee:
         last, form = self.program.result, self.program.form
+        if isinstance(last, Lookups):
+            many = len(last.trees)
+            return Guarantee("O(1)", f"a row is looked up in {many} tree{'s' if many > 1 else ''}")
         shown = {v for c in form.columns for v in variables_of(c)}
         hidden = [v for v in form.head if v not in shown]
         if hidden and not self._is_one_row:
@@ -201,6 +218,8 @@ class _Program:
 
     def _diff(self) -> Guarantee:
         last = self.program.result
+        if isinstance(last, Lookups):
+            return _not_kept("diff")
         where = f" in {' and '.join(m.tree for m in last.members)}" if isinstance(last, Together) else ""
         return Guarantee("O(|Δ|)", f"Δ are the rows that came or went{where}; first the changes since are taken back")
 
@@ -224,10 +243,26 @@ class _Program:
                 yield _derived(step)
             elif isinstance(step, Together):
                 yield read_together(step)
+            elif isinstance(step, Lookups):
+                yield _looked_up(step)
             elif step.name in self.costs.passages:
                 yield f"rows {_brief(step.plan.query)}, passed on as they come and go, without a table of their own"
             else:
                 yield f"tree {_brief(step.plan.query)}{_ranges(step.plan.query)}"
+
+
+def _not_kept(verb: str) -> Guarantee:
+    return Guarantee(NOT_KEPT, f"`keep: test` keeps nothing for `dynq {verb}`")
+
+
+def _looked_up(step: Lookups) -> str:
+    """The step in words."""
+    said = []
+    for alternative in step.alternatives:
+        words = {"copies": "", "present": "there in ", "absent": "not in "}
+        inside = [f"{words[each.counts]}{each.tree}" for each in alternative.lookups]
+        said.append(" and ".join([*inside, *map(str, alternative.where)]))
+    return f"a row of {step.name} is looked up: it is in {'; or in '.join(said)}"
 
 
 def _either(words: list[str]) -> str:

@@ -6,16 +6,19 @@ Whether a table holds their rows, or they are read from the members (`lower.incl
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from dynq_cli.plan.plan import AnyPlan, UnionPlan
+from dynq_cli.plan.testing import why_untestable
 from dynq_cli.query.classify import Classification
 from dynq_cli.query.normal_form import UnionQuery
 
 
 def plan_union(query: UnionQuery, members: Sequence[AnyPlan]) -> UnionPlan:
     classes = _classes(members)
-    refusal = next((m.refusal for m in members if m.refusal), "")
-    return UnionPlan(query, tuple(members), classes, (), refusal)
+    made = UnionPlan(query, tuple(members), classes)
+    refused = why_untestable(made) if query.keep == "test" else next((m.refusal for m in members if m.refusal), "")
+    return replace(made, refusal=refused)
 
 
 def _classes(members: Sequence[AnyPlan]) -> Classification:

@@ -21,7 +21,7 @@ from dynq_cli.query.problems import QueryProblems
 from dynq_cli.query.scalar import quote
 from dynq_cli.spec.languages import language_of
 from dynq_cli.spec.load import read_spec
-from dynq_cli.spec.model import QuerySpec, Spec, Text
+from dynq_cli.spec.model import Keep, QuerySpec, Spec, Text
 from dynq_cli.spec.types import Type, widen
 
 
@@ -78,7 +78,17 @@ def compile_query(spec: Spec, query: QuerySpec) -> Query:
     """The normal form of one query. Raises SpecError with all its problems."""
     compiled = _compile_texts(spec, query)
     ordered = _with_order(query, compiled) if query.order_by else compiled
-    return replace(ordered, max_view_rows=query.max_view_rows)
+    if ordered.order and query.keep != "all":
+        message = f"query {query.name} has an ORDER BY and `keep: {query.keep}`, which keeps no order"
+        raise SpecError([Problem(query.texts[0].place(), message, "leave one of the two out")])
+    return _keeping(replace(ordered, max_view_rows=query.max_view_rows), query.keep)
+
+
+def _keeping(query: Query, keep: Keep) -> Query:
+    """The query kept for some reads; so are the members of a union."""
+    if isinstance(query, UnionQuery):
+        return replace(query, keep=keep, members=tuple(_keeping(m, keep) for m in query.members))
+    return replace(query, keep=keep)
 
 
 def duckdb_text(query: QuerySpec) -> str | None:

@@ -23,7 +23,7 @@ from decimal import Decimal
 from typing import Literal
 
 from dynq_cli.records import record
-from dynq_cli.spec.model import Column, Semantics
+from dynq_cli.spec.model import Column, Keep, Semantics
 from dynq_cli.spec.types import Type
 
 MOST_SHOWN = 5
@@ -211,7 +211,7 @@ class View:
 @record(frozen=True)
 class ConjunctiveQuery:
     """`grouped`: one row per binding of the head, without a multiplicity. `one_row`: aggregates
-    without GROUP BY, which give one row also over nothing."""
+    without GROUP BY, which give one row also over nothing. `keep`: the reads that it is kept for."""
 
     name: str
     atoms: tuple[Atom, ...]
@@ -228,6 +228,7 @@ class ConjunctiveQuery:
     views: tuple[View, ...] = ()
     simplifications: tuple[str, ...] = ()
     max_view_rows: int | None = None
+    keep: Keep = "all"
 
     def variable(self, name: str) -> Variable:
         return next(v for v in self.variables if v.name == name)
@@ -252,6 +253,7 @@ class UnionQuery:
     semantics: Semantics
     order: tuple[VariableOrder, ...] = ()
     max_view_rows: int | None = None
+    keep: Keep = "all"
 
     def __str__(self) -> str:
         return f"{self.name} = " + (" ∪ " if self.semantics == "set" else " ⊎ ").join(m.name for m in self.members)

@@ -70,7 +70,7 @@ def _families(report: RunReport, facts: StateFacts | None) -> Iterator[tuple[str
         yield "state_outputs_version", "Version of the last outputs.", [({}, facts.outputs_at)]
     yield "state_waiting_changes", "Changes that opening the state replays.", [({}, facts.waiting)]
     yield "state_bytes", "Bytes of all files of the state.", [({}, facts.sizes.total)]
-    queries = facts.counts.items()
+    queries = [(name, counts) for name, counts in facts.counts.items() if counts is not None]
     yield "query_rows", "Result rows, with copies.", [({"query": name}, c.rows) for name, c in queries]
     yield "query_distinct_rows", "Distinct result rows.", [({"query": name}, c.distinct) for name, c in queries]
     relations = facts.tables.relations.items() if facts.tables else ()

@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 
 from dynq_cli.engine.base_rows import base_rows, base_schema
+from dynq_cli.engine.engine import BLOCK
+from dynq_cli.engine.row_tests import RowTests
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import DynqError
 from dynq_cli.io.results.multiplicity import expand
@@ -35,6 +37,7 @@ MOST_ROWS = 1 << 31
 TOLERANCE = 1e-9
 # Names that no relation can have: the schema keeps them apart, and no relation's name has a space.
 _KEPT, _COMPARED, _GIVEN = "beside.kept", "beside.compared", "given rows"
+_FOUND, _TRIED = "beside.found", "beside.tried"
 # A Boolean query has no columns, but a DuckDB table needs one.
 _TRUE = OutputColumn("one", INT64, False, "expression", "1")
 
@@ -108,8 +111,10 @@ def compare(duck: Duck, live: Views, name: str, progress: Callable[[int], None])
     typed = ", ".join(f"{k} {c.type.sql}" for k, c in zip(keys, columns, strict=True))
     # OR REPLACE: the tables of a query that failed may still exist.
     duck.run(f"CREATE OR REPLACE TABLE {_KEPT} ({typed}, copies BIGINT)")
-    with phase(f"reading {name}", total=live.count(name)[1]) as reading:
-        for batch in live.enum(name):
+    kept_count = live.kept_count(name)
+    with phase(f"reading {name}", total=None if kept_count is None else kept_count[1]) as reading:
+        rows = _tested(duck, live, name, asked, columns) if name in live.engine.tested else live.enum(name)
+        for batch in rows:
             _insert(duck, _KEPT, _with_copies(batch, len(keys)))
             reading.add(batch.num_rows)
             progress(batch.num_rows)
@@ -133,6 +138,38 @@ def compare(duck: Duck, live: Views, name: str, progress: Callable[[int], None])
     )
     duck.run(f"DROP TABLE {_KEPT}; DROP TABLE {_COMPARED}")
     return found
+
+
+def _tested(
+    duck: Duck, live: Views, name: str, asked: str, columns: tuple[OutputColumn, ...]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that a result which is kept for tests alone has, among DuckDB's and rows mixed from these."""
+    tests, bag = RowTests(live, name), live.form_of(name).semantics == "bag"
+    keys = [f"c{i}" for i in range(len(columns))]
+    listed = ", ".join(keys)
+    # A row mixed from others takes each column from a row further on.
+    mixed = ", ".join(f"coalesce(lead({k}, {i}) OVER (ORDER BY number), {k})" for i, k in enumerate(keys))
+    cast = ", ".join(f"CAST({k} AS {c.type.sql}) AS {k}" for k, c in zip(keys, columns, strict=True))
+    duck.run(
+        f"CREATE OR REPLACE TABLE {_FOUND} AS SELECT row_number() OVER () AS number, * FROM "
+        f"(SELECT DISTINCT {cast} FROM {asked})"
+    )
+    duck.run(
+        f"CREATE OR REPLACE TABLE {_TRIED} AS SELECT row_number() OVER () AS number, * FROM "
+        f"(SELECT {listed} FROM {_FOUND} UNION SELECT {mixed} FROM {_FOUND})"
+    )
+    ((many,),) = duck.rows(f"SELECT count(*) FROM {_TRIED}")
+    for start in range(0, many, BLOCK):
+        found = duck.table(f"SELECT {listed} FROM {_TRIED} WHERE number > {start} AND number <= {start + BLOCK}")
+        for batch in found.combine_chunks().to_batches():
+            rows = pa.RecordBatch.from_arrays(batch.columns[: len(tests.columns)], tests.columns)
+            copies = tests.copies(rows if tests.columns else batch)
+            there = pa.array(copies > 0)
+            columns_ = [column.filter(there) for column in batch.columns]
+            yield pa.RecordBatch.from_arrays(
+                [*columns_, *([pa.array(copies).filter(there)] if bag else [])], [*keys, *(["_count"] if bag else [])]
+            )
+    duck.run(f"DROP TABLE {_FOUND}; DROP TABLE {_TRIED}")
 
 
 def _forgive(duck: Duck, floats: Mapping[str, bool]) -> None:

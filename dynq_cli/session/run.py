@@ -253,7 +253,7 @@ class _Outputs:
 
             since, until, schema, batches = self._state.diff(output.query, mark_of(output))
             schema = with_batch(schema, self._directory, output.query, since, until)
-        counts = self._state.counts(output.query) if output.kind == "enum" else None
+        counts = self._state.kept_counts(output.query) if output.kind == "enum" else None
         total = None if counts is None else counts.rows if output.expand else counts.distinct
         if output.expand:
             batches, schema = expand(batches, schema), expanded_schema(schema)

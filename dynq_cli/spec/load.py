@@ -93,7 +93,7 @@ def _read_spec(report: Report, root: Node, source: Source) -> tuple[Spec | None,
         queries = read_queries(report, fields["queries"].value, fields["queries"].place, names)
     outputs: tuple[Output, ...] = ()
     if "outputs" in fields:
-        known = tuple(query.name for query in queries)
+        known = {query.name: query.keep for query in queries}
         outputs = read_outputs(report, fields["outputs"].value, fields["outputs"].place, known)
     if "version" in fields:
         _check_version(report, fields["version"].value)

@@ -16,6 +16,7 @@ from dynq_cli.spec.types import Type
 
 Changes = Literal["rare", "normal", "often"]
 Semantics = Literal["bag", "set"]
+Keep = Literal["all", "rows", "test"]
 
 
 @record(frozen=True)
@@ -108,7 +109,7 @@ class Requirement:
 
 @record(frozen=True)
 class QuerySpec:
-    """A query as written: its texts, and the key of their language."""
+    """A query as written: its texts, and the key of their language; `keep` says which reads it is kept for."""
 
     name: str
     language: str
@@ -118,6 +119,7 @@ class QuerySpec:
     max_view_rows: int | None = None
     place: Place | None = field(default=None, compare=False)
     require: tuple[Requirement, ...] = ()
+    keep: Keep = "all"
 
 
 OutputKind = Literal["count", "enum", "diff"]

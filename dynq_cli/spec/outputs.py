@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import posixpath
 import re
+from collections.abc import Mapping
 from itertools import islice
 from typing import cast
 
 from dynq_cli.errors import Place
-from dynq_cli.spec.model import Output, OutputKind, Text
+from dynq_cli.spec.model import Keep, Output, OutputKind, Text
 from dynq_cli.spec.nodes import ListNode, MapNode, Node, RefusedNode, Scalar
 from dynq_cli.spec.output_formats import extensions
 from dynq_cli.spec.report import Report, Shape
+from dynq_cli.spec.served import SERVED
 from dynq_cli.spec.shown import shown
 
 _OUTPUT_HINT = "write `- {query: NAME, kind: count, path: out/NAME.json}`"
@@ -34,8 +36,8 @@ _BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
 _MARK = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
-def read_outputs(report: Report, node: Node, place: Place, queries: tuple[str, ...]) -> tuple[Output, ...]:
-    """`queries` are the names of all queries of the spec, right or wrong; empty if it has none."""
+def read_outputs(report: Report, node: Node, place: Place, queries: Mapping[str, Keep]) -> tuple[Output, ...]:
+    """`queries` are all queries of the spec, right or wrong, with what they are kept for; empty if it has none."""
     match node:
         case RefusedNode():
             return ()
@@ -51,9 +53,9 @@ def read_outputs(report: Report, node: Node, place: Place, queries: tuple[str, .
 
 
 class _Reader:
-    def __init__(self, report: Report, queries: tuple[str, ...]) -> None:
+    def __init__(self, report: Report, queries: Mapping[str, Keep]) -> None:
         self._report = report
-        self._queries = dict.fromkeys(queries)
+        self._queries = queries
         self._written: dict[str, Place] = {}
 
     def read(self, node: ListNode) -> tuple[Output, ...]:
@@ -70,6 +72,10 @@ class _Reader:
             query = self._read_query(fields["query"].value, f"`query` of {owner}")
         if "kind" in fields:
             kind = self._report.choice(fields["kind"].value, f"`kind` of {owner}", _KINDS)
+            keep = self._queries.get(query or "", "all")
+            if kind is not None and kind not in SERVED[keep]:
+                message = f"{owner} is a `kind: {kind}` of query {shown(query or '')}, which has `keep: {keep}`"
+                self._report.add(fields["kind"].place, message, f"leave the output out, or `keep: {keep}`")
         if "mark" in fields:
             mark = self._read_mark(fields["mark"].value, f"`mark` of {owner}")
             if kind in ("count", "enum"):

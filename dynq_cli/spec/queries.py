@@ -7,7 +7,7 @@ from typing import cast
 
 from dynq_cli.errors import Place
 from dynq_cli.spec.languages import keys_shown, languages
-from dynq_cli.spec.model import OrderKey, QuerySpec, Requirement, Semantics, Text
+from dynq_cli.spec.model import Keep, OrderKey, QuerySpec, Requirement, Semantics, Text
 from dynq_cli.spec.names import Names
 from dynq_cli.spec.nodes import MapNode, Node, Scalar
 from dynq_cli.spec.report import Field, Report, Shape
@@ -15,9 +15,10 @@ from dynq_cli.spec.shown import shown
 
 MAX_VIEW_ROWS = (1 << 63) - 1
 
-_OPTIONS = ("semantics", "order_by", "max_view_rows", "require")
+_OPTIONS = ("semantics", "order_by", "max_view_rows", "require", "keep")
 # The names of what `explain` promises; `plan/program_cost` has them.
 GUARANTEES = ("update", "delay", "count", "jth", "space", "test", "rank", "diff")
+_KEEPS = ("all", "rows", "test")
 _SYNONYMS = {"order": "order_by", "sort": "order_by", "sort_by": "order_by", "max_rows": "max_view_rows"}
 _ORDER_HINT = "write `order_by: [a, b desc]` with columns of the result"
 _ROWS_HINT = "write a whole number above 0, as in `max_view_rows: 5000000`"
@@ -58,7 +59,23 @@ def _read_query(report: Report, key: Scalar, node: Node) -> QuerySpec:
     required: tuple[Requirement, ...] = ()
     if "require" in fields:
         required = _read_require(report, fields["require"], f"`require` of {owner}")
-    return QuerySpec(key.value, language, texts, cast("Semantics | None", semantics), order, rows, key.place, required)
+    keep: str | None = None
+    if "keep" in fields:
+        keep = report.choice(fields["keep"].value, f"`keep` of {owner}", _KEEPS)
+        if order and keep in ("rows", "test"):
+            message = f"{owner} has `order_by` and `keep: {keep}`, which keeps no order"
+            report.add(fields["keep"].place, message, "leave one of the two out")
+    return QuerySpec(
+        key.value,
+        language,
+        texts,
+        cast("Semantics | None", semantics),
+        order,
+        rows,
+        key.place,
+        required,
+        cast("Keep", keep or "all"),
+    )
 
 
 def _query_hint() -> str:

@@ -71,8 +71,10 @@ def first_manifest(
     write_manifest(directory, made)
 
 
-def counts_of(views: Views) -> dict[str, Counts]:
-    return {query: Counts(*views.count(query)) for query in views.queries}
+def counts_of(views: Views) -> dict[str, Counts | None]:
+    """The counts of all queries; None for those that keep none."""
+    kept = {query: views.kept_count(query) for query in views.queries}
+    return {query: None if counts is None else Counts(*counts) for query, counts in kept.items()}
 
 
 def _sizes_after(views: Views, before: TableSizes | None, came: Mapping[str, int]) -> TableSizes:

@@ -62,7 +62,7 @@ class StateFacts:
     generation: int
     made: int
     applied: int
-    counts: Mapping[str, Counts]
+    counts: Mapping[str, Counts | None]
     tables: TableSizes | None
     waiting: int
     sizes: Sizes

@@ -87,7 +87,7 @@ class Manifest:
     """The contents of `CURRENT`.
 
     - `number` counts manifests, `version` the versions, `generation` the snapshots
-    - `plans`: fingerprints of the queries' plans
+    - `plans`: fingerprints of the queries' plans; `counts` are None for queries that keep no count
     - `made`, `applied`: when the state was made and last changed, in microseconds since 1970, in UTC
     - `commits`: the last `_commit_version` of each relation; `sources`: the applied batches of each source
     - `before`: the version before the last command that applied changes
@@ -102,7 +102,7 @@ class Manifest:
     generation: int
     spec: str
     plans: Mapping[str, str]
-    counts: Mapping[str, Counts]
+    counts: Mapping[str, Counts | None]
     snapshot: SnapshotFacts
     wal: WalFacts
     ledger: LedgerFacts
@@ -193,7 +193,7 @@ def _parse(path: Path, text: bytes) -> Manifest:
         past=tuple(PastLog(wal=WalFacts(**p.pop("wal")), **p) for p in read.pop("past")),
         ledger=LedgerFacts.of(read.pop("ledger")),
         sources={name: tuple((a, b) for a, b in taken) for name, taken in read.pop("sources").items()},
-        counts={name: Counts(**c) for name, c in read.pop("counts").items()},
+        counts={name: None if c is None else Counts(**c) for name, c in read.pop("counts").items()},
         tables=None if tables is None else TableSizes.of(tables),
         **read,
     )

@@ -41,7 +41,7 @@ class Readable(Protocol):
 
 def jth(state: Readable, positions: Sequence[int], query: str | None = None) -> Iterator[pa.RecordBatch]:
     """Yield the rows at these positions, in the order given."""
-    return _read(state, query, lambda ranked: ranked.jth(positions))
+    return _read(state, query, lambda ranked: ranked.jth(positions), "jth")
 
 
 def page(
@@ -73,15 +73,15 @@ def page(
         return ranked.page(offset or 0, limit)
 
     if at is not None and state.version_of(at) != state.version:
-        return rows(Ranked(state.live_at(at), query_name(state.current().manifest, query)))
-    return _read(state, query, rows)
+        return rows(Ranked(state.live_at(at), query_name(state.current().manifest, query), verb="page"))
+    return _read(state, query, rows, "page")
 
 
 def sample(state: Readable, many: int, query: str | None = None, seed: int | None = None) -> Iterator[pa.RecordBatch]:
     """Rows at `many` distinct positions, all equally likely; those of a seed stay the same for a version."""
     if many < 0:
         raise UsageError("the number of rows of a sample must not be negative")
-    return _read(state, query, lambda ranked: ranked.sample(many, seed))
+    return _read(state, query, lambda ranked: ranked.sample(many, seed), "sample")
 
 
 def is_ordered(state: Readable, query: str | None = None) -> bool:
@@ -93,13 +93,13 @@ def is_ordered(state: Readable, query: str | None = None) -> bool:
 def rank(state: Readable, row: Mapping[str, Any], query: str | None = None) -> int:
     """Return the position of the first copy of a row."""
     opened = state.current()
-    return Ranked(opened.views, query_name(opened.manifest, query)).rank(row)
+    return Ranked(opened.views, query_name(opened.manifest, query), verb="rank").rank(row)
 
 
 def _read(
-    state: Readable, query: str | None, read: Callable[[Ranked], Iterator[pa.RecordBatch]]
+    state: Readable, query: str | None, read: Callable[[Ranked], Iterator[pa.RecordBatch]], verb: str
 ) -> Iterator[pa.RecordBatch]:
     opened = state.current()
     # Called here, not in the generator, so that errors are raised at once.
-    batches = read(Ranked(opened.views, query_name(opened.manifest, query)))
+    batches = read(Ranked(opened.views, query_name(opened.manifest, query), verb=verb))
     return state.read_whole(opened, batches)

@@ -35,6 +35,7 @@ from dynq_cli.storage.manifest import Counts, query_name, read_manifest
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from dynq_cli.engine.kernels.fields import Words
     from dynq_cli.engine.views import Views
     from dynq_cli.spec.model import Spec
     from dynq_cli.storage.backup import Copied
@@ -182,19 +183,35 @@ class State:
             yield change
 
     def count(self, query: str | None = None) -> int:
-        """Count the result rows of the version in force, as a bag or a set as the query says. O(1); opens no engine."""
+        """Count the result rows of the version in force, as a bag or a set as the query says. See `counts`."""
         return self.counts(query).rows
 
     def counts(self, query: str | None = None, at: str | int | None = None) -> Counts:
         """Count the result rows, as a bag or a set as the query says, and the distinct rows. O(1); opens no engine.
 
         With `at`, a version or mark, count the rows of that version: this opens an engine and reverts it (`versions`).
+        With `keep: rows`, a union opens an engine and walks its rows. RejectedError with `keep: test`.
         """
         manifest = read_manifest(self._directory)
         name = query_name(manifest, query)
         if at is None or self.version_of(at) == manifest.version:
-            return manifest.counts[name]
+            kept = manifest.counts[name]
+            return kept or Counts(*self.current().views.count(name))
         return Counts(*self._at(self.version_of(at)).count(name))
+
+    def require(self, verb: str, query: str | None = None) -> None:
+        """RejectedError if the spec does not keep a query for a command, UsageError if there is no such query."""
+        from dynq_cli.spec.served import require
+
+        name = query_name(read_manifest(self._directory), query)
+        written = self.spec.query(name)
+        assert written is not None
+        require(name, written.keep, verb)
+
+    def kept_counts(self, query: str | None = None) -> Counts | None:
+        """Return the counts of the version in force if they are kept, else None. O(1); opens no engine."""
+        manifest = read_manifest(self._directory)
+        return manifest.counts[query_name(manifest, query)]
 
     def apply(self, changes: Any, relation: str | None = None) -> int:
         """Apply changes of one or several relations as one commit; return the new version.
@@ -417,6 +434,17 @@ class State:
         """Return the multiplicity of a row in the version in force; 0 or 1 for sets. O(1)."""
         opened = self.current()
         return opened.views.test(query_name(opened.manifest, query), row)
+
+    def test_rows(self, rows: Any, query: str | None = None) -> Words:
+        """Return the multiplicity of each row of a table or frame in the version in force; 0 or 1 for sets.
+
+        The rows have the result's columns by name, and may have others. O(rows), where a test is O(1).
+        RejectedError if a value is none of its column's type, UsageError if a column is missing.
+        """
+        from dynq_cli.engine.row_tests import copies_in
+
+        opened = self.current()
+        return copies_in(opened.views, query_name(opened.manifest, query), rows)
 
     def close(self) -> None:
         """Close the state. If it was written to and would open slowly, write a snapshot first."""

@@ -54,6 +54,7 @@ def diff_since(directory: Path, planned: Planned, since: str | int | None, query
         version = manifest.before if since is None else version_of(manifest, since)
         nets = nets_since(directory, manifest, version)
         new = _open(directory, manifest, planned)
+        new.require(query, "diff")
         old = went_back(lambda: _open(directory, manifest, planned), nets, query)
         return Diff(version, manifest.version, diff_schema(new, query), diff(old, new, query, block))
 

@@ -26,7 +26,7 @@ CONSTANTS = {"int": ["1", "0"], "string": ["'a'"], "decimal": ["1.5"], "float": 
 OFFSETS = {"int": " + 1", "decimal": " + 0.5", "date": " + INTERVAL '1 day'"}
 
 
-def _relations(chance: Random) -> tuple[Relation, ...]:
+def together_relations(chance: Random) -> tuple[Relation, ...]:
     """Few columns of few types: k are joined, v are what members share and comparisons compare."""
     kind = chance.choice(KINDS)
     others = (
@@ -83,7 +83,7 @@ class _Select:
         return f"SELECT {'DISTINCT ' if distinct else ''}{named} FROM {tables}{where}"
 
 
-def _union(chance: Random, spec: Spec) -> tuple[str, Semantics | None, set[str]]:
+def union_text(chance: Random, spec: Spec) -> tuple[str, Semantics | None, set[str]]:
     """Members that show columns of k and v in the same places."""
     shape = [chance.choice("kkv") for _ in range(chance.randint(1, 4))]
     many, word = chance.choice([2, 2, 2, 3, 3, 4]), chance.choice(["UNION", "UNION", "UNION ALL"])
@@ -148,7 +148,7 @@ def _sums(chance: Random, spec: Spec) -> tuple[str, Semantics | None, set[str]]:
     return select.text([*keys, *calls]) + grouped, None, tags | {call.split("(")[0] for call in calls}
 
 
-_DRAW = {"union": _union, "unequal": _unequal, "sums": _sums}
+_DRAW = {"union": union_text, "unequal": _unequal, "sums": _sums}
 
 
 def _drawn(chance: Random, spec: Spec, name: str, form: str) -> Drawn:
@@ -185,6 +185,6 @@ def _kinds(columns: tuple[object, ...]) -> Iterator[str]:
 def together_case(seed: int, form: str, queries: int = 3, batches: int = 7) -> Case:
     """Several queries of one form, `union`, `unequal` or `sums`, over one history."""
     chance = Random(f"{form} {seed}")
-    spec = Spec("spec.yaml", _relations(chance), ())
+    spec = Spec("spec.yaml", together_relations(chance), ())
     drawn = tuple(_drawn(chance, spec, f"q{i}", form) for i in range(queries))
     return Case(seed, spec, drawn, tuple(random_history(chance, spec, batches)))

@@ -13,7 +13,7 @@ from typing import Any
 
 import duckdb
 
-from dynq_cli.plan.program import Derived, Groups, Measure, Program, Together, Tree, high, low
+from dynq_cli.plan.program import Derived, Groups, Lookups, Measure, Program, Together, Tree, high, low
 from dynq_cli.query.normal_form import Atom, Comparison, ConjunctiveQuery, Scalar
 from dynq_cli.query.scalar import compare, quote, shift
 
@@ -42,6 +42,8 @@ def _ran(program: Program, connection: duckdb.DuckDBPyConnection) -> tuple[Count
                 results[step.name] = query.head, _result(cursor, query)
             elif isinstance(step, Together):
                 results[step.name] = step.form.head, _read(step, results)
+            elif isinstance(step, Lookups):
+                raise AssertionError(f"{step.name} has no rows")
             else:
                 held[step.name] = _rows(step, results)
                 _store(cursor, step, held[step.name])

@@ -11,7 +11,7 @@ import pytest
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.plan.lower import program_of
 from dynq_cli.plan.lower.ranges import has_ranges
-from dynq_cli.plan.program import Derived, Program, Together, Tree
+from dynq_cli.plan.program import Derived, Lookups, Program, Together, Tree
 from dynq_cli.query.as_sql import as_sql
 from dynq_cli.query.compile import compile_query
 from dynq_cli.query.sql import compile_sql
@@ -62,6 +62,8 @@ def check(program: Program) -> None:
         elif isinstance(step, Together):
             assert {*(m.tree for m in step.members), *(t.tree for t in step.terms)} <= set(trees), step
             assert all(set(m.variables) == trees[m.tree] for m in step.members), step
+        elif isinstance(step, Lookups):
+            assert set(step.trees) <= set(trees), step
         else:
             assert {a.source for a in step.plan.query.atoms} <= known, step
             assert step.plan.strategy == "view-tree"

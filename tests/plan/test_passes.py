@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 from dataclasses import FrozenInstanceError
 from pathlib import Path
-from typing import get_args
+from typing import cast, get_args
 
 import pytest
 
@@ -15,7 +15,7 @@ from dynq_cli.plan.program import Derived
 from dynq_cli.query.compile import compile_query
 from dynq_cli.query.normal_form import UnionQuery
 from dynq_cli.spec.load import parse_spec
-from dynq_cli.spec.model import QuerySpec, Text
+from dynq_cli.spec.model import Keep, QuerySpec, Text
 from tests.plan.trace import trace
 
 SPEC = parse_spec(
@@ -31,6 +31,7 @@ queries: {q: {rule: "q(a) :- R(a, b)"}}
     "spec.yaml",
 )
 QUERY = "    query    "
+KEEP = "    keep     "
 
 
 def module_of(each: Pass) -> str:
@@ -42,9 +43,10 @@ def test_the_example_of_a_pass_is_what_it_does(each: Pass) -> None:
     module = importlib.import_module(module_of(each))
     lines = (module.__doc__ or "").rstrip().splitlines()
     (start,) = [i for i, line in enumerate(lines) if line.startswith(QUERY)]
-    changes = trace(lines[start].removeprefix(QUERY), SPEC)
+    kept = [line.removeprefix(KEEP) for line in lines[start + 1 : start + 2] if line.startswith(KEEP)]
+    changes = trace(lines[start].removeprefix(QUERY), SPEC, cast("Keep", kept[0] if kept else "all"))
     first = next(change for change in changes if change.name == each.name)
-    assert "\n".join(lines[start + 1 :]) == str(first)
+    assert "\n".join(lines[start + 1 + len(kept) :]) == str(first)
 
 
 def test_a_pass_is_the_function_that_its_file_is_named_after() -> None:

@@ -9,10 +9,10 @@ from typing import Any
 
 from dynq_cli.plan.lower import PASSES
 from dynq_cli.plan.lower.partial_program import PartialProgram, Pass, Run
-from dynq_cli.plan.program import Derived, Feed, Step, Tree
+from dynq_cli.plan.program import Derived, Feed, Lookups, Step, Tree
 from dynq_cli.query.compile import compile_query
 from dynq_cli.query.normal_form import Atom, Query, UnionQuery
-from dynq_cli.spec.model import QuerySpec, Spec, Text
+from dynq_cli.spec.model import Keep, QuerySpec, Spec, Text
 
 
 @dataclass(frozen=True)
@@ -29,10 +29,10 @@ class Change:
         return "\n".join(_lines(self))
 
 
-def trace(text: str, spec: Spec) -> list[Change]:
+def trace(text: str, spec: Spec, keep: Keep = "all") -> list[Change]:
     """The changes that passes made, in the order in which they ended: those for inner queries come first."""
     language = "sql" if text.startswith("SELECT") else "rule"
-    query = compile_query(spec, QuerySpec("q", language, (Text(text, "spec.yaml", ((0, 1, 1),)),)))
+    query = compile_query(spec, QuerySpec("q", language, (Text(text, "spec.yaml", ((0, 1, 1),)),), keep=keep))
     changes: list[Change] = []
     passes = tuple(replace(each, rewrite=_recorded(each, changes)) for each in PASSES)
     left, _ = PartialProgram(query.name, spec, None, passes).lower(query, Run("result"))
@@ -93,6 +93,11 @@ def _step(step: Step) -> str:
         made = ", ".join(f"{m.aggregate.name} = {m.aggregate.function}" for m in step.groups.measures)
         per = f" per {', '.join(step.groups.keys)}" if step.groups.keys else ""
         return f"relation {step.name}: {made}{per}, from rows of {fed}"
+    if isinstance(step, Lookups):
+        inside = [
+            "".join([" and ".join([*(t.tree for t in a.lookups), *map(str, a.where)])]) for a in step.alternatives
+        ]
+        return f"result {step.name}: tested in {', or in '.join(inside)}"
     counted = "".join(f" {'+' if t.distinct > 0 else '-'} |{t.tree}|" for t in step.terms)
     where = f" where {' and '.join(map(str, step.where))}" if step.where else ""
     return f"result {step.name}: rows of {', '.join(m.tree for m in step.members)}{where}, count{counted}"

@@ -107,7 +107,8 @@ def apply(
         if diff is not None:
             from dynq_cli.session.changes import Spool
 
-            view.counts(query)  # what is wrong with the query, or with FILE, is said before anything is applied
+            # What is wrong with the query, or with FILE, is said before anything is applied.
+            view.require("diff", query)
             sink = stack.enter_context(output.stream(diff))
             folder = None if diff == "-" else Path(diff).resolve().parent
             spool = stack.enter_context(Spool(view, Path(state), query, folder))

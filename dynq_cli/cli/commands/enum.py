@@ -36,8 +36,8 @@ def enum(
         batches = view.enum(query, _BLOCK if most is None else min(max(most, 1), _BLOCK), at)
         total = None
         if at is None:  # to count the rows of another version would be to go back to it once more
-            counts = view.counts(query)
-            total = counts.rows if expand else counts.distinct
+            counts = view.kept_counts(query)
+            total = None if counts is None else counts.rows if expand else counts.distinct
         if expand:
             batches, schema = multiplicity.expand(batches, schema), multiplicity.expanded_schema(schema)
         batches = multiplicity.limit(batches, most)

@@ -41,7 +41,10 @@ def init(
         rows[log.relation] = rows.get(log.relation, 0) + log.inserted
     for relation, number in rows.items():
         output.note(f"{relation}: {number:,} inserted")
-    kept = ", ".join(f"{name} ({c.rows:,} row{'' if c.rows == 1 else 's'})" for name, c in facts.counts.items())
+    counts = facts.counts.items()
+    kept = ", ".join(
+        name if c is None else f"{name} ({c.rows:,} row{'' if c.rows == 1 else 's'})" for name, c in counts
+    )
     output.note(f"made {state} at version 0; it keeps {kept}")
 
 

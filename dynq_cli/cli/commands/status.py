@@ -15,6 +15,7 @@ from dynq_cli.cli.rows import row_counts_text
 if TYPE_CHECKING:
     from dynq_cli.storage.facts import StateFacts
     from dynq_cli.storage.ledger import Entry
+    from dynq_cli.storage.manifest import Counts
 
 
 def status(
@@ -61,13 +62,14 @@ def _tables(facts: StateFacts) -> Iterator[tuple[str, str]]:
         copies = f", {_number(relation.copies, 'row')} with copies" if relation.copies != relation.rows else ""
         yield f"relation {name}", f"{_number(relation.rows, 'row')}{copies}; {relation.length:,} bytes"
     for name, counts in facts.counts.items():
-        distinct = f", {counts.distinct:,} distinct" if counts.distinct != counts.rows else ""
+        rows = "rows not counted" if counts is None else _number(counts.rows, "row")
+        distinct = f", {counts.distinct:,} distinct" if counts is not None and counts.distinct != counts.rows else ""
         views = ""
         if tables and name in tables.queries:
             query = tables.queries[name]
             views = f"; views of {query.length:,} bytes"
             views += f", {_number(query.stored, 'stored row')}" if query.stored else ""
-        yield f"query {name}", f"{_number(counts.rows, 'row')}{distinct}{views}"
+        yield f"query {name}", f"{rows}{distinct}{views}"
     if tables is None:
         yield "tables", "sizes are not known yet: an earlier version of dynq wrote this; the next apply notes them"
         return
@@ -128,6 +130,10 @@ def _views(facts: StateFacts, query: str) -> dict[str, int | None]:
     return {"bytes": None if size is None else size.length, "stored_rows": None if size is None else size.stored}
 
 
+def _counts(counts: Counts | None) -> dict[str, int | None]:
+    return {"rows": None, "distinct": None} if counts is None else vars(counts)
+
+
 def _as_json(state: str, facts: StateFacts) -> dict[str, Any]:
     return {
         "state": state,
@@ -138,7 +144,7 @@ def _as_json(state: str, facts: StateFacts) -> dict[str, Any]:
             name: {"rows": size.rows, "copies": size.copies, "bytes": size.length}
             for name, size in (facts.tables.relations if facts.tables else {}).items()
         },
-        "queries": {name: {**vars(counts), **_views(facts, name)} for name, counts in facts.counts.items()},
+        "queries": {name: {**_counts(counts), **_views(facts, name)} for name, counts in facts.counts.items()},
         "shared_bytes": facts.tables and facts.tables.shared,
         "dictionary_bytes": facts.tables and facts.tables.dictionaries,
         "generation": facts.generation,

@@ -2,7 +2,7 @@
 
 A row of the result is one row of each level of the output set, and these are found by their codes; it is in the result
 if each of them is live and in the range that the row of its parent reads, and its copies are the product of what the
-frontier says. O(levels) per row, whatever the size of the result.
+frontier says. O(levels) per row, whatever the size of the result. What the next rows need is asked for beforehand.
 
 `fields` says where the codes of a level stand: for each of its variables the column of the rows that are looked for,
 and the place in the key of the level's table.
@@ -14,7 +14,8 @@ from dynq_cli.engine.kernels.bounds import is_in_range
 from dynq_cli.engine.kernels.cache import kernel
 from dynq_cli.engine.kernels.fields import Int, Rows, Store, Words, row_type
 from dynq_cli.engine.kernels.int128 import multiply
-from dynq_cli.engine.kernels.table import find, next_with_key, record
+from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
+from dynq_cli.engine.kernels.table import find, likely, next_with_key, record, tag_of
 
 LEVEL = row_type(
     "node",
@@ -60,6 +61,25 @@ def _value(store: Store, v: Int, row: Int) -> tuple[Int, Int]:
 
 
 @kernel
+def _ask(store: Store, levels: Rows, fields: Rows, codes: Words, key: Words, begin: Int, stop: Int) -> None:
+    """Ask for the slots, then for the records, at which the next rows will be looked up in every level."""
+    words = store.words
+    for is_record in range(2):
+        for s in range(len(levels)):
+            level = levels[s]
+            t = store.nodes[level.node].table
+            table = store.tables[t]
+            for i in range(begin, stop):
+                for k in range(level.first, level.stop):
+                    key[fields[k].place] = codes[fields[k].column, i]
+                tag = tag_of(key, table.hashed)
+                if is_record:
+                    prefetch(words, max(likely(store, t, tag), np.int64(0)))
+                else:
+                    prefetch(words, table.slots + (tag & table.mask))
+
+
+@kernel
 def copies_of(
     store: Store,
     levels: Rows,
@@ -75,7 +95,10 @@ def copies_of(
     False if a row has more than 2^63 - 1 of them. `rows` has room for a row of each level behind the root's.
     """
     rows[0] = 0
-    for i in range(codes.shape[1]):
+    many = codes.shape[1]
+    for i in range(many):
+        if i % AHEAD == 0:
+            _ask(store, levels, fields, codes, key, i, min(i + AHEAD, many))
         lo, hi = np.int64(1), np.int64(0)
         for s in range(len(levels)):
             level = levels[s]

@@ -28,7 +28,20 @@ from dynq_cli.plan.choose import plan_query
 from dynq_cli.plan.lower.query_builders import columns_of
 from dynq_cli.plan.lower.ranges import has_ranges
 from dynq_cli.plan.plan import Plan
-from dynq_cli.plan.program import Derived, Feed, Groups, Measure, Program, Step, Together, Tree, high, low, variables_of
+from dynq_cli.plan.program import (
+    Derived,
+    Feed,
+    Groups,
+    Lookups,
+    Measure,
+    Program,
+    Step,
+    Together,
+    Tree,
+    high,
+    low,
+    variables_of,
+)
 from dynq_cli.query.hypergraph import hypergraph_of
 from dynq_cli.query.normal_form import ConjunctiveQuery, Query
 from dynq_cli.query.reduction import is_free_connex
@@ -145,7 +158,7 @@ class PartialProgram:
         spec = replace(self.spec, relations=(*self.spec.relations, replace(made, key=tuple(key))))
         return made, replace(program, spec=spec)
 
-    def add_result(self, result: Together) -> PartialProgram:
+    def add_result(self, result: Together | Lookups) -> PartialProgram:
         """The last step, read from trees that stand before it."""
         return self._with(result)
 

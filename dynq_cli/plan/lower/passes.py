@@ -10,6 +10,7 @@ from dynq_cli.plan.lower.feed_by_subtraction import feed_by_subtraction
 from dynq_cli.plan.lower.feed_rows import feed_rows
 from dynq_cli.plan.lower.group_by import group_by
 from dynq_cli.plan.lower.inclusion_exclusion import inclusion_exclusion
+from dynq_cli.plan.lower.keep_lookups import keep_lookups
 from dynq_cli.plan.lower.keep_ranges import keep_ranges
 from dynq_cli.plan.lower.materialise_views import materialise_views
 from dynq_cli.plan.lower.minimise import minimise
@@ -29,6 +30,7 @@ _FEEDS: tuple[Goal, ...] = ("groups", "feeds", "stream")
 
 PASSES: tuple[Pass, ...] = (
     # The result of several trees together, stored nowhere.
+    Pass(keep_lookups, ("result",)),
     Pass(inclusion_exclusion, ("result",)),
     Pass(read_by_subtraction, ("result",)),
     # Unions and groups become relations of their own.

@@ -71,6 +71,7 @@ def rows_of(query: UnionQuery, pairs: Collection[str]) -> ConjunctiveQuery:
         columns=tuple(replace(c, kind="pair" if c.name in pairs else "variable", source=c.name) for c in query.columns),
         semantics=query.semantics,
         order=tuple(part for o in query.order for part in _parts(o, pairs)),
+        keep=query.keep,
     )
 
 
