@@ -1,7 +1,7 @@
 """The tables and accumulators of an aggregate query's groups. The layout depends only on the plan.
 
     groups   keyed by the group key; a record has the number of rows, the current result row, and accumulators
-    values   per column of MIN, MAX or COUNT(DISTINCT): keyed by (group, value), with multiplicities
+    values   per column of MIN, MAX or an aggregate of DISTINCT values: keyed by (group, value), with multiplicities
     spills   parts of double sums outside their window, NaN and infinities: keyed by (group, accumulator)
     pools    blocks of the order-statistic trees over the values of each group, for MIN and MAX
 
@@ -10,7 +10,7 @@ Measures that need the same accumulator share it: SUM(x) and AVG(x), MIN(y) and 
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
 from decimal import Decimal
 
 import numpy as np
@@ -32,8 +32,10 @@ from dynq_cli.spec.types import INT64, Type
 
 NONE = -1
 _NARROW_DIGITS = 18
-# What is read of the values of a group.
+# What is read of the values of a group, and of its bits.
 _OF_VALUES: dict[Reading, int] = {"least": r.LEAST, "greatest": r.GREATEST, "count": r.COUNT}
+_OF_BITS: dict[Reading, int] = {"all": r.BITS_OF_ALL, "any": r.BITS_OF_ANY, "odd": r.BITS_ODD}
+_BITS = {"int8": 8, "int16": 16, "int32": 32, "int64": 64}
 
 
 @record(frozen=True)
@@ -75,13 +77,29 @@ class Doubles:
 
 @record(frozen=True)
 class Values:
-    """A table of values. `labels` is the type whose labels order them, or None; `tree` is -1 if no order is needed."""
+    """A table of values. `labels` is the type whose labels order them, or None; `tree` is -1 if no order is needed.
+
+    `exact` and `doubles` are the places of accumulators for the sum of the values, each taken once, or -1; `number` is
+    that of the latter among all that may spill.
+    """
 
     place: int
     table: int
     columns: Words
     tree: int = NONE
     labels: Type | None = None
+    exact: int = NONE
+    doubles: int = NONE
+    number: int = NONE
+
+
+@record(frozen=True)
+class Bits:
+    """How many rows have each bit of a column; first how many are not NULL."""
+
+    place: int
+    column: int
+    many: int
 
 
 @record()
@@ -96,6 +114,7 @@ class GroupLayout:
     exact: list[Exact] = field(default_factory=list)
     doubles: list[Doubles] = field(default_factory=list)
     values: list[Values] = field(default_factory=list)
+    bits: list[Bits] = field(default_factory=list)
     measures: list[list[int]] = field(default_factory=list)
     trees: list[TreeDescription] = field(default_factory=list)
     spills: int = NONE
@@ -118,6 +137,12 @@ class GroupLayout:
             taken += len(e.polynomial) + len(e.columns)
         flat = np.concatenate([*numbers, np.zeros(1, np.int64)])
         return f.rows_of(SUM, np.array(rows, np.int64)), flat
+
+    @property
+    def spilling(self) -> list[tuple[int, int]]:
+        """Place and number of each sum of doubles."""
+        summed = [(v.doubles, v.number) for v in self.values if v.doubles != NONE]
+        return [*((d.place, d.number) for d in self.doubles), *summed]
 
     @property
     def roots(self) -> Words:
@@ -192,6 +217,8 @@ class _Builder:
         """Return the fields of a measure before its digits."""
         a = measure.aggregate
         definition = basic(a.function)
+        if definition.state == "bits":
+            return self._of_bits(measure)
         if definition.state != "sums":
             return self._of_values(measure)
         terms = self._terms(measure)
@@ -246,29 +273,58 @@ class _Builder:
         return self.shared["exact", polynomial]
 
     def _doubles(self, terms: tuple[Term, ...]) -> int:
-        if self.layout.spills == NONE:
-            self.layout.spills = self._new_table(_table(S_KEY, SPILL_WORDS))
         if terms not in self.shared:
-            self.shared[terms] = place = self._take(WINDOW_WORDS)
-            self.layout.doubles.append(Doubles(place, len(self.layout.doubles), terms))
+            self.shared[terms] = place = self._window()
+            self.layout.doubles.append(Doubles(place, len(self.layout.spilling), terms))
         return self.shared[terms]
 
+    def _window(self) -> int:
+        if self.layout.spills == NONE:
+            self.layout.spills = self._new_table(_table(S_KEY, SPILL_WORDS))
+        return self._take(WINDOW_WORDS)
+
+    def _of_bits(self, measure: Measure) -> list[int]:
+        (column,) = self._at(measure.values[0])
+        many = _BITS[measure.aggregate.type.name]
+        if ("bits", column, many) not in self.shared:
+            self.shared["bits", column, many] = place = self._take(1 + many)
+            self.layout.bits.append(Bits(place, column, many))
+        return [_OF_BITS[basic(measure.aggregate.function).reading], self.shared["bits", column, many], many, NONE, 0]
+
     def _of_values(self, measure: Measure) -> list[int]:
-        columns, reading = self._at(measure.value), basic(measure.aggregate.function).reading
+        columns = tuple(column for name in measure.values for column in self._at(name))
         if ("values", columns) not in self.shared:
             self.shared["values", columns] = len(self.layout.values)
-            self.layout.values.append(self._values(measure.value, columns))
+            self.layout.values.append(self._values(measure.values, columns))
         values = self.layout.values[self.shared["values", columns]]
+        reading, kind = basic(measure.aggregate.function).reading, measure.aggregate.type
+        if reading in ("sum", "average"):
+            return self._of_distinct(measure, values, kind if reading == "sum" else None)
         return [_OF_VALUES[reading], values.place, values.table, values.tree, 0]
 
-    def _values(self, name: str, columns: tuple[int, ...]) -> Values:
+    def _of_distinct(self, measure: Measure, values: Values, sum_type: Type | None) -> list[int]:
+        """Return the fields of a measure of a sum of distinct values, or of their average."""
+        at, kind = self.layout.values.index(values), self.types.get(measure.values[0])
+        if kind is not None and kind.is_float:
+            if values.doubles == NONE:
+                place, number = self._window(), len(self.layout.spilling)
+                self.layout.values[at] = values = replace(values, doubles=place, number=number)
+            reading = r.AVG_OF_DOUBLES if sum_type is None else r.SUM_OF_DOUBLES
+            return [reading, values.doubles, self.layout.spills, NONE, 0]
+        if values.exact == NONE:
+            self.layout.values[at] = values = replace(values, exact=self._take(3))
+        if sum_type is None:
+            return [r.AVG, values.exact, NONE, NONE, measure.scale]
+        return [r.SUM, values.exact, NONE, NONE, measure.scale - sum_type.scale]
+
+    def _values(self, names: tuple[str, ...], columns: tuple[int, ...]) -> Values:
         row = _table(1 + len(columns), 1 + len(columns) + 2)
         row["mult"] = 1 + len(columns)
         table, place = self._new_table(row), self._take(2)
-        kind = self.types.get(name)
+        kind = self.types.get(names[0])
         labels = kind if kind is not None and needs_labels(kind) else None
         tree = NONE
-        if any(m.value == name and basic(m.aggregate.function).state == "ordered" for m in self.groups.measures):
+        if any(m.values == names and basic(m.aggregate.function).state == "ordered" for m in self.groups.measures):
             if self.layout.first_pool == NONE:
                 self.layout.first_pool = self.first + len(self.tables)
                 self.tables += pools(self.sizes, 0)

@@ -60,7 +60,7 @@ class Grouped:
         self._labels = labels
         self._measures, self._roots = layout.measured, layout.roots
         self._trees = trees_of(layout.trees)
-        self._spills = np.array([layout.spills, *(d.place for d in layout.doubles)], np.int64)
+        self._spills = np.array([layout.spills, *(place for place, _ in layout.spilling)], np.int64)
         values, products = np.zeros((2, CHUNK), np.int64)
         largest = np.zeros(max(1, len(layout.groups.inputs)), np.int64)
         self._sums = exact_sums.Sums(*layout.sums, largest, values, products)
@@ -106,6 +106,8 @@ class Grouped:
             a.reserve(layout.spills, stop - start)
             values = values_of(d.terms, codes[:, start:stop])
             aggregates.add_doubles(a.store, t, d.place, layout.spills, d.number, values, taken, start, stop)
+        for b in layout.bits:
+            aggregates.add_bits(a.store, t, np.array([b.place, b.column, b.many]), taken, start, stop)
         for v in layout.values:
             a.reserve(v.table, stop - start)
             aggregates.add_values(a.store, v.table, v.columns, taken, start, stop)
@@ -148,13 +150,23 @@ class Grouped:
     def _settle_values(self, v: Values) -> None:
         a, n = self.arena, CHUNK
         labels = _NO_LABELS if v.labels is None or v.tree == NONE else self._labels(v.labels)
+        summed = aggregate_rows.Summed(
+            np.array([v.exact, v.doubles]),
+            np.array([len(v.columns)]),
+            np.array([self.layout.spills, v.number]),
+            self._key,
+        )
         while n == CHUNK:
+            if v.doubles != NONE:
+                a.reserve(self.layout.spills, CHUNK)
             if v.tree != NONE:
                 rows = sum(int(a.tables["live"][other.table]) for other in self.layout.values)
                 reserve(a, self.layout.first_pool, CHUNK, rows)
             done, n = aggregate_rows.settle_values(
-                self._store(labels), v.tree, self.layout.table, v.table, v.place, CHUNK
+                self._store(labels), v.tree, self.layout.table, v.table, v.place, summed, CHUNK
             )
+            if done == f.OVERFLOW:
+                raise AggregateOverflowedError("a sum of distinct values")
             assert done == f.OK, "a group with less than none of a value"
 
     def rows(self) -> Codes:
@@ -177,20 +189,22 @@ class Grouped:
             at = record(a, t, group)
             rows = int(a.words[at + layout.rows])
             assert rows > 0 or (layout.groups.one_row and rows == 0), "a group without rows"
-            for place in chain((c.place for c in layout.counts), (e.place for e in layout.exact)):
+            exact = [*(e.place for e in layout.exact), *(v.exact for v in layout.values if v.exact != NONE)]
+            for place in chain((c.place for c in layout.counts), (b.place for b in layout.bits), exact):
                 assert 0 <= a.words[at + place] <= rows, "more values than rows"
-            for e in layout.exact:
-                assert a.words[at + e.place] or not a.words[at + e.place + 1 : at + e.place + 3].any(), (
-                    "a sum of nothing"
-                )
-            for d in layout.doubles:
-                place = at + d.place
+            for b in layout.bits:
+                having = a.words[at + b.place + 1 : at + b.place + 1 + b.many]
+                assert (having >= 0).all() and (having <= a.words[at + b.place]).all(), "more bits than values"
+            for place in exact:
+                assert a.words[at + place] or not a.words[at + place + 1 : at + place + 3].any(), "a sum of nothing"
+            for each, number in layout.spilling:
+                place = at + each
                 assert 0 <= a.words[place] <= rows, "more values than rows"
                 words = a.words[place + D_WORDS : place + D_WORDS + WINDOW]
                 assert rows or not words.any(), "a sum of nothing"
                 if a.words[place + D_SPILL]:
-                    spilled.add((group, d.number, int(a.words[place + D_SPILL]) - 1))
-        if layout.doubles:
+                    spilled.add((group, number, int(a.words[place + D_SPILL]) - 1))
+        if layout.spilling:
             keys = {(*self._codes(layout.spills, s, 2), s) for s in rows_of(a, layout.spills)}
             assert keys == spilled, "every spill belongs to a group"
         for v in layout.values:

@@ -165,13 +165,14 @@ class _Chooser:
     def _distinct_trees(self, shape: _Shape) -> list[DistinctTree]:
         found = []
         for a in self.query.aggregates:
-            if basic(a.function).state == "values" and a.variable is not None:
-                graph = shape.graph.with_free(frozenset(self.query.head) | {a.variable})
+            if a.function == "count_distinct" and len(a.variables) == 1:
+                (variable,) = a.variables
+                graph = shape.graph.with_free(frozenset(self.query.head) | {variable})
                 head, wider = self._free_connex_head(_Shape(graph, shape.leaves))
-                tree = self._by_group(wider, a.variable) if head == graph.free else None
+                tree = self._by_group(wider, variable) if head == graph.free else None
                 tree = tree or self._search(wider)
                 assert tree is not None
-                found.append(DistinctTree(a.name, a.variable, tree))
+                found.append(DistinctTree(a.name, variable, tree))
         return found
 
     def _by_group(self, shape: _Shape, variable: str) -> Node | None:

@@ -173,8 +173,8 @@ def _body(query: ConjunctiveQuery) -> Iterator[str]:
 
 
 def _aggregate(query: ConjunctiveQuery, a: Aggregate) -> str:
-    if a.variable is not None:
-        inside = f"distinct {a.variable}" if basic(a.function).state == "values" else a.variable
+    if a.variables:
+        inside = f"{'distinct ' if basic(a.function).state == 'values' else ''}{', '.join(a.variables)}"
         return f"{a.function.removesuffix('_distinct')}({inside})"
     parts = []
     for m in a.monomials:

@@ -163,4 +163,4 @@ class _Kept:
             ]
             for m in a.monomials
         ]
-        return [a.function, a.variable and self.number[a.variable], str(a.type), monomials]
+        return [a.function, [self.number[v] for v in a.variables], str(a.type), monomials]

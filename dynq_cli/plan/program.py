@@ -51,16 +51,17 @@ class Feed:
 class Measure:
     """An aggregate of the rows of a group.
 
-    `factors` are, for each monomial of the aggregate, the columns taken in that hold its factors; `value` is the one
+    `factors` are, for each monomial of the aggregate, the columns taken in that hold its factors; `values` are those
     that MIN, MAX and COUNT(DISTINCT) look at. A decimal of more than 18 digits comes as two columns, `high` and `low`
     of the name given here. With `counted`, a row counts for COUNT and AVG as often as the product of these columns
-    says; sums have such columns among their factors.
+    says; sums have such columns among their factors. Values that are summed have `scale` digits behind the point.
     """
 
     aggregate: Aggregate
     factors: tuple[tuple[str, ...], ...] = ()
-    value: str = ""
+    values: tuple[str, ...] = ()
     counted: tuple[str, ...] = ()
+    scale: int = 0
 
 
 @record(frozen=True)

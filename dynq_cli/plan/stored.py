@@ -32,7 +32,9 @@ def stored(program: Program, spec: Spec) -> str:
 
 def rows_of(costs: Costs, step: Derived) -> str:
     measures = step.groups.measures if step.groups is not None else ()
-    looked_at = [f"{m.aggregate.function.replace('_', ' ').upper()}({m.value})" for m in measures if m.value]
+    looked_at = [
+        f"{m.aggregate.function.replace('_', ' ').upper()}({', '.join(m.values)})" for m in measures if m.values
+    ]
     return _sized(costs, step) + (f" with the distinct values of {_listed(looked_at)}" if looked_at else "")
 
 

@@ -169,8 +169,9 @@ def _comparison(c: Comparison, left: str, right: str) -> str:
 def _aggregate(query: ConjunctiveQuery, a: Aggregate) -> str:
     definition = basic(a.function)
     if definition.state != "sums":
-        assert a.variable is not None
-        return definition.sql(_variable(query, a.variable))
+        values = [_variable(query, v) for v in a.variables]
+        called = definition.sql(values[0] if len(values) == 1 else _row_of(values))
+        return f"CAST({called} AS {a.type.sql})" if definition.reading == "sum" else called
     index = query.aggregates.index(a)
     names = [
         [_factor(query, f, _factor_name(index, j, k)) for k, f in enumerate(m.factors)]
@@ -181,6 +182,11 @@ def _aggregate(query: ConjunctiveQuery, a: Aggregate) -> str:
         return f"COUNT(CASE WHEN {present} THEN 1 END)" if present else "COUNT(*)"
     products = [_product(m, group) for m, group in zip(a.monomials, names, strict=True)]
     return f"CAST({definition.sql(' + '.join(products))} AS {a.type.sql})"
+
+
+def _row_of(values: list[str]) -> str:
+    """A row of values; NULL where one of them is."""
+    return f"CASE WHEN {' AND '.join(f'{v} IS NOT NULL' for v in values)} THEN ROW({', '.join(values)}) END"
 
 
 def _product(monomial: Monomial, names: list[str]) -> str:

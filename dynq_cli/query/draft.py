@@ -27,14 +27,14 @@ class Term:
 
 @dataclass(frozen=True)
 class DraftAggregate:
-    """A basic aggregate. Those that read sums take monomials, those that read values a term."""
+    """A basic aggregate. Those that read sums take monomials, those that read values take terms."""
 
     name: str
     function: str
     type: Type
     nullable: bool
     monomials: tuple[Monomial, ...] = ()
-    term: Term | None = None
+    terms: tuple[Term, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -154,14 +154,14 @@ class Monomial:
 @record(frozen=True)
 class Aggregate:
     """`function` names a basic aggregate (`query.aggregates`). Those that read sums are of Σ monomials, `count` of
-    rows where every factor is not NULL (all rows without monomials). Those that read values are of `variable`."""
+    rows where every factor is not NULL (all rows without monomials). Those that read values are of `variables`."""
 
     name: str
     function: str
     type: Type
     nullable: bool
     monomials: tuple[Monomial, ...] = ()
-    variable: str | None = None
+    variables: tuple[str, ...] = ()
 
 
 @record(frozen=True)
@@ -238,7 +238,7 @@ class ConjunctiveQuery:
         return not self.columns
 
     def __str__(self) -> str:
-        inside = [*self.head, *(f"{a.name} = {a.function}({a.variable or '…'})" for a in self.aggregates)]
+        inside = [*self.head, *(f"{a.name} = {a.function}({', '.join(a.variables) or '…'})" for a in self.aggregates)]
         body = [*map(str, self.atoms), *map(str, self.comparisons)]
         return f"{self.name}({', '.join(inside)}) :- {', '.join(body)}"
 

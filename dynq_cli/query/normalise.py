@@ -121,7 +121,7 @@ class _Normaliser:
             self.atoms[term.atom].filters.append(sql.compare(term.scalar, "=", literal))
 
     def _bind(self) -> None:
-        needed = {self.classes.find(a.term) for a in self.draft.aggregates if a.term is not None}
+        needed = {self.classes.find(term) for a in self.draft.aggregates for term in a.terms}
         for root in self.classes.representatives():
             constant = self.classes.constant.get(root)
             for term in self.classes.members(root):
@@ -143,7 +143,7 @@ class _Normaliser:
             atom.bound = dict(written)
 
     def _own(self, term: Term) -> bool:
-        return any(a.term == term for a in self.draft.aggregates)
+        return any(term in a.terms for a in self.draft.aggregates)
 
     def _derive_offset_equalities(self, compared: list[DraftComparison]) -> None:
         """x = y + offset: bind x wherever y stands, computed. If nothing else needs y, x takes its place.
@@ -185,7 +185,7 @@ class _Normaliser:
     def _needed(self, compared: list[DraftComparison], equalities: list[Equality]) -> set[Term]:
         """Variables that something other than joins refers to."""
         draft = self.draft
-        terms: list[Term] = [a.term for a in draft.aggregates if a.term is not None]
+        terms: list[Term] = [term for a in draft.aggregates for term in a.terms]
         terms += [*(draft.group_by or []), *(t for t, _ in draft.order if isinstance(t, Term))]
         for value in [o.value for o in draft.outputs] + ([draft.having] if draft.having else []):
             parts = value.parts if isinstance(value, Expression) else (value,)

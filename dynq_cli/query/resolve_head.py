@@ -67,8 +67,7 @@ class Speaker:
         return tuple(dict.fromkeys(self._name(t) for t in terms if self._constant(t) is None))
 
     def _aggregate(self, a: DraftAggregate) -> Aggregate:
-        variable = None if a.term is None else self._name(a.term)
-        return Aggregate(a.name, a.function, a.type, a.nullable, a.monomials, variable)
+        return Aggregate(a.name, a.function, a.type, a.nullable, a.monomials, tuple(map(self._name, a.terms)))
 
     def _columns(self, variables: Sequence[Variable]) -> tuple[OutputColumn, ...]:
         nullable = {v.name: v.nullable for v in variables}

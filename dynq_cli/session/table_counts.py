@@ -22,6 +22,7 @@ from dynq_cli.engine.tree_layout import TreeLayout
 from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.program import Derived, Feed, Measure, Tree, high, low, relayed
 from dynq_cli.plan.view_tree import Node
+from dynq_cli.query.aggregates import basic
 from dynq_cli.query.as_sql import as_sql
 from dynq_cli.query.duck import Duck, DuckError
 from dynq_cli.query.normal_form import Atom, ConjunctiveQuery, OutputColumn
@@ -254,10 +255,9 @@ class TableCounts:
             return quote(name if name in inputs else high(name))
 
         a = measure.aggregate
-        if a.function in ("min", "max"):
-            value = f"{a.function}({column(measure.value)})"
-        elif a.function == "count_distinct":
-            value = f"count(DISTINCT {column(measure.value)})"
+        if measure.values:
+            looked_at = [column(name) for name in measure.values]
+            value = basic(a.function).sql(looked_at[0] if len(looked_at) == 1 else f"({', '.join(looked_at)})")
         elif a.function == "count":
             value = "count(*)"
         else:
@@ -274,9 +274,10 @@ class TableCounts:
         names = [c.name for c in layout.groups.inputs]
         keys = list(layout.groups.keys)
         for values in layout.values:
-            looked_at = names[int(values.columns[0])]
-            listed = ", ".join(map(quote, [*keys, looked_at]))
-            pairs = self.table_of(f"SELECT DISTINCT {listed} FROM {fed} WHERE {quote(looked_at)} IS NOT NULL")
+            looked_at = [quote(names[int(column)]) for column in values.columns]
+            listed = ", ".join([*map(quote, keys), *looked_at])
+            there = " AND ".join(f"{name} IS NOT NULL" for name in looked_at)
+            pairs = self.table_of(f"SELECT DISTINCT {listed} FROM {fed} WHERE {there}")
             many = Drawn(drawn.rows, drawn.stands_for, self._count_rows(pairs)).all_distinct
             self._set(values.table, many)
             if values.tree >= 0:

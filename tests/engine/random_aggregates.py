@@ -6,7 +6,9 @@ over integers and decimals, as bags and as sets.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from collections.abc import Callable
 from random import Random
 
 from dynq_cli.errors import SpecError
@@ -20,6 +22,7 @@ from tests.engine.random_history import kind_of, random_history
 from tests.engine.random_queries import FILTERS, Case, Drawn, Shape, plain_sql, plan_of, random_relations, tested
 
 # Products of these fit DuckDB's types, so that it can be asked for them.
+Draw = Callable[[Random, Shape], tuple[str, bool]]
 _SMALL = ("int8", "int16", "int32", "decimal(9,2)", "float32", "float64")
 
 
@@ -61,11 +64,49 @@ def _aggregate(chance: Random, shape: Shape) -> tuple[str, bool]:
     return call, True
 
 
-def _text(chance: Random, shape: Shape) -> tuple[str, list[str]]:
+def registered(chance: Random, shape: Shape) -> tuple[str, bool]:
+    """As `_aggregate`, of the whole registry."""
+    if chance.random() < 0.3:
+        return _aggregate(chance, shape)
+    slots = _slots(shape)
+    exact = [s for s in slots if str(s[1].type) in _SMALL and not s[1].type.is_float]
+    style, (text, column) = chance.random(), chance.choice(slots)
+    call, fits = f"COUNT(DISTINCT {text})", True
+    if style < 0.25:
+        condition = chance.choice(FILTERS[kind_of(column)]).format(c=text)
+        call = f"{chance.choice(['BOOL_AND', 'BOOL_OR', 'COUNT_IF'])}({condition})"
+        fits = call.startswith("COUNT")
+    elif style < 0.5 and exact:
+        # No quotients: what DuckDB rounds to nearly nothing is nothing here.
+        names = ["COVAR_POP", "COVAR_SAMP", "REGR_AVGX", "REGR_AVGY", "REGR_COUNT", "REGR_SXX", "REGR_SYY", "REGR_SXY"]
+        call = f"{chance.choice(names)}({chance.choice(exact)[0]}, {chance.choice(exact)[0]})"
+    elif style < 0.75 and any(s[1].type.is_integer for s in slots):
+        text, column = chance.choice([s for s in slots if s[1].type.is_integer])
+        call, fits = f"{chance.choice(['BIT_AND', 'BIT_OR', 'BIT_XOR'])}({text})", False
+    elif any(s[1].type.is_numeric for s in slots):
+        text, column = chance.choice([s for s in slots if s[1].type.is_numeric])
+        name = chance.choice(["SUM", "SUM", "AVG"])
+        call, fits = f"{name}(DISTINCT {text})", name == "SUM" and not column.type.is_float
+    if chance.random() < 0.15:
+        held, filtered = chance.choice(slots)
+        call += f" FILTER (WHERE {chance.choice(FILTERS[kind_of(filtered)]).format(c=held)})"
+        if not is_one_table(call):
+            return "COUNT(TRUE)", True
+    if not fits and not call.startswith(("BIT", "BOOL")):
+        return f"ROUND({call}, 6)", False
+    return call, fits
+
+
+def is_one_table(call: str) -> bool:
+    """Whether a call reads one atom only."""
+    return len(set(re.findall(r"\ba[0-9]+\.", call))) == 1
+
+
+def _text(chance: Random, shape: Shape, aggregate: Draw) -> tuple[str, list[str]]:
     """An aggregate query, sometimes two in a union, or one as a derived table of another; and its output columns."""
     slots = _slots(shape)
     keys = [text for text, _ in chance.sample(slots, min(len(slots), chance.choice([0, 1, 1, 1, 2])))]
-    calls = [_aggregate(chance, shape) for _ in range(chance.randint(1, 4))]
+    calls = [aggregate(chance, shape) for _ in range(chance.randint(1, 4))]
     names = [f"o{n}" for n in range(len(keys) + len(calls))]
     text = _grouped(chance, shape, keys, calls)
     # What was rounded may not be told apart: equal here, and another number there.
@@ -104,13 +145,13 @@ def _order(chance: Random, columns: list[str]) -> tuple[OrderKey, ...]:
     return tuple(OrderKey(column, chance.random() < 0.5) for column in some)
 
 
-def draw_aggregate(chance: Random, spec: Spec, name: str, atoms: int = 4) -> Drawn:
+def draw_aggregate(chance: Random, spec: Spec, name: str, atoms: int = 4, aggregate: Draw = _aggregate) -> Drawn:
     """An aggregate query over so many atoms at most, in the steps in which it is kept."""
     while True:
         shape = Shape(chance, spec.relations)
         if len(shape.atoms) > atoms:
             continue
-        text, columns = _text(chance, shape)
+        text, columns = _text(chance, shape, aggregate)
         order = _order(chance, columns) if chance.random() < 0.4 else ()
         made = _drawn(spec, name, text, order)
         if made is not None:
@@ -140,6 +181,14 @@ def random_aggregates(seed: int, queries: int, batches: int = 6, atoms: int = 4)
     chance = Random(f"aggregates {seed}")
     spec = Spec("spec.yaml", random_relations(chance), ())
     drawn = tuple(draw_aggregate(chance, spec, f"q{i}", atoms) for i in range(queries))
+    return Case(seed, spec, drawn, tuple(random_history(chance, spec, batches)))
+
+
+def random_registered(seed: int, queries: int, batches: int = 6) -> Case:
+    """Aggregates of the whole registry, over up to three atoms."""
+    chance = Random(f"registered {seed}")
+    spec = Spec("spec.yaml", random_relations(chance), ())
+    drawn = tuple(draw_aggregate(chance, spec, f"q{i}", 3, registered) for i in range(queries))
     return Case(seed, spec, drawn, tuple(random_history(chance, spec, batches)))
 
 
@@ -205,7 +254,7 @@ def random_sums(seed: int, queries: int, batches: int = 6) -> Case:
         if chance.random() < 0.4:
             made = _drawn(spec, name, _rule(chance, shape), (), "rule", chance.choice([None, None, "bag"]))
         else:
-            text, columns = _text(chance, shape)
+            text, columns = _text(chance, shape, _aggregate)
             made = _drawn(spec, name, text, _order(chance, columns) if chance.random() < 0.2 else ())
         if made is not None:
             drawn.append(made)

@@ -15,7 +15,7 @@ from dynq_cli.plan.lower import program_of
 from dynq_cli.query.sql import compile_sql
 from dynq_cli.spec.model import Column, Relation, Spec
 from dynq_cli.spec.types import INT64, decimal
-from tests.engine.random_aggregates import random_aggregates
+from tests.engine.random_aggregates import random_aggregates, random_registered
 from tests.engine.random_runs import described, failure, minimise
 from tests.query.meaning import make_query
 from tests.seeds import seeds
@@ -29,6 +29,13 @@ SEEDS = seeds(10, 94, 322, 674)
 @pytest.mark.parametrize("seed", SEEDS)
 def test_groups_are_those_of_a_recomputation_after_every_batch(seed: int) -> None:
     case = random_aggregates(seed, QUERIES)
+    if failure(case):
+        pytest.fail(described(minimise(case)), pytrace=False)
+
+
+@pytest.mark.parametrize("seed", seeds(10))
+def test_every_registered_aggregate_is_that_of_a_recomputation_after_every_batch(seed: int) -> None:
+    case = random_registered(seed, QUERIES)
     if failure(case):
         pytest.fail(described(minimise(case)), pytrace=False)
 

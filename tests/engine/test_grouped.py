@@ -75,7 +75,7 @@ class Case:
     def _measure(self, i: int, function: str, of: Any) -> Measure:
         if function in ("min", "max", "count_distinct"):
             kind = INT64 if function == "count_distinct" else self.type_of(of)
-            return Measure(Aggregate(f"m{i}", function, kind, True, variable=of), value=of)
+            return Measure(Aggregate(f"m{i}", function, kind, True, variables=(of,)), values=(of,))
         monomials = []
         for coefficient, names in of:
             factors = (Factor(0, Scalar(name, self.type_of(name), True, (name,))) for name in names)
@@ -96,9 +96,9 @@ class Case:
         items = [c.name for c in self.columns[: self.keys]]
         for measure in self.groups.measures:
             a = measure.aggregate
-            if a.variable is not None:
+            if a.variables:
                 call = "COUNT(DISTINCT {})" if a.function == "count_distinct" else a.function + "({})"
-                items.append(call.format(a.variable))
+                items.append(call.format(*a.variables))
             elif a.function == "count":
                 names = " AND ".join(f"{n} IS NOT NULL" for names in measure.factors for n in names)
                 items.append(f"COUNT(CASE WHEN {names or 'TRUE'} THEN 1 END)")

@@ -164,8 +164,9 @@ def _measured(measure: Measure, rows: Sequence[tuple[dict[str, Any], int]]) -> I
     value: Any
     if a.function == "count":
         value = _many(measure, rows)
-    elif measure.value:
-        several = {_number(values, measure.value, a.type.scale) for values, _ in rows} - {None}
+    elif measure.values:
+        (name,) = measure.values
+        several = {_number(values, name, a.type.scale) for values, _ in rows} - {None}
         value = len(several) if a.function == "count_distinct" else None
         if several and a.function != "count_distinct":
             value = min(several) if a.function == "min" else max(several)

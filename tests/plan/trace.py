@@ -70,7 +70,7 @@ def _query(query: Query | None) -> Iterator[str]:
     for view in query.views:
         yield from _query(view.query)
     # As the query shows itself, with filters and HAVING.
-    inside = [*query.head, *(f"{a.name} = {a.function}({a.variable or '…'})" for a in query.aggregates)]
+    inside = [*query.head, *(f"{a.name} = {a.function}({', '.join(a.variables) or '…'})" for a in query.aggregates)]
     body = ", ".join([*map(_atom, query.atoms), *map(str, query.comparisons)])
     columns = [f"{c.name} = {c.source}" for c in query.columns if c.kind == "expression"]
     where = [f"having {query.having}"] if query.having else []

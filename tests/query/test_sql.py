@@ -304,7 +304,7 @@ def test_the_same_call_is_one_aggregate() -> None:
 
 def test_an_aggregate_is_never_called_like_a_variable() -> None:
     found = query("SELECT MAX(b) AS b FROM r HAVING MAX(b) > 1")
-    assert found.aggregates[0].name != found.aggregates[0].variable
+    assert found.aggregates[0].name not in found.aggregates[0].variables
     assert found.columns[0].name == "b"
 
 

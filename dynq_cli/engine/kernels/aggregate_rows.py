@@ -15,17 +15,17 @@ from numpy.typing import NDArray
 from dynq_cli.engine.kernels.cache import kernel
 from dynq_cli.engine.kernels.codes import NULL
 from dynq_cli.engine.kernels.fields import NEGATIVE, OK, OVERFLOW, Int, Row, Rows, Store, Words, row_type
-from dynq_cli.engine.kernels.int128_signed import as_double, has_38_digits, split, without_digits
+from dynq_cli.engine.kernels.int128_signed import add, as_double, has_38_digits, joined, negated, split, without_digits
 from dynq_cli.engine.kernels.order_statistic_blocks import row_at
 from dynq_cli.engine.kernels.order_statistic_search import first, last
 from dynq_cli.engine.kernels.order_statistic_tree import delete, insert
-from dynq_cli.engine.kernels.superaccumulator import D_COUNT, D_SPILL, INFINITY, NAN, sum_of_doubles
+from dynq_cli.engine.kernels.superaccumulator import D_COUNT, D_SPILL, INFINITY, NAN, add_double, sum_of_doubles
 from dynq_cli.engine.kernels.table import dequeue, record, remove
 
 MEASURE = row_type(
     "kind",  # a `Kind`
     "place",  # word of the group's record: the accumulator's first
-    "table",  # of values, or of spills; of an average the place of the sum that counts its values, or -1
+    "table",  # of values, or of spills; of an average the place of the sum that counts its values, or -1; bits
     "tree",  # of values: a row of the forest, or -1
     "digits",  # digits behind the point that the accumulator has and the measure does not; all of them, for averages
     "column",  # the first of its columns in the result, the keys not counted
@@ -44,9 +44,13 @@ class Kind(IntEnum):
     LEAST = 5
     GREATEST = 6
     SUM_OR_ZERO = 7
+    BITS_OF_ALL = 8
+    BITS_OF_ANY = 9
+    BITS_ODD = 10
 
 
-COUNT, SUM, AVG, SUM_OF_DOUBLES, AVG_OF_DOUBLES, LEAST, GREATEST, SUM_OR_ZERO = (int(kind) for kind in Kind)
+COUNT, SUM, AVG, SUM_OF_DOUBLES, AVG_OF_DOUBLES, LEAST, GREATEST, SUM_OR_ZERO, *_BITS = (int(kind) for kind in Kind)
+BITS_OF_ALL, BITS_OF_ANY, BITS_ODD = _BITS
 
 Doubles = NDArray[np.float64]
 _LOWEST = -(2**63)
@@ -59,6 +63,15 @@ class Given(NamedTuple):
     copies: Words  # -1 for a row that a group had, 1 for one that it has
 
 
+class Summed(NamedTuple):
+    """Where a group adds up its distinct values, if it does."""
+
+    places: Words  # words of its record: of an exact sum and of one of doubles; or -1
+    width: Words  # the columns of a value
+    spills: Words  # the table of spills, and the number of the sum of doubles
+    key: Words  # scratch: a key
+
+
 class Reading(NamedTuple):
     """What reading a group needs to work in."""
 
@@ -69,8 +82,31 @@ class Reading(NamedTuple):
 
 
 @kernel
-def settle_values(store: Store, c: Int, t: Int, v: Int, place: Int, most: Int) -> tuple[Int, Int]:
-    """Up to `most` touched values of table v; how many there were. `c` is the tree of their order, or -1."""
+def _add_value(store: Store, summed: Summed, group: Int, at: Int, value: Int, sign: Int) -> Int:
+    """Add a distinct value to the sum of its group, or take it away; whether it fits."""
+    words, exact, doubles = store.words, summed.places[0], summed.places[1]
+    if doubles >= 0:
+        spills, number = summed.spills[0], summed.spills[1]
+        add_double(store, spills, at + doubles, group, number, words[value + 1], sign, summed.key)
+    if exact < 0:
+        return True
+    lo, hi = words[value + 1], words[value + 1] >> 63
+    if summed.width[0] == 2:
+        lo, hi = joined(words[value + 1], words[value + 2])
+    if sign < 0:
+        lo, hi = negated(lo, hi)
+    place = at + exact
+    words[place] += sign
+    words[place + 1], words[place + 2], fits = add(words[place + 1], words[place + 2], lo, hi)
+    return fits
+
+
+@kernel
+def settle_values(store: Store, c: Int, t: Int, v: Int, place: Int, summed: Summed, most: Int) -> tuple[Int, Int]:
+    """Up to `most` touched values of table v; how many there were. `c` is the tree of their order, or -1.
+
+    OK, NEGATIVE, or OVERFLOW of a sum of values.
+    """
     words = store.words
     values_table = store.tables[v]
     mult, n = values_table.mult, 0
@@ -80,7 +116,8 @@ def settle_values(store: Store, c: Int, t: Int, v: Int, place: Int, most: Int) -
             break
         n += 1
         at = record(values_table, row)
-        group = record(store.tables[t], words[at]) + place
+        first = record(store.tables[t], words[at])
+        group = first + place
         if words[at + mult] < 0:
             return NEGATIVE, n
         is_there, was_there = words[at + mult] > 0, words[at + mult + 1] != 0
@@ -89,10 +126,14 @@ def settle_values(store: Store, c: Int, t: Int, v: Int, place: Int, most: Int) -
             words[group] += 1
             if c >= 0:
                 insert(store, c, 2 * group + 2, row)
+            if not _add_value(store, summed, words[at], first, at, np.int64(1)):
+                return OVERFLOW, n
         elif was_there and not is_there:
             words[group] -= 1
             if c >= 0:
                 delete(store, c, 2 * group + 2, row)
+            if not _add_value(store, summed, words[at], first, at, np.int64(-1)):
+                return OVERFLOW, n
         if not is_there:
             remove(store, v, row)
     return OK, n
@@ -164,6 +205,25 @@ def _sum(words: Words, measure: Row, at: Int, out: Words) -> Int:
 
 
 @kernel
+def _bits(words: Words, measure: Row, at: Int) -> Int:
+    """The integer with the bits that all rows have, or any, or an odd number of them."""
+    made, rows, many = np.int64(0), words[at], measure.table
+    for bit in range(many):
+        having = words[at + 1 + bit]
+        if measure.kind == BITS_OF_ALL:
+            is_set = having == rows
+        elif measure.kind == BITS_OF_ANY:
+            is_set = having > 0
+        else:
+            is_set = (having & 1) == 1
+        if is_set:
+            made |= np.int64(1) << bit
+    # The highest bit is the sign.
+    lost = 64 - many
+    return (made << lost) >> lost
+
+
+@kernel
 def _read(store: Store, measures: Rows, group: Int, reading: Reading) -> tuple[Int, Int]:
     """A group's row of the result, the keys left out; OK or OVERFLOW, and the measure that overflowed."""
     words, out = store.words, reading.row
@@ -182,6 +242,10 @@ def _read(store: Store, measures: Rows, group: Int, reading: Reading) -> tuple[I
                 out[column + j] = NULL
         elif kind == SUM:
             if _sum(words, measure, at, out) != OK:
+                return OVERFLOW, m
+        elif kind >= BITS_OF_ALL:
+            out[column] = _bits(words, measure, at)
+            if out[column] == NULL:
                 return OVERFLOW, m
         elif kind == AVG:
             count, counted = float(words[at]), group + measure.table

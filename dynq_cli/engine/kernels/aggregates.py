@@ -12,9 +12,10 @@ The accumulators:
     counts   rows where some columns are not NULL: one word
     exact    rows where Σ coefficient · Π factors is not NULL, and its sum: a word and 128 bits (`exact_sums`)
     doubles  the same of doubles (`superaccumulator`)
+    bits     rows where an integer is not NULL, and for each of its bits the rows that have it: a word each
     values   how many distinct values of a column there are, and the root of the tree that has them in order, if it is
              asked for the least or greatest: a word each. The values are rows of a table of their own, keyed by
-             (group, value), with their copies
+             (group, value), with their copies. Their sum is an accumulator as above
 """
 
 from dynq_cli.engine.kernels.cache import kernel
@@ -121,6 +122,19 @@ def add_doubles(
 
 
 @kernel
+def add_bits(store: Store, t: Int, bits: Words, taken: Taken, start: Int, stop: Int) -> None:
+    """Count the rows that are not NULL, and those that have each bit; `bits` are place, column, and how many."""
+    place, column, many = bits[0], bits[1], bits[2]
+    for i in range(start, stop):
+        code = taken.codes[column, i]
+        if code != NULL:
+            at = record(store.tables[t], taken.groups[i - start]) + place
+            store.words[at] += taken.copies[i]
+            for bit in range(many):
+                store.words[at + 1 + bit] += ((code >> bit) & 1) * taken.copies[i]
+
+
+@kernel
 def add_values(store: Store, v: Int, columns: Words, taken: Taken, start: Int, stop: Int) -> None:
     """Add to the copies of each group's values in table v, NULL left out; the caller has made room."""
     key, tags = taken.key, taken.tags
@@ -137,7 +151,7 @@ def add_values(store: Store, v: Int, columns: Words, taken: Taken, start: Int, s
             prefetch(words, values_table.slots + (tags[i - first] & values_table.mask))
         _ask(store, v, tags, end - first)
         for i in range(first, end):
-            if taken.codes[columns[0], i] == NULL:
+            if not no_null(taken.codes, columns, i):
                 continue
             key[0] = taken.groups[i - start]
             for j in range(width):

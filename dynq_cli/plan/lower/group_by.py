@@ -115,8 +115,9 @@ class _Inputs:
         return _body(self.query, self.query.head, [*distinct, *self.taken])
 
     def measure(self, a: Aggregate) -> Measure:
-        if a.variable is not None:
-            return Measure(a, value=self._value(a, a.variable))
+        if a.variables:
+            scale = self.query.variable(a.variables[0]).type.scale if basic(a.function).state == "values" else 0
+            return Measure(a, values=tuple(self._value(a, v) for v in a.variables), scale=scale)
         if basic(a.function).reading == "count":
             return self._counted(a)
         monomials = tuple(each for m in a.monomials for each in multiplied_out(m, self.query, self.spec))
@@ -125,7 +126,7 @@ class _Inputs:
 
     def _value(self, a: Aggregate, variable: str) -> str:
         known = self.query.variable(variable)
-        kind = known.type if basic(a.function).reading == "count" else a.type
+        kind = known.type if basic(a.function).state == "values" else a.type
         if not is_wide(kind) and same_codes(known.type, kind):
             self.taken[variable] = None
             return variable

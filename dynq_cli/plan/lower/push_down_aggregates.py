@@ -67,19 +67,19 @@ def _pushed(given: Aggregated, program: PartialProgram) -> tuple[Aggregated, Par
     keys = weights_of(given.body, program.spec).keys
     if not any(map(_adds_up, given.measures)) or not all(map(_is_exact, given.measures)):
         return given, program
-    if is_bounded(given.body, keys):
+    if is_bounded(given.body, keys) or any(basic(m.aggregate.function).of_copies for m in given.measures):
         return given, program
     pushing = _Pushing(given, program)
     return pushing.done(), pushing.program
 
 
 def _adds_up(measure: Measure) -> bool:
-    return not measure.value
+    return not measure.values
 
 
 def _is_exact(measure: Measure) -> bool:
     """Whether sums of parts are sums of numbers that 38 digits hold."""
-    if measure.value or basic(measure.aggregate.function).reading == "count":
+    if measure.values or basic(measure.aggregate.function).reading == "count":
         return True
     several = [[f.scalar.type for f in m.factors] for m in measure.aggregate.monomials]
     return all(
@@ -125,15 +125,15 @@ class _Pushing:
         known = weights_of(self.body, self.program.spec).keys
         keys = [self.keys.get(a.source, key) for a, key in zip(self.body.atoms, known, strict=True)]
         compared = frozenset().union(*(c.variables for c in self.body.comparisons))
-        values = frozenset(v for m in self.measures if m.value for v in self._variables(m))
-        summed = frozenset(v for m in self.measures if not m.value for v in self._variables(m))
+        values = frozenset(v for m in self.measures if m.values for v in self._variables(m))
+        summed = frozenset(v for m in self.measures if not m.values for v in self._variables(m))
         return next_part(self.body, keys, frozenset((*self.groups, self.one)) | compared | values, summed)
 
     def _variables(self, measure: Measure) -> Iterable[str]:
         """The variables that a measure looks at."""
-        if measure.value:
-            there = {v.name for v in self.body.variables}
-            yield from (v for v in (measure.value, high(measure.value), low(measure.value)) if v in there)
+        there = {v.name for v in self.body.variables}
+        for value in measure.values:
+            yield from (v for v in (value, high(value), low(value)) if v in there)
         for name in dict.fromkeys((*(n for names in measure.factors for n in names), *measure.counted)):
             yield from _physical(name, self.scalars[name].type)
 
@@ -201,7 +201,7 @@ class _Sums:
     def above(self, measure: Measure) -> Measure:
         """The measure over the groups of the part in place of its bindings."""
         a = measure.aggregate
-        if measure.value:
+        if measure.values:
             return measure
         present = tuple(dict.fromkeys(n for n in self._inside(_factors(measure)) if self.scalars[n].nullable))
         counted, reading = measure.counted, basic(a.function).reading

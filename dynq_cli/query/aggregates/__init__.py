@@ -6,17 +6,17 @@ aggregate needs nothing else. A `Basic` one is a reading of a group's state that
 
 from __future__ import annotations
 
-from dynq_cli.query.aggregates import counts, extremes, sums, variance
+from dynq_cli.query.aggregates import bits, conditions, counts, extremes, regression, sums, variance
 from dynq_cli.query.aggregates.definition import Additive, Basic, Definition
 
-_MODULES = (counts, sums, extremes, variance)
+_MODULES = (counts, sums, extremes, conditions, bits, variance, regression)
 
 _BY_NAME: dict[str, Definition] = {}
 
 
 def register(definition: Definition) -> None:
     """Make an aggregate known to SQL and rules, under its name and synonyms. A name is given once."""
-    names = (definition.name, *(definition.synonyms if isinstance(definition, Additive) else ()))
+    names = (definition.name, *definition.synonyms)
     for name in names:
         if name in _BY_NAME:
             raise ValueError(f"there is an aggregate {name} already")
@@ -26,7 +26,8 @@ def register(definition: Definition) -> None:
 def find(name: str) -> Definition | None:
     """The aggregate that a query calls by a name, in any case; None if there is none."""
     found = _BY_NAME.get(name.lower())
-    return found if isinstance(found, Additive) or (found is not None and found.is_written) else None
+    is_written = isinstance(found, Additive) or (found is not None and (found.is_written or name.lower() != found.name))
+    return found if is_written else None
 
 
 def basic(name: str) -> Basic:
@@ -42,12 +43,13 @@ def written_names() -> tuple[str, ...]:
 
 
 def names_shown() -> str:
-    """The aggregates as a message about SQL lists them.
+    """The aggregates as a hint lists them: those that are used most, and where the others are.
 
-    >>> names_shown()[:45]
-    'COUNT, COUNT(DISTINCT …), SUM, AVG, MIN, MAX,'
+    >>> names_shown()[:29]
+    'count, sum, avg, min, max and'
     """
-    return ", ".join(f.shown.removesuffix("(…)") if isinstance(f, Basic) else n.upper() for n, f in _all().items())
+    most = ("count", "sum", "avg", "min", "max")
+    return f"{', '.join(most)} and {len(written_names()) - len(most)} more in docs/spec.md"
 
 
 def _all() -> dict[str, Definition]:

@@ -46,7 +46,7 @@ def basic_aggregates(
 
     Each leaves out the rows where some argument is NULL. Raises TooLargeError.
     """
-    arguments = [value_of(f"{{{name}}}") for name in definition.arguments]
+    arguments = [value_of(definition.present.format(f"{{{name}}}")) for name in definition.arguments]
     nullable = nullable or any(a.is_nullable for a in arguments)
     present = tuple(m for a in arguments if a.is_nullable for m in a.monomials)
     found = {}

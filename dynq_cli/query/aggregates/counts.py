@@ -1,4 +1,7 @@
-"""COUNT: the rows where the argument is not NULL, or all rows. COUNT(DISTINCT): the values that are there."""
+"""COUNT: the rows where the argument is not NULL, or all rows. COUNT(DISTINCT): the values that are there.
+
+APPROX_COUNT_DISTINCT is the same number: a group has its values anyway.
+"""
 
 from __future__ import annotations
 
@@ -12,5 +15,13 @@ def _int64(_: Type) -> Type:
 
 DEFINITIONS = (
     Basic("count", "sums", "count", "anything", _int64, "COUNT(…)", of_distinct="count_distinct"),
-    Basic("count_distinct", "values", "count", "anything", _int64, "COUNT(DISTINCT …)"),
+    Basic(
+        "count_distinct",
+        "values",
+        "count",
+        "anything",
+        _int64,
+        "COUNT(DISTINCT …)",
+        synonyms=("approx_count_distinct",),
+    ),
 )

@@ -4,7 +4,8 @@ A `Basic` aggregate is a reading of one accumulator of a group:
 
     sums       Σ over the group's rows; COUNT, SUM and AVG read it
     ordered    an order-statistic tree of the distinct values; MIN and MAX read its ends
-    values     the distinct values with their copies; COUNT(DISTINCT) reads how many there are
+    values     the distinct values with their copies; COUNT(DISTINCT) reads how many there are, SUM(DISTINCT) their sum
+    bits       for each bit of an integer, the rows that have it; BIT_AND, BIT_OR and BIT_XOR read it
 
 An `Additive` aggregate is an expression over sums and needs nothing below the front ends: they replace it by the basic
 aggregates that it names. So it is pushed below joins, stored, and read as those are.
@@ -18,19 +19,20 @@ from typing import Literal
 from dynq_cli.records import record
 from dynq_cli.spec.types import Type
 
-State = Literal["sums", "ordered", "values"]
-Reading = Literal["count", "sum", "average", "least", "greatest"]
-# The arguments that an aggregate takes: any type, numbers, or numbers that are no floats.
-Takes = Literal["anything", "numbers", "exact numbers"]
+State = Literal["sums", "ordered", "values", "bits"]
+Reading = Literal["count", "sum", "average", "least", "greatest", "all", "any", "odd"]
+# The arguments that an aggregate takes: any type, numbers, numbers that are no floats, integers, or conditions.
+Takes = Literal["anything", "numbers", "exact numbers", "integers", "conditions"]
 
 
 @record(frozen=True)
 class Basic:
-    """An aggregate of one argument.
+    """An aggregate of one argument; COUNT takes none as well, and COUNT(DISTINCT) several.
 
     `name` is its name in rules, in normal forms and in stored plans; `shown` is how messages and DuckDB write it.
     `of_distinct` names the aggregate that `NAME(DISTINCT x)` is, if it is one. Of no rows a count is 0 and any other
-    reading NULL. COUNT takes no argument at all, too.
+    reading NULL. `of_copies` says that a value counts as often as it is there, of an aggregate that reads no sums: the
+    rows cannot be added up before they are joined.
     """
 
     name: str
@@ -40,6 +42,8 @@ class Basic:
     type_of: Callable[[Type], Type]
     shown: str
     of_distinct: str = ""
+    synonyms: tuple[str, ...] = ()
+    of_copies: bool = False
 
     @property
     def is_written(self) -> bool:
@@ -65,7 +69,9 @@ class Additive:
     function from the types of the arguments to it. DuckDB evaluates it once per changed group. Sums of integers and
     decimals are exact and have 38 digits; those of floats are exact and rounded once.
 
-    `is_duckdbs` says that DuckDB has an aggregate of that name which gives the same values.
+    `is_duckdbs` says that DuckDB has an aggregate of that name which gives the same values; where `cancels`, it may
+    lose all digits of a value that is nearly 0. `present` is SQL over an argument, `{}`, that is NULL where the row is
+    left out, and a number elsewhere.
     """
 
     name: str
@@ -75,6 +81,8 @@ class Additive:
     takes: Takes = "numbers"
     synonyms: tuple[str, ...] = ()
     is_duckdbs: bool = False
+    cancels: bool = False
+    present: str = "{}"
 
     @property
     def shown(self) -> str:
@@ -91,9 +99,24 @@ Definition = Basic | Additive
 
 def objection(definition: Definition, kind: Type) -> tuple[str, str] | None:
     """Why an aggregate does not take an argument of a type, and the hint; None if it does."""
-    if definition.takes == "anything" or (kind.is_numeric and (definition.takes == "numbers" or not kind.is_float)):
+    if _is_taken(definition.takes, kind):
         return None
-    message = f"{definition.name.upper()} of {kind}"
+    name = definition.name.removesuffix("_distinct").upper()
+    message = f"{name} of {kind}"
+    if definition.takes == "conditions":
+        return message, f"{name} takes conditions; compare the argument with something"
+    if definition.takes == "integers":
+        return message, f"{name} takes integers; cast the argument, as in CAST(x AS BIGINT)"
     if kind.is_float:
         return message, "sums of products of floats would cancel; cast the argument, as in CAST(x AS DECIMAL(18, 6))"
-    return message, f"{definition.name.upper()} takes numbers; cast the argument"
+    return message, f"{name} takes numbers; cast the argument"
+
+
+def _is_taken(takes: Takes, kind: Type) -> bool:
+    if takes == "anything":
+        return True
+    if takes == "conditions":
+        return kind.name == "bool"
+    if takes == "integers":
+        return kind.is_integer
+    return kind.is_numeric and (takes == "numbers" or not kind.is_float)

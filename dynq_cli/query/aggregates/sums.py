@@ -21,6 +21,8 @@ def _float64(_: Type) -> Type:
 
 
 DEFINITIONS = (
-    Basic("sum", "sums", "sum", "numbers", sum_type, "SUM(…)"),
-    Basic("avg", "sums", "average", "numbers", _float64, "AVG(…)"),
+    Basic("sum", "sums", "sum", "numbers", sum_type, "SUM(…)", of_distinct="sum_distinct"),
+    Basic("avg", "sums", "average", "numbers", _float64, "AVG(…)", of_distinct="avg_distinct", synonyms=("mean",)),
+    Basic("sum_distinct", "values", "sum", "numbers", sum_type, "SUM(DISTINCT …)"),
+    Basic("avg_distinct", "values", "average", "numbers", _float64, "AVG(DISTINCT …)"),
 )

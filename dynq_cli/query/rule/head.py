@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from decimal import Decimal
 
-from dynq_cli.query.aggregates import basic, find, written_names
+from dynq_cli.query.aggregates import basic, find, names_shown, written_names
 from dynq_cli.query.aggregates.additive import TooLargeError, Value, basic_aggregates
 from dynq_cli.query.aggregates.definition import Additive, Basic, objection
 from dynq_cli.query.draft import Draft, DraftAggregate, Expression, Term
@@ -95,11 +95,7 @@ class _Head:
         definition = find(call.function)
         if definition is None:
             near = nearest(call.function, written_names())
-            hint = (
-                f"did you mean {near}?"
-                if near
-                else f"the aggregates are {', '.join(written_names())}, count(distinct x)"
-            )
+            hint = f"did you mean {near}?" if near else f"the aggregates are {names_shown()}"
             raise refuse(call.at, f"there is no aggregate {call.function}", hint)
         if isinstance(definition, Additive):
             self._additive(item, call, definition)
@@ -108,8 +104,10 @@ class _Head:
             self._add(self._column(item, definition.name), DraftAggregate("", definition.name, INT64, False))
             return
         (variable,) = _arguments(call, ("x",))
-        if call.distinct and not (definition.of_distinct and definition.reading == "count"):
-            raise refuse(call.at, f"{definition.name}(distinct ...) is not supported", "distinct goes with count only")
+        if call.distinct and not definition.of_distinct:
+            raise refuse(
+                call.at, f"{definition.name}(distinct ...) is not supported", "distinct goes with count, sum and avg"
+            )
         term = self._term(variable)
         name = self._column(item, f"{definition.name}_{'distinct_' if call.distinct else ''}{variable.name}")
         if term is None:
@@ -126,14 +124,16 @@ class _Head:
             kind, monomials = definition.type_of(term.scalar.type), _monomials(term, term.scalar)
             return DraftAggregate("", definition.name, kind, nullable, monomials)
         kind = definition.type_of(self.bindings.types[variable.name])
-        return DraftAggregate("", definition.name, kind, nullable, term=term)
+        return DraftAggregate("", definition.name, kind, nullable, terms=(term,))
 
     def _add(self, name: str, aggregate: DraftAggregate) -> None:
         self.draft.output(name, replace(aggregate, name=name))
 
     def _additive(self, item: Item, call: Call, definition: Additive) -> None:
         if call.distinct:
-            raise refuse(call.at, f"{definition.name}(distinct ...) is not supported", "distinct goes with count only")
+            raise refuse(
+                call.at, f"{definition.name}(distinct ...) is not supported", "distinct goes with count, sum and avg"
+            )
         variables = _arguments(call, definition.arguments)
         found = [self._term(v) for v in variables]
         name = self._column(item, "_".join([definition.name, *(v.name for v in variables)]))

@@ -14,7 +14,7 @@ from dynq_cli.query.normal_form import Query, walk
 from dynq_cli.query.problems import refuse
 from dynq_cli.query.sql import subqueries
 from dynq_cli.query.sql.build import Body, QueryContext
-from dynq_cli.query.sql.calls import has_own_aggregate
+from dynq_cli.query.sql.calls import has_own_aggregate, may_cancel
 from dynq_cli.query.sql.context import Ctes
 from dynq_cli.query.sql.duckdb_opinion import is_syntax, objection, refused
 from dynq_cli.query.sql.parse import parse, too_deep
@@ -69,5 +69,6 @@ def compile_text(text: str, spec: Spec, query: QuerySpec) -> Query:
 
 
 def duckdb_text(text: str) -> str | None:
-    """The text itself, unless it has aggregates that DuckDB does not have."""
-    return None if has_own_aggregate(parse(text)[0]) else text.rstrip().rstrip(";")
+    """The text itself, unless it has aggregates that DuckDB does not have, or not to the last digits."""
+    tree = parse(text)[0]
+    return None if has_own_aggregate(tree) or may_cancel(tree) else text.rstrip().rstrip(";")

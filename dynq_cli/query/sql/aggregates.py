@@ -175,18 +175,19 @@ class Groups:
         definition = definition_of(call)
         if not isinstance(definition, Basic):
             raise context.refuse(call, "this aggregate is not in the language", f"use one of {names_shown()}")
-        argument = call.this
+        given = arguments_of(call)
+        argument = given[0] if given else None
         if isinstance(argument, exp.Distinct):
             return self._distinct(call, definition, argument, condition, name)
         shown = definition.name.upper()
         is_count = definition.reading == "count"
-        if not is_count and (argument is None or any(call.args[key] for key in call.args if key != "this")):
+        if len(given) != 1 and not (is_count and not given):
             raise context.refuse(call, f"{shown} takes one argument here", f"write {shown}(x)")
-        if argument is not None:
-            self._refuse_nested(argument)
+        for each in given:
+            self._refuse_nested(each)
         if definition.state != "sums":
-            return self._of_term(definition, argument, condition, name)
-        if is_count:
+            return self._of_terms(definition, given, condition, name)
+        if is_count or argument is None:
             return DraftAggregate(name, definition.name, INT64, False, self._counted(argument, condition))
         return self._sum(definition, argument, condition, name, call)
 
@@ -202,7 +203,7 @@ class Groups:
 
     def _counted(self, argument: exp.Expr | None, condition: exp.Expr | None) -> tuple[Monomial, ...]:
         """Monomials whose factors are all not NULL where a row counts; none where every row does."""
-        whole = argument is None or isinstance(bare(argument), exp.Star | exp.Literal)
+        whole = argument is None or isinstance(bare(argument), exp.Star | exp.Literal | exp.Boolean)
         value: exp.Expr = exp.Literal.number("1") if whole or argument is None else argument
         if condition is not None:
             return filtered(self.body, value, condition)
@@ -215,20 +216,38 @@ class Groups:
     def _distinct(
         self, call: exp.Expr, definition: Basic, argument: exp.Distinct, condition: exp.Expr | None, name: str
     ) -> DraftAggregate:
-        context = self.body.context
-        if len(argument.expressions) != 1 or isinstance(bare(argument.expressions[0]), exp.Tuple):
-            message = f"{definition.name.upper()}(DISTINCT …) takes one expression"
-            raise context.refuse(call, message, "count rows of a derived table: SELECT DISTINCT a, b")
+        context, given = self.body.context, list(argument.expressions)
+        shown = f"{definition.name.upper()}(DISTINCT …)"
         if not definition.of_distinct:
-            message = f"{definition.name.upper()}(DISTINCT …) is not supported"
+            message = f"{shown} is not supported"
             raise context.refuse(call, message, "aggregate a derived table with SELECT DISTINCT")
-        return self._of_term(basic(definition.of_distinct), argument.expressions[0], condition, name)
+        if definition.reading == "count" and len(given) == 1 and isinstance(bare(given[0]), exp.Tuple):
+            given = list(bare(given[0]).expressions)
+            if any(may_be_null(a, lambda c: context.column(c).nullable) for a in given):
+                message = "DuckDB counts rows of values whose parts may be NULL"
+                raise context.refuse(call, message, "write COUNT(DISTINCT a, b), which leaves them out, or coalesce(…)")
+        if len(given) != 1 and definition.reading != "count":
+            message = f"{shown} takes one expression"
+            raise context.refuse(call, message, "aggregate a derived table: SELECT DISTINCT a, b")
+        for each in given:
+            self._refuse_nested(each)
+        return self._of_terms(basic(definition.of_distinct), given, condition, name)
 
-    def _of_term(self, definition: Basic, argument: exp.Expr, condition: exp.Expr | None, name: str) -> DraftAggregate:
+    def _of_terms(
+        self, definition: Basic, given: list[exp.Expr], condition: exp.Expr | None, name: str
+    ) -> DraftAggregate:
+        """An aggregate of values; those of a row that FILTER leaves out are NULL."""
+        if condition is not None:
+            first = exp.Case(ifs=[exp.If(this=bare(condition).copy(), true=given[0].copy())])
+            given = [first, *given[1:]]
+        terms = tuple(dict.fromkeys(self._term(definition, argument) for argument in given))
+        kind = terms[0].scalar.type
+        nullable = definition.reading != "count" and (terms[0].scalar.nullable or self.terms is None)
+        return DraftAggregate(name, definition.name, definition.type_of(kind), nullable, terms=terms)
+
+    def _term(self, definition: Basic, argument: exp.Expr) -> Term:
         context = self.body.context
         shown = definition.shown.removesuffix("(…)")
-        if condition is not None:
-            argument = exp.Case(ifs=[exp.If(this=bare(condition).copy(), true=argument.copy())])
         tables = tables_of(argument)
         if len(tables) > 1:
             message = f"{shown} over columns of {' and '.join(context.tables[t].alias for t in tables)}"
@@ -237,8 +256,8 @@ class Groups:
         if not tables:
             raise context.refuse(argument, f"{shown} of a constant", "name a column")
         term = self.body.term(argument)
-        nullable = definition.reading != "count" and (term.scalar.nullable or self.terms is None)
-        return DraftAggregate(name, definition.name, definition.type_of(term.scalar.type), nullable, term=term)
+        self._refuse_type(definition, term.scalar.type, argument)
+        return term
 
     def _sum(
         self, definition: Basic, argument: exp.Expr, condition: exp.Expr | None, name: str, call: exp.Expr
@@ -264,7 +283,7 @@ class Groups:
 
 
 def _meaning(a: DraftAggregate) -> object:
-    return a.function, a.type, a.nullable, a.monomials, a.term
+    return a.function, a.type, a.nullable, a.monomials, a.terms
 
 
 def _placed(part: Term | DraftAggregate, parts: list[Term | DraftAggregate]) -> exp.Column:

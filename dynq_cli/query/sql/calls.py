@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 from sqlglot import exp
 
 from dynq_cli.query.aggregates import find
@@ -30,7 +32,17 @@ def arguments_of(node: exp.Expr) -> list[exp.Expr]:
     return [a for each in given for a in (each if isinstance(each, list) else [each]) if isinstance(a, exp.Expr)]
 
 
+def may_cancel(tree: exp.Expr) -> bool:
+    """Whether a text calls an aggregate whose digits DuckDB may lose."""
+    return any(isinstance(d, Additive) and d.cancels for d in _definitions(tree))
+
+
+def _definitions(tree: exp.Expr) -> Iterator[Definition | None]:
+    return (definition_of(node) for node in tree.find_all(exp.Anonymous, exp.AggFunc))
+
+
 def has_own_aggregate(tree: exp.Expr) -> bool:
-    """Whether a text calls an aggregate that DuckDB does not have."""
-    found = (definition_of(node) for node in tree.find_all(exp.Anonymous, exp.AggFunc))
-    return any(isinstance(d, Additive) and not d.is_duckdbs for d in found)
+    """Whether a text calls an aggregate that DuckDB does not have, as COUNT(DISTINCT a, b)."""
+    found = _definitions(tree)
+    several = any(len(d.expressions) > 1 for d in tree.find_all(exp.Distinct) if isinstance(d.parent, exp.AggFunc))
+    return several or any(isinstance(d, Additive) and not d.is_duckdbs for d in found)
