@@ -24,6 +24,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from dynq_cli.io.infer import infer_spec as infer_spec
+    from dynq_cli.session.alter import alter as alter
     from dynq_cli.session.estimate import estimate_spec as estimate_spec
     from dynq_cli.session.estimate import estimate_state as estimate_state
     from dynq_cli.session.explain import explain_spec as explain_spec
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _VERBS = {
+    "alter": "dynq_cli.session.alter",
     "create": "dynq_cli.storage.state",
     "estimate_spec": "dynq_cli.session.estimate",
     "estimate_state": "dynq_cli.session.estimate",

@@ -24,6 +24,7 @@ COMMANDS = (
     "infer",
     "explain",
     "init",
+    "alter",
     "apply",
     "run",
     "extract",

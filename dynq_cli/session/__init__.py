@@ -2,6 +2,7 @@
 
 - `explain`: the class, plan and cost of each query of a spec
 - `estimate`: estimate the sizes after an apply; `sample`, `table_counts`: sample the rows, and count from them
+- `alter`: make a state follow a changed spec, as one version
 - `apply_logs`: apply change logs to a state, each as a version; `replace`: replace whole relations
 - `batch_order`: the order in which logs are applied
 - `commits`, `sourced_changes`: group the rows of logs into commits; `row_counts`: count their effects by file

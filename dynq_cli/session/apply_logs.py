@@ -16,7 +16,7 @@ from typing import Any
 
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import BlockedError, DynqError, RejectedError, SpecError, UsageError
-from dynq_cli.io.logs.chunks import rows_in
+from dynq_cli.io.logs.chunks import rows_in, schema_columns
 from dynq_cli.io.logs.discover import find_groups
 from dynq_cli.io.logs.identity import Identity, identity_of, refuse_changed
 from dynq_cli.io.logs.model import Group, LogFile
@@ -159,10 +159,11 @@ def make(
     The state has the marks of its outputs from the start: so the diffs of the first `run` begin at version 0, whatever
     is applied and pruned before it.
     """
-    return create_from(spec, state, lambda live: _load(live, loads, progress), marks_of)
+    return create_from(spec, state, lambda live: load(live, loads, progress), marks_of)
 
 
-def _load(live: Views, loads: Sequence[tuple[str, str]], progress: Callable[[int], None]) -> list[AppliedLog]:
+def load(live: Views, loads: Sequence[tuple[str, str]], progress: Callable[[int], None]) -> list[AppliedLog]:
+    """Insert the rows of files into empty relations, pairs (relation, path); return what the ledger has of them."""
     logs: list[AppliedLog] = []
     for relation, group in _to_load([r.name for r in live.spec.relations], loads):
         commits, readings = Commits(live, live.attempt, hold=True), []
@@ -176,6 +177,12 @@ def _load(live: Views, loads: Sequence[tuple[str, str]], progress: Callable[[int
             commits.finish()
         logs += [reading.applied(commits) for reading in readings]
     return logs
+
+
+def columns_in(names: Sequence[str], loads: Sequence[tuple[str, str]]) -> frozenset[str]:
+    """Return the columns that files to load have, each in one of them at least."""
+    groups = [group for _, group in _to_load(names, loads)]
+    return frozenset(column for group in groups for file in group.files for column in schema_columns(file))
 
 
 def _to_load(names: Sequence[str], loads: Sequence[tuple[str, str]]) -> list[tuple[str, Group]]:

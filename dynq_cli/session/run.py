@@ -251,7 +251,7 @@ class _Outputs:
         else:
             from dynq_cli.session.changes import with_batch
 
-            since, until, schema, batches = self._state.diff(output.query, mark_of(output))
+            since, until, schema, batches = self._state.diff(output.query, mark_of(output), from_nothing=True)
             schema = with_batch(schema, self._directory, output.query, since, until)
         counts = self._state.kept_counts(output.query) if output.kind == "enum" else None
         total = None if counts is None else counts.rows if output.expand else counts.distinct

@@ -9,6 +9,7 @@ Operations:
 Writing:
 
 - `writer`: turn changes into a version; `commit`: put a version or a snapshot in force
+- `alter`: put a changed spec in force; `eras`: what was there before, which older versions are read with
 - `ledger`, `ledger_index`, `ledger_facts`: which logs became which version; `batches`: is a batch new?
 - `lock`: allow one writer at a time
 

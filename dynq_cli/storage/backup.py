@@ -21,8 +21,9 @@ from pathlib import Path
 from dynq_cli.atomic import atomic_directory
 from dynq_cli.errors import DamagedError, DynqError, UsageError
 from dynq_cli.phases import advance, phase
+from dynq_cli.storage.eras import read_era
 from dynq_cli.storage.integrity import check
-from dynq_cli.storage.layout import CURRENT, LOCK, PLANS, SPEC, snapshot_name, wal_name, write_at, write_new
+from dynq_cli.storage.layout import CURRENT, LOCK, snapshot_name, wal_name, write_at, write_new
 from dynq_cli.storage.ledger_facts import LEDGER
 from dynq_cli.storage.manifest import Manifest, parse_manifest, read_manifest
 
@@ -97,13 +98,23 @@ def _copied(source: Path, made: Path) -> Copied:
 
 def _files_of(directory: Path, manifest: Manifest) -> Iterator[tuple[str, int]]:
     """Yield the files of a version, each with the number of its bytes that the version needs."""
-    lengths = {snapshot_name(manifest.generation): manifest.snapshot.length, LEDGER: manifest.ledger.length}
-    lengths[wal_name(manifest.generation)] = manifest.wal.length
-    lengths |= {wal_name(past.generation): past.wal.length for past in manifest.past}
-    for name in (SPEC, *sorted(manifest.files)):
-        yield name, lengths[name] if name in lengths else (directory / name).stat().st_size
-    if (directory / PLANS).exists():
-        yield PLANS, (directory / PLANS).stat().st_size
+    lengths = {LEDGER: manifest.ledger.length, **_lengths_of(manifest)}
+    plans = {manifest.plans_file}
+    for era in manifest.eras:
+        kept = read_era(directory, era)
+        plans.add(kept.plans_file)
+        lengths |= _lengths_of(kept)
+    for name in sorted(manifest.files):
+        if name not in plans or (directory / name).exists():
+            yield name, lengths[name] if name in lengths else (directory / name).stat().st_size
+
+
+def _lengths_of(manifest: Manifest) -> dict[str, int]:
+    return {
+        snapshot_name(manifest.generation): manifest.snapshot.length,
+        wal_name(manifest.generation): manifest.wal.length,
+        **{wal_name(past.generation): past.wal.length for past in manifest.past},
+    }
 
 
 def _copy(source: Path, target: Path, length: int) -> None:

@@ -105,7 +105,7 @@ def commit_version(
     )
     write_manifest(directory, made)
     opened.manifest = made
-    remove_others(directory, _kept(made))
+    remove_others(directory, files_kept(made))
 
 
 def replay_seconds(opened: Opened) -> float:
@@ -145,10 +145,10 @@ def commit_snapshot(directory: Path, opened: Opened) -> None:
     )
     keep_manifest(directory)
     write_manifest(directory, made)
-    remove_others(directory, _kept(made))
+    remove_others(directory, files_kept(made))
 
 
-def _kept(manifest: Manifest) -> frozenset[str]:
+def files_kept(manifest: Manifest) -> frozenset[str]:
     """Name the files that the manifest needs, and the snapshot and log of the previous generation."""
     before = manifest.generation - 1
     return manifest.files.union([snapshot_name(before), wal_name(before)])

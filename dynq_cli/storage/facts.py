@@ -15,7 +15,7 @@ from pathlib import Path
 
 from dynq_cli.engine.size_facts import VALUES, TableSizes
 from dynq_cli.storage.history import kept_since, needed_since
-from dynq_cli.storage.layout import CURRENT, LOCK, PLANS, PREVIOUS, RUN_LOCK, SPEC, snapshot_name, wal_name
+from dynq_cli.storage.layout import CURRENT, LOCK, PREVIOUS, RUN_LOCK, era_name, snapshot_name, wal_name
 from dynq_cli.storage.ledger import Entry, Ledger
 from dynq_cli.storage.manifest import ArrayPlace, Counts, Manifest, read_manifest
 
@@ -27,7 +27,7 @@ class Sizes:
     """File sizes of a state, in bytes; `total` sums all fields except `dictionaries` and `allocated`.
 
     - `snapshot`, `wal`: the generation in force; `dictionaries`: their part of the snapshot
-    - `history`: logs of earlier generations, from which kept versions are read
+    - `history`: logs of earlier generations, and what was there before an `alter`, from which kept versions are read
     - `before`: the rest of the previous generation: snapshot, manifest, and its log unless a kept version needs it
     - `manifest`: the manifest in force, the spec, its plans and the locks
     - `other`: files left behind, files being written, and files that are not dynq's
@@ -132,10 +132,10 @@ def _sizes(directory: Path, manifest: Manifest) -> Sizes:
     names = {
         "snapshot": {snapshot_name(manifest.generation)},
         "wal": {wal_name(manifest.generation)},
-        "history": {wal_name(past.generation) for past in manifest.past},
+        "history": {wal_name(past.generation) for past in manifest.past} | _era_files(manifest),
         "ledger": manifest.ledger.files,
         "before": {snapshot_name(manifest.generation - 1), wal_name(manifest.generation - 1), PREVIOUS},
-        "manifest": {CURRENT, SPEC, PLANS, LOCK, RUN_LOCK},
+        "manifest": {CURRENT, manifest.spec_file, manifest.plans_file, LOCK, RUN_LOCK},
     }
     found = dict.fromkeys([*names, "other"], 0)
     allocated = 0
@@ -149,6 +149,10 @@ def _sizes(directory: Path, manifest: Manifest) -> Sizes:
                 allocated += facts.st_blocks * _BLOCK
     dictionaries = sum(_length(a) for name, a in manifest.snapshot.arrays.items() if name.startswith(VALUES))
     return Sizes(**found, dictionaries=dictionaries, total=sum(found.values()), allocated=allocated)
+
+
+def _era_files(manifest: Manifest) -> set[str]:
+    return {name for era in manifest.eras for name in (era_name(era.generation), *era.files)}
 
 
 def _length(array: ArrayPlace) -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.storage.layout import wal_name
-from dynq_cli.storage.manifest import Manifest, PastLog
+from dynq_cli.storage.manifest import Era, Manifest, PastLog
 
 if TYPE_CHECKING:
     from dynq_cli.engine.consolidate import NetDelta
@@ -29,7 +29,12 @@ _MARK = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 def kept_since(manifest: Manifest) -> int:
     """Return the oldest version that can be read. O(1)."""
     oldest = manifest.past[0].version if manifest.past else manifest.snapshot.version
-    return max(oldest, manifest.floor)
+    return max(manifest.eras[0].since if manifest.eras else oldest, manifest.floor)
+
+
+def era_of(manifest: Manifest, version: int) -> Era | None:
+    """Return the era that has a version; None if the manifest itself reads it."""
+    return next((era for era in manifest.eras if version <= era.until), None)
 
 
 def version_of(manifest: Manifest, named: str | int) -> int:
@@ -74,10 +79,10 @@ def with_past(manifest: Manifest) -> tuple[PastLog, ...]:
 
 
 def without_spare(manifest: Manifest) -> Manifest:
-    """Drop the past logs that no mark, nor `before`, needs."""
+    """Drop the past logs and eras that no mark, nor `before`, needs."""
     oldest = needed_since(manifest)
     kept = tuple(past for past, end in _ending(manifest) if end > oldest)
-    return replace(manifest, past=kept)
+    return replace(manifest, past=kept, eras=tuple(era for era in manifest.eras if era.until >= oldest))
 
 
 def pruned(manifest: Manifest) -> Manifest:

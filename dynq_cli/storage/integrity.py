@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -18,10 +19,11 @@ from typing import Literal
 
 from dynq_cli.errors import DamagedError
 from dynq_cli.phases import phase
-from dynq_cli.storage.layout import CURRENT, ENGINE, PLANS, PREVIOUS, SPEC, checksum_of, snapshot_name, wal_name
+from dynq_cli.storage.eras import read_era
+from dynq_cli.storage.layout import CURRENT, ENGINE, PREVIOUS, checksum_of, era_name, snapshot_name, wal_name
 from dynq_cli.storage.ledger import Ledger, verify_ledger
 from dynq_cli.storage.ledger_facts import LEDGER
-from dynq_cli.storage.manifest import Manifest, PastLog, damaged, parse_manifest, read_manifest
+from dynq_cli.storage.manifest import Era, Manifest, PastLog, damaged, parse_manifest, read_manifest
 from dynq_cli.storage.prune import spare_files
 
 
@@ -94,12 +96,25 @@ def _look(
 
 
 def _files(directory: Path, manifest: Manifest, read_data: bool) -> Iterator[Step]:
-    yield SPEC, lambda: _spec(directory, manifest)
-    yield PLANS, lambda: _plans(directory, manifest)
+    yield from _rows(directory, manifest, read_data)
+    for era in manifest.eras:
+        yield era_name(era.generation), partial(_era, directory, era)
+        with suppress(DamagedError, FileNotFoundError):  # which the step before tells
+            yield from _rows(directory, read_era(directory, era), read_data)
+    yield LEDGER, lambda: _ledger(directory, manifest, read_data)
+
+
+def _rows(directory: Path, manifest: Manifest, read_data: bool) -> Iterator[Step]:
+    yield manifest.spec_file, lambda: _spec(directory, manifest)
+    yield manifest.plans_file, lambda: _plans(directory, manifest)
     yield from _generation(directory, manifest, read_data)
     for past in manifest.past:
         yield wal_name(past.generation), partial(_past, directory, past)
-    yield LEDGER, lambda: _ledger(directory, manifest, read_data)
+
+
+def _era(directory: Path, era: Era) -> str:
+    read_era(directory, era)
+    return f"versions {era.since} to {era.until}, before the spec was altered"
 
 
 def _generation(directory: Path, manifest: Manifest, read_data: bool) -> Iterator[Step]:
@@ -108,8 +123,9 @@ def _generation(directory: Path, manifest: Manifest, read_data: bool) -> Iterato
 
 
 def _spec(directory: Path, manifest: Manifest) -> str:
-    if checksum_of((directory / SPEC).read_bytes()) != manifest.spec:
-        raise damaged(directory / SPEC, "is not what was written")
+    path = directory / manifest.spec_file
+    if checksum_of(path.read_bytes()) != manifest.spec:
+        raise damaged(path, "is not what was written")
     return f"queries {', '.join(manifest.plans)}"
 
 

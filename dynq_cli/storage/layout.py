@@ -2,10 +2,11 @@
 
     CURRENT         the manifest in force: the version, its counts, lengths and checksums of the files below
     PREVIOUS        the last manifest of the previous generation, whose snapshot and log are kept too
-    spec.yaml       the spec, as `init` read it
-    plans.json      its plans, valid for the version of dynq that made them
+    spec.yaml       the spec, as `init` read it; spec-NNNN.yaml as the `alter` read it that made version NNNN
+    plans.json      its plans, valid for the version of dynq that made them; plans-NNNN.json with spec-NNNN.yaml
     snapshot-NNNN   the arrays of an engine
     wal-NNNN        the write-ahead log: commits after the snapshot of the same number
+    era-NNNN        the last manifest before an `alter`, of generation NNNN: versions up to there are read with it
     ledger          which logs became which version
     ledger-index-NN index of the ledger by log and batch
     lock            process id of the writer
@@ -34,7 +35,9 @@ FORMAT = 2
 ENGINE = 5
 CURRENT, PREVIOUS, SPEC, PLANS = "CURRENT", "PREVIOUS", "spec.yaml", "plans.json"
 LOCK, RUN_LOCK = "lock", "run-lock"
-OURS = re.compile(r"(snapshot|wal|ledger-index)-\d+(\.tmp)?|(CURRENT|PREVIOUS)\.tmp")
+OURS = re.compile(
+    r"(snapshot|wal|ledger-index|era)-\d+(\.tmp)?|(CURRENT|PREVIOUS)\.tmp|spec(-\d+)?\.yaml|plans(-\d+)?\.json"
+)
 
 
 def snapshot_name(generation: int) -> str:
@@ -43,6 +46,19 @@ def snapshot_name(generation: int) -> str:
 
 def wal_name(generation: int) -> str:
     return f"wal-{generation:04d}"
+
+
+def era_name(generation: int) -> str:
+    return f"era-{generation:04d}"
+
+
+def spec_name(since: int) -> str:
+    """Name the file of the spec that holds since a version."""
+    return f"spec-{since:04d}.yaml" if since else SPEC
+
+
+def plans_name(since: int) -> str:
+    return f"plans-{since:04d}.json" if since else PLANS
 
 
 def checksum_of(data: bytes | memoryview) -> str:

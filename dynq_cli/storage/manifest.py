@@ -23,7 +23,10 @@ from dynq_cli.storage.layout import (
     PREVIOUS,
     SPEC,
     checksum_of,
+    era_name,
+    plans_name,
     snapshot_name,
+    spec_name,
     wal_name,
     write_whole,
 )
@@ -83,6 +86,20 @@ class PastLog:
 
 
 @record(frozen=True)
+class Era:
+    """The versions before an `alter` made the views anew, the oldest of them `since`, the last one `until`.
+
+    They are read with the manifest in the file of the `generation`, whose checksum this is; it needs these `files`.
+    """
+
+    generation: int
+    since: int
+    until: int
+    checksum: str
+    files: tuple[str, ...]
+
+
+@record(frozen=True)
 class Manifest:
     """The contents of `CURRENT`.
 
@@ -95,6 +112,7 @@ class Manifest:
     - `marks`: named versions; `past`: logs of earlier generations back to the oldest mark, ascending
     - `floor`: versions before it were pruned
     - `tables`: sizes of relations and views; None if an earlier version of dynq wrote the manifest
+    - `spec_since`: the version since which the spec holds; `eras`: what came before versions that made the views anew
     """
 
     number: int
@@ -116,17 +134,36 @@ class Manifest:
     past: tuple[PastLog, ...] = ()
     floor: int = 0
     tables: TableSizes | None = None
+    spec_since: int = 0
+    eras: tuple[Era, ...] = ()
+
+    @property
+    def spec_file(self) -> str:
+        return spec_name(self.spec_since)
+
+    @property
+    def plans_file(self) -> str:
+        """The name of the file with the plans, which may be missing."""
+        return plans_name(self.spec_since)
+
+    @property
+    def rows_files(self) -> frozenset[str]:
+        """The names of the files that the versions since the last era need."""
+        logs = [self.generation, *(past.generation for past in self.past)]
+        return frozenset([self.spec_file, self.plans_file, snapshot_name(self.generation), *map(wal_name, logs)])
 
     @property
     def files(self) -> frozenset[str]:
-        """The names of the files that this version needs."""
-        logs = [self.generation, *(past.generation for past in self.past)]
-        return self.ledger.files.union([snapshot_name(self.generation)], map(wal_name, logs))
+        """The names of the files that this version and the older ones need; `plans_file` may be missing."""
+        of_eras = (name for era in self.eras for name in (era_name(era.generation), *era.files))
+        return self.ledger.files.union(self.rows_files, of_eras)
 
 
 def write_manifest(directory: Path, manifest: Manifest) -> None:
     """Put a manifest in force, durably. The files it names must be durable before."""
-    text = json.dumps({"format": FORMAT, **vars(manifest)}, default=vars).encode() + b"\n"
+    # Left out where they say nothing: so versions of dynq that know no `alter` read states that were never altered.
+    said = {name: value for name, value in vars(manifest).items() if value or name not in ("spec_since", "eras")}
+    text = json.dumps({"format": FORMAT, **said}, default=vars).encode() + b"\n"
     write_whole(directory / CURRENT, checksum_of(text).encode() + b"\n" + text)
 
 
@@ -190,6 +227,7 @@ def _parse(path: Path, text: bytes) -> Manifest:
     return Manifest(
         snapshot=SnapshotFacts(arrays=arrays, **snapshot),
         wal=WalFacts(**read.pop("wal")),
+        eras=tuple(Era(**{**era, "files": tuple(era["files"])}) for era in read.pop("eras", ())),
         past=tuple(PastLog(wal=WalFacts(**p.pop("wal")), **p) for p in read.pop("past")),
         ledger=LedgerFacts.of(read.pop("ledger")),
         sources={name: tuple((a, b) for a, b in taken) for name, taken in read.pop("sources").items()},

@@ -24,7 +24,7 @@ from dynq_cli.plan.plan import AnyPlan
 from dynq_cli.plan.program import Program
 from dynq_cli.records import record
 from dynq_cli.spec.model import Spec
-from dynq_cli.storage.layout import PLANS, SPEC, checksum_of, write_new
+from dynq_cli.storage.layout import SPEC, checksum_of, plans_name, spec_name, write_new
 from dynq_cli.storage.manifest import Manifest, damaged
 
 _PACKAGE = Path(__file__).parent.parent
@@ -35,12 +35,16 @@ _LIBRARIES = ("duckdb", "lark", "sqlglot")
 
 @record(frozen=True)
 class Planned:
-    """A spec with the plan of each query, the program of each query that dynq can keep, and their fingerprints."""
+    """A spec with the plan of each query, the program of each query that dynq can keep, and their fingerprints.
+
+    `checksum` is that of the spec's text.
+    """
 
     spec: Spec
     plans: Mapping[str, AnyPlan]
     programs: Mapping[str, Program]
     fingerprints: Mapping[str, str]
+    checksum: str
 
     @property
     def kept(self) -> dict[str, AnyPlan | Program]:
@@ -67,7 +71,7 @@ def plan_spec(text: str, file: str = SPEC) -> Planned:
     spec = parse_spec(text, file)
     plans = {name: plan_query(query, spec) for name, query in compile_spec(spec).items()}
     programs = {name: program_of(plan.query, spec) for name, plan in plans.items() if not plan.refusal}
-    return _with_fingerprints(spec, plans, programs)
+    return _with_fingerprints(spec, plans, programs, text)
 
 
 def plan_new_spec(text: str, file: str) -> Planned:
@@ -79,21 +83,27 @@ def plan_new_spec(text: str, file: str) -> Planned:
     return planned
 
 
-def _with_fingerprints(spec: Spec, plans: Mapping[str, AnyPlan], programs: Mapping[str, Program]) -> Planned:
+def _with_fingerprints(spec: Spec, plans: Mapping[str, AnyPlan], programs: Mapping[str, Program], text: str) -> Planned:
     from dynq_cli.plan.fingerprint import fingerprint
 
-    return Planned(spec, plans, programs, {name: fingerprint(p, programs.get(name)) for name, p in plans.items()})
+    fingerprints = {name: fingerprint(p, programs.get(name)) for name, p in plans.items()}
+    return Planned(spec, plans, programs, fingerprints, checksum_of(text.encode()))
 
 
-def write_plans(directory: Path, made: Planned, spec: str) -> None:
-    """Write the plans of a new state; durable after the next sync of the directory."""
+def write_plans(directory: Path, made: Planned, spec: str, since: int = 0) -> None:
+    """Write the plans of a spec that holds since a version; durable after the next sync of the directory."""
     from dynq_cli.spec.load import parse_spec
 
     # Parse the spec under the name that it has in the state: plans contain places in the file.
-    planned = _with_fingerprints(parse_spec(spec, SPEC), made.plans, made.programs)
+    planned = _with_fingerprints(parse_spec(spec, spec_name(since)), made.plans, made.programs, spec)
     kept = _Kept(code_version(), checksum_of(spec.encode()), planned)
     text = json.dumps(encode(_Kept, kept), separators=(",", ":")).encode() + b"\n"
-    write_new(directory / PLANS, checksum_of(text).encode() + b"\n" + text)
+    write_new(directory / plans_name(since), checksum_of(text).encode() + b"\n" + text)
+
+
+def plans_for(directory: Path, manifest: Manifest, planned: Planned) -> Planned:
+    """Return these plans if they are of the spec of the manifest, else those of that spec. DamagedError as below."""
+    return planned if planned.checksum == manifest.spec else read_plans(directory, manifest)
 
 
 def read_plans(directory: Path, manifest: Manifest) -> Planned:
@@ -101,14 +111,15 @@ def read_plans(directory: Path, manifest: Manifest) -> Planned:
 
     DamagedError if a file is damaged, SpecDiffersError if the spec has other queries than the state.
     """
+    path = directory / manifest.spec_file
     try:
-        content = (directory / SPEC).read_bytes()
+        content = path.read_bytes()
     except FileNotFoundError:
-        raise damaged(directory / SPEC, "is missing") from None
+        raise damaged(path, "is missing") from None
     if checksum_of(content) != manifest.spec:
-        raise damaged(directory / SPEC, "is not what was written")
+        raise damaged(path, "is not what was written")
     kept = _kept_plans(directory, manifest)
-    planned = plan_spec(content.decode()) if kept is None else kept.planned
+    planned = plan_spec(content.decode(), manifest.spec_file) if kept is None else kept.planned
     if set(planned.plans) != set(manifest.plans):
         raise SpecDiffersError(
             f"{directory} was made for the queries {', '.join(manifest.plans)}, and its spec has "
@@ -124,7 +135,7 @@ def has_plans(directory: Path, manifest: Manifest) -> bool:
 
 def _kept_plans(directory: Path, manifest: Manifest) -> _Kept | None:
     """Read `plans.json`; None if it is missing or not valid for this spec and this version of the code."""
-    path = directory / PLANS
+    path = directory / manifest.plans_file
     try:
         checksum, _, text = path.read_bytes().partition(b"\n")
     except FileNotFoundError:

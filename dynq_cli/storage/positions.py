@@ -36,6 +36,8 @@ class Readable(Protocol):
 
     def live_at(self, at: str | int) -> Views: ...
 
+    def named_at(self, views: Views, query: str | None, at: str | int) -> str: ...
+
     def read_whole(self, opened: Opened, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]: ...
 
 
@@ -73,7 +75,8 @@ def page(
         return ranked.page(offset or 0, limit)
 
     if at is not None and state.version_of(at) != state.version:
-        return rows(Ranked(state.live_at(at), query_name(state.current().manifest, query), verb="page"))
+        views = state.live_at(at)
+        return rows(Ranked(views, state.named_at(views, query, at), verb="page"))
     return _read(state, query, rows, "page")
 
 

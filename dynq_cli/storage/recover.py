@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from dynq_cli.engine.views import Views
+from dynq_cli.errors import DamagedError
 from dynq_cli.phases import phase
 from dynq_cli.records import record
 from dynq_cli.storage.layout import snapshot_name, wal_name
 from dynq_cli.storage.manifest import Manifest, WalFacts, damaged, read_manifest
-from dynq_cli.storage.plans import Planned
+from dynq_cli.storage.plans import Planned, plans_for
 from dynq_cli.storage.rebuild import has_views, rebuild
 from dynq_cli.storage.snapshot import Mapped, open_snapshot
 from dynq_cli.storage.wal import no_records, read_records
@@ -49,15 +50,21 @@ class Opened:
 
 
 def open_latest(directory: Path, planned: Planned) -> Opened:
-    """Open the version in force; try again if a writer replaces it meanwhile."""
+    """Open the version in force; try again if a writer replaces it meanwhile.
+
+    Plans of another spec than that of the version in force are read anew.
+    """
     while True:
         manifest = read_manifest(directory)
         try:
-            return open_engine(directory, manifest, planned)
-        except FileNotFoundError as error:
+            return open_engine(directory, manifest, plans_for(directory, manifest, planned))
+        except (FileNotFoundError, DamagedError) as error:
             # A writer that has committed meanwhile removes files that are no longer needed.
-            if read_manifest(directory).number == manifest.number:
-                raise damaged(Path(error.filename), "is missing") from None
+            if read_manifest(directory).number != manifest.number:
+                continue
+            if isinstance(error, DamagedError):
+                raise
+            raise damaged(Path(error.filename), "is missing") from None
 
 
 def open_engine(directory: Path, manifest: Manifest, planned: Planned) -> Opened:

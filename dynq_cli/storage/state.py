@@ -25,7 +25,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from dynq_cli.errors import DynqError, LockedError, RejectedError, UsageError
+from dynq_cli.errors import DamagedError, DynqError, LockedError, RejectedError, UsageError
 from dynq_cli.storage.history import check_mark, version_of
 from dynq_cli.storage.layout import CURRENT, LOCK, SPEC, checksum_of, write_new
 from dynq_cli.storage.lock import writing_to
@@ -110,7 +110,8 @@ def _compared(directory: Path, spec: StrPath) -> str:
 
     elsewhere = "  hint: name another directory with --state"
     try:
-        kept, given = (parse_spec(read_source(path).text, os.fspath(path)) for path in (directory / SPEC, spec))
+        held = read_manifest(directory).spec_file
+        kept, given = (parse_spec(read_source(path).text, os.fspath(path)) for path in (directory / held, spec))
     except DynqError:
         return elsewhere
     found = differences(kept, given)
@@ -118,7 +119,8 @@ def _compared(directory: Path, spec: StrPath) -> str:
         return f"  its spec is the same\n  hint: apply change logs to it with `dynq apply`, or{elsewhere[7:]}"
     more = [f"    and {len(found) - _MOST_TOLD:,} more"] if len(found) > _MOST_TOLD else []
     lines = [f"    {line}" for line in found[:_MOST_TOLD]] + more
-    return "\n".join([f"  {os.fspath(spec)} differs from the spec of the state:", *lines, elsewhere])
+    alter = "  hint: `dynq alter SPEC` makes the state follow it; or name another directory with --state"
+    return "\n".join([f"  {os.fspath(spec)} differs from the spec of the state:", *lines, alter])
 
 
 class State:
@@ -129,6 +131,7 @@ class State:
         self._planned = planned
         self._opened: Opened | None = None
         self._wrote = False
+        self._old: tuple[int, Views] | None = None
         # Changes that this process applied before it last wrote a snapshot.
         self._applied = 0
         read_manifest(directory)
@@ -193,11 +196,11 @@ class State:
         With `keep: rows`, a union opens an engine and walks its rows. RejectedError with `keep: test`.
         """
         manifest = read_manifest(self._directory)
-        name = query_name(manifest, query)
         if at is None or self.version_of(at) == manifest.version:
-            kept = manifest.counts[name]
-            return kept or Counts(*self.current().views.count(name))
-        return Counts(*self._at(self.version_of(at)).count(name))
+            name = query_name(manifest, query)
+            return manifest.counts[name] or Counts(*self.current().views.count(name))
+        views = self.live_at(at)
+        return Counts(*views.count(self.named_at(views, query, at)))
 
     def require(self, verb: str, query: str | None = None) -> None:
         """RejectedError if the spec does not keep a query for a command, UsageError if there is no such query."""
@@ -300,11 +303,11 @@ class State:
         With `at`, yield the rows of that version or mark, in no particular order; O(changes since) before the first
         row. UsageError if this state applies changes, or reads a later version, before all rows are read.
         """
+        if at is not None and self.version_of(at) != self.version:
+            views = self.live_at(at)
+            return views.enum(self.named_at(views, query, at), block)
         opened = self.current()
-        name = query_name(opened.manifest, query)
-        if at is not None and self.version_of(at) != opened.manifest.version:
-            return self._at(self.version_of(at)).enum(name, block)
-        return self.read_whole(opened, opened.views.enum(name, block))
+        return self.read_whole(opened, opened.views.enum(query_name(opened.manifest, query), block))
 
     def dump(
         self, relation: str | None = None, block: int = 65536, at: str | int | None = None
@@ -318,43 +321,63 @@ class State:
         """
         from dynq_cli.engine.base_rows import table_rows
 
-        name = self._relation(relation)
+        if at is not None and self.version_of(at) != self.version:
+            views = self.live_at(at)
+            return table_rows(views, self._relation(relation, views.spec), block)
         opened = self.current()
-        if at is not None and self.version_of(at) != opened.manifest.version:
-            return table_rows(self._at(self.version_of(at)), name, block)
-        return self.read_whole(opened, table_rows(opened.views, name, block))
+        return self.read_whole(opened, table_rows(opened.views, self._relation(relation), block))
 
-    def relation_schema(self, relation: str | None = None) -> pa.Schema:
+    def relation_schema(self, relation: str | None = None, at: str | int | None = None) -> pa.Schema:
         """Return the columns of `dump`."""
         from dynq_cli.engine.base_rows import table_schema
 
-        found = self.spec.relation(self._relation(relation))
+        spec = self.spec if at is None or self.version_of(at) == self.version else self.live_at(at).spec
+        found = spec.relation(self._relation(relation, spec))
         assert found is not None
         return table_schema(found)
 
-    def diff(self, query: str | None = None, since: str | int | None = None, block: int = 65536) -> Diff:
+    def diff(
+        self,
+        query: str | None = None,
+        since: str | int | None = None,
+        block: int = 65536,
+        *,
+        from_nothing: bool = False,
+    ) -> Diff:
         """Return the difference of a result since a version or mark, by default since the last `apply`: a change log.
 
         Old rows have the `_change_type` delete, new rows insert; of bags, `_count` gives the copies. This opens two
         engines and reverts one of them (`versions`); then O(changed rows), independent of the size of the result.
+        Across an `alter` that made the views anew it is O(rows of both results).
+
+        A query that was not there then, or had other columns, is a RejectedError; with `from_nothing`, all its rows.
         """
         from dynq_cli.storage.versions import diff_since
 
         name = query_name(read_manifest(self._directory), query)
-        return diff_since(self._directory, self._plans(), since, name, block)
+        return diff_since(self._directory, self._plans(), since, name, block, from_nothing=from_nothing)
 
     def version_of(self, named: str | int) -> int:
         """Resolve a version number or a mark. RejectedError if there is no such version, or it is not kept. O(1)."""
         return version_of(read_manifest(self._directory), named)
 
     def live_at(self, at: str | int) -> Views:
-        """Return the views, in memory, as they were at a version or mark. O(changes since)."""
-        return self._at(self.version_of(at))
-
-    def _at(self, version: int) -> Views:
+        """Return the views, in memory, as they were at a version or mark. O(changes since); the last ones are kept."""
         from dynq_cli.storage.versions import live_at
 
-        return live_at(self._directory, self._plans(), version)
+        version = self.version_of(at)
+        if self._old is None or self._old[0] != version:
+            self._old = version, live_at(self._directory, self._plans(), version)
+        return self._old[1]
+
+    def named_at(self, views: Views, query: str | None, at: str | int) -> str:
+        """Return the query that is meant in the views of a version. RejectedError if it was not there then."""
+        names = list(views.queries)
+        named = query if query is not None or len(names) > 1 else names[0]
+        if named in names:
+            return str(named)
+        name = query_name(read_manifest(self._directory), named)
+        raise RejectedError(f"there was no query {name} at version {self.version_of(at)}; there was {', '.join(names)}")
 
     @property
     def marks(self) -> Mapping[str, int]:
@@ -401,8 +424,11 @@ class State:
 
         return rows()
 
-    def schema(self, query: str | None = None) -> pa.Schema:
-        """Return the columns of a query's result."""
+    def schema(self, query: str | None = None, at: str | int | None = None) -> pa.Schema:
+        """Return the columns of a query's result, in the version in force or at another one."""
+        if at is not None and self.version_of(at) != self.version:
+            views = self.live_at(at)
+            return views.schema(self.named_at(views, query, at))
         opened = self.current()
         return opened.views.schema(query_name(opened.manifest, query))
 
@@ -456,13 +482,19 @@ class State:
                         self._snapshot_if_due(ending=True)
             except OSError as error:
                 _log.warning("no snapshot could be written to %s: %s", self._directory, error)
-        self._opened, self._wrote = None, False
+        self._opened, self._old, self._wrote = None, None, False
 
     def _plans(self) -> Planned:
+        """Return the plans of the version in force; read them again if the spec was altered."""
         from dynq_cli.storage.plans import read_plans
 
-        if self._planned is None:
-            self._planned = read_plans(self._directory, read_manifest(self._directory))
+        while self._planned is None or self._planned.checksum != read_manifest(self._directory).spec:
+            manifest = read_manifest(self._directory)
+            try:
+                self._planned = read_plans(self._directory, manifest)
+            except DamagedError:
+                if read_manifest(self._directory).number == manifest.number:
+                    raise
         return self._planned
 
     def _lent(self) -> Opened:
@@ -488,7 +520,7 @@ class State:
         opened, self._opened = self._opened, None
         if opened is not None and opened.is_rebuilt and opened.manifest.number != manifest.number:
             opened = None  # the log may have records of another version of dynq, with other views
-        if opened is None or opened.manifest.generation != manifest.generation:
+        if opened is None or (opened.manifest.generation, opened.manifest.spec) != (manifest.generation, manifest.spec):
             opened = open_latest(self._directory, planned)
             opened.count_applied(self._applied)
         elif opened.manifest.number != manifest.number:
@@ -499,8 +531,8 @@ class State:
         self._opened = opened
         return opened
 
-    def _relation(self, named: str | None) -> str:
-        relations = [r.name for r in self.spec.relations]
+    def _relation(self, named: str | None, spec: Spec | None = None) -> str:
+        relations = [r.name for r in (spec or self.spec).relations]
         if named is None and len(relations) != 1:
             raise UsageError(f"which relation is this? Write relation= with one of {', '.join(relations)}")
         if named is not None and named not in relations:

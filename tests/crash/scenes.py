@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Literal
 
 from tests.crash.faults import Fault
-from tests.crash.history import QUERIES, History, Row, Rows
+from tests.crash.history import QUERIES, SPEC, History, Row, Rows
 from tests.crash.runner import Ended, Runner, Told
 
 HISTORY = History(seed=5, logs=4)
@@ -74,6 +74,8 @@ SCENES = [
     Scene("diff", HISTORY.diff, {_BEFORE: _SEEN[_BEFORE]}),
     Scene("mark", ["mark", "here"], {_BEFORE: _SEEN[_BEFORE]}),
     Scene("unmark", ["unmark", "read"], {_BEFORE: _SEEN[_BEFORE]}, again=3),
+    Scene("alter", ["alter", "more.yaml"], {_BEFORE: _SEEN[_BEFORE], _BEFORE + 1: _SEEN[_BEFORE]}),
+    Scene("alter outputs", ["alter", "outputs.yaml"], {_BEFORE: _SEEN[_BEFORE], _BEFORE + 1: _SEEN[_BEFORE]}),
     Scene("backup", ["backup", "copy"], {_BEFORE: _SEEN[_BEFORE]}, again=2),
     Scene("restore", ["restore", ".dynq", "-s", "copy"], {_BEFORE: _SEEN[_BEFORE]}, again=2),
     Scene("run", ["run", "logs"], _SEEN),
@@ -90,6 +92,13 @@ def prepare(runner: Runner, folder: Path) -> None:
         (folder / name).mkdir(parents=True)
         HISTORY.write(folder / name)
     HISTORY.put(folder / "state/mixed", HISTORY.logs[_BEFORE:])
+    more = (
+        SPEC.replace("z: int64?", "z: int64?, w: string?")
+        .replace("S(y, z)", "S(y, z, _)")
+        .replace("S(y, _)", "S(y, _, _)")
+    )
+    (folder / "state/more.yaml").write_text(more.replace("outputs:", '  keys: {rule: "keys(x) :- R(x, _)"}\noutputs:'))
+    (folder / "state/outputs.yaml").write_text(SPEC.replace("latest.json", "last.json"))
     for bad, text in _BAD.items():
         (folder / "state/mixed" / bad).parent.mkdir(parents=True, exist_ok=True)
         (folder / "state/mixed" / bad).write_text(text)

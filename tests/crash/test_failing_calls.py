@@ -48,7 +48,7 @@ def is_clean(ended: Ended, call: str, scene: Scene) -> None:
 def _codes(call: str) -> tuple[int, ...]:
     if not call.startswith("open") or ".dynq" in call or "open copy" in call:
         return (0, 1)
-    return (2,) if "spec.yaml" in call else (0, 1, 3)  # a change log that cannot be read is rejected
+    return (2,) if call.endswith(".yaml") else (0, 1, 3)  # a change log that cannot be read is rejected
 
 
 # A quarantine on another file system makes the calls of one beside the inbox, and those of a copy.

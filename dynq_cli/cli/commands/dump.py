@@ -35,7 +35,7 @@ def dump(
     from dynq_cli.storage.state import open
 
     with open(state) as view:
-        schema = view.relation_schema(relation)
+        schema = view.relation_schema(relation, at)
         batches = view.dump(relation, _BLOCK if most is None else min(max(most, 1), _BLOCK), at)
         if expand:
             batches, schema = multiplicity.expand(batches, schema), multiplicity.expanded_schema(schema)

@@ -32,7 +32,7 @@ def enum(
     from dynq_cli.storage.state import open
 
     with open(state) as view:
-        schema = view.schema(query)
+        schema = view.schema(query, at)
         batches = view.enum(query, _BLOCK if most is None else min(max(most, 1), _BLOCK), at)
         total = None
         if at is None:  # to count the rows of another version would be to go back to it once more

@@ -24,7 +24,7 @@ def init(
 
     It is there whole or not at all; a state that is there already is not touched.
     """
-    loads = [_load(item) for item in load or ()]
+    loads = [load_of(item) for item in load or ()]
     from dynq_cli.session.apply_logs import make
     from dynq_cli.session.explain import check_supported
     from dynq_cli.storage.facts import facts_of
@@ -48,7 +48,8 @@ def init(
     output.note(f"made {state} at version 0; it keeps {kept}")
 
 
-def _load(item: str) -> tuple[str, str]:
+def load_of(item: str) -> tuple[str, str]:
+    """Split `REL=PATH`. UsageError if it is not that, or the path is not there."""
     relation, equals, path = item.partition("=")
     if not (relation and equals and path):
         raise UsageError(f"--load {item} names no relation: write --load RELATION=PATH")

@@ -45,7 +45,7 @@ def page(
     from dynq_cli.storage.state import open
 
     with open(state) as view:
-        schema = view.schema(query)
+        schema = view.schema(query, at)
         is_whole = not positions.is_ordered(view, query)
         batches = positions.page(
             view,
