@@ -284,6 +284,26 @@ class Views:
                     return None
         return codes
 
+    def codes_given(self, query: str, row: Mapping[str, Any]) -> dict[str, int] | None:
+        """Return the codes, by variable, of some output columns; None if no row can have these values."""
+        q = self.form_of(query)
+        codes: dict[str, int] = {}
+        for c in self._named(q, query, row):
+            if c.kind == "expression":
+                if python_value(constant_of(c)) != python_value(row[c.name]):
+                    return None
+                continue
+            for variable, code in zip(variables_of(c), self.coded(q, c, row[c.name]), strict=True):
+                is_unknown = code == UNKNOWN and needs_labels(q.variable(variable).type)
+                if code is None or is_unknown or codes.setdefault(variable, code) != code:
+                    return None
+        return codes
+
+    def bounds_of_codes(self, query: str, codes: Mapping[str, int]) -> list[Bound]:
+        """Return the bounds of the first variables of a query's order, whose codes are given."""
+        order = self.layout.trees[query].plan.order
+        return [Bound(codes[o.variable]) for o in order[: len(codes)]]
+
     def bounds_of(self, query: str, row: Mapping[str, Any]) -> list[Bound]:
         """Return the values of the first variables of a query's order, given by output columns; of all for a whole row.
 

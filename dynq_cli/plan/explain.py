@@ -210,6 +210,19 @@ def _costs(guarantees: Guarantees) -> Iterator[str]:
         yield from _entry(name, f"{g.bound}: {g.meaning}")
 
 
+def lookup_of(plan: AnyPlan, program: Program) -> dict[str, str]:
+    """What a row costs that is looked up by the values of some columns, comma-separated; `` is by any others."""
+    shown = {c.source: c.name for c in reversed(plan.query.columns) if c.kind == "variable"}
+    first: list[str] = []
+    found = {}
+    for each in program.order:
+        if each.variable not in shown:
+            break
+        first.append(shown[each.variable])
+        found[", ".join(first)] = "O(log n)"
+    return found | {", ".join(c.name for c in plan.query.columns): "O(1)", "": "O(n)"}
+
+
 def explain_json(plan: AnyPlan, spec: Spec) -> dict[str, object]:
     """The same for programs."""
     program = program_of(plan.query, spec)
@@ -242,6 +255,7 @@ def explain_json(plan: AnyPlan, spec: Spec) -> dict[str, object]:
         },
         "steps": list(cost.steps),
         "order": [str(o) for o in program.order],
+        "lookup": lookup_of(plan, program),
         "refusal": plan.refusal,
         "unmet": {required.guarantee: text for required, text in unmet(plan, spec)},
         "fingerprint": fingerprint(plan, program),

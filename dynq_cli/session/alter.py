@@ -57,7 +57,7 @@ class Altered:
     moved: Mapping[str, Moved] = field(default_factory=dict)
     loaded: Mapping[str, int] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
-    counts: Mapping[str, Counts] = field(default_factory=dict)
+    counts: Mapping[str, Counts | None] = field(default_factory=dict)
     sizes: TableSizes | None = None
     seconds: float = 0.0
 

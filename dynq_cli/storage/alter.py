@@ -31,7 +31,12 @@ from dynq_cli.storage.wal import LogWriter, Record, no_records
 def has_same_rows(kept: Planned, given: Planned) -> bool:
     """Whether the views of one spec are those of the other: the same columns, keys and programs, in the same order."""
     relations = [[(r.name, r.columns, r.key) for r in planned.spec.relations] for planned in (kept, given)]
-    return relations[0] == relations[1] and list(kept.programs.items()) == list(given.programs.items())
+    served = [[(q.name, q.keep) for q in planned.spec.queries] for planned in (kept, given)]
+    return (
+        relations[0] == relations[1]
+        and served[0] == served[1]
+        and list(kept.programs.items()) == list(given.programs.items())
+    )
 
 
 def keep_views(directory: Path, manifest: Manifest, planned: Planned, text: str, marks: Mapping[str, int]) -> Manifest:

@@ -309,6 +309,21 @@ class State:
         opened = self.current()
         return self.read_whole(opened, opened.views.enum(query_name(opened.manifest, query), block))
 
+    def where(
+        self, row: Mapping[str, Any], query: str | None = None, block: int = 65536, at: str | int | None = None
+    ) -> Iterator[pa.RecordBatch]:
+        """Yield the distinct rows that have the given values in some columns, as `enum` does.
+
+        All columns: O(1). The first columns of the query's order: O(log n) per row. Other columns: O(rows).
+        """
+        from dynq_cli.engine.selected_rows import rows_where
+
+        if at is not None and self.version_of(at) != self.version:
+            views = self.live_at(at)
+            return rows_where(views, self.named_at(views, query, at), row, block)
+        opened = self.current()
+        return self.read_whole(opened, rows_where(opened.views, query_name(opened.manifest, query), row, block))
+
     def dump(
         self, relation: str | None = None, block: int = 65536, at: str | int | None = None
     ) -> Iterator[pa.RecordBatch]:

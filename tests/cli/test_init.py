@@ -107,7 +107,7 @@ outputs: [{query: q, kind: enum, path: n.csv}]
         "    query q: `semantics` is different",
         "    output n.csv is new",
         "    and 1 more",
-        "  hint: name another directory with --state",
+        "  hint: `dynq alter SPEC` makes the state follow it; or name another directory with --state",
     ]
     Path("kept.yaml").write_text(kept.replace("SELECT x FROM R", "SELECT   x FROM R") + "# a comment\n")
     assert main(["init", "kept.yaml"]) == 2

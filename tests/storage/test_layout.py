@@ -25,8 +25,9 @@ def test_a_file_that_cannot_be_made_durable_is_left_as_it_was(tmp_path: Path, mo
 
 def test_only_files_of_the_state_that_nothing_needs_are_removed(tmp_path: Path) -> None:
     ours = ["snapshot-0001", "snapshot-0002.tmp", "wal-0001", "CURRENT.tmp", "PREVIOUS.tmp"]
-    others = ["CURRENT", "PREVIOUS", "spec.yaml", "lock", "notes.txt", "snapshot-0001.bak", "my-wal-0001"]
-    for name in (*ours, *others, "wal-0002"):
+    ours += ["spec-0002.yaml", "plans.json", "plans-0002.json", "era-0001"]
+    others = ["CURRENT", "PREVIOUS", "spec-old.yaml", "lock", "notes.txt", "snapshot-0001.bak", "my-wal-0001"]
+    for name in (*ours, *others, "wal-0002", "spec.yaml"):
         (tmp_path / name).touch()
-    remove_others(tmp_path, {"wal-0002"})
-    assert {path.name for path in tmp_path.iterdir()} == {*others, "wal-0002"}
+    remove_others(tmp_path, {"wal-0002", "spec.yaml"})
+    assert {path.name for path in tmp_path.iterdir()} == {*others, "wal-0002", "spec.yaml"}

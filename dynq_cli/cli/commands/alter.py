@@ -75,7 +75,10 @@ def _tell(altered: Altered, state: str, spec: str, *, dry_run: bool) -> None:
         output.note(f"all views are built anew: {length:,} bytes in {altered.seconds:.1f} s")
     else:
         output.note("rows and views stay as they are")
-    kept = ", ".join(f"{name} ({c.rows:,} row{'' if c.rows == 1 else 's'})" for name, c in altered.counts.items())
+    kept = ", ".join(
+        name if c is None else f"{name} ({c.rows:,} row{'' if c.rows == 1 else 's'})"
+        for name, c in altered.counts.items()
+    )
     would = "would be" if dry_run else "is"
     output.note(f"{state} {would} at version {altered.version}; it keeps {kept}")
 
@@ -99,7 +102,7 @@ def _show_json(altered: Altered, *, dry_run: bool) -> None:
         "moved": {name: vars(moved) for name, moved in altered.moved.items()},
         "loaded": altered.loaded,
         "dropped": altered.dropped,
-        "counts": {name: vars(counts) for name, counts in altered.counts.items()},
+        "counts": {name: counts and vars(counts) for name, counts in altered.counts.items()},
         "bytes": None if sizes is None else _length(altered),
         "queries": {} if sizes is None else {name: vars(size) for name, size in sizes.queries.items()},
         "seconds": round(altered.seconds, 3),
