@@ -9,7 +9,8 @@ A refused batch changes nothing. Input and output are codes; `evaluator` decodes
 
 A commit runs the steps of the layout in order. A tree applies the base deltas of its relations, and sends the delta of
 its result to the derived relations that it feeds. A derived relation computes its base delta from that, which the next
-trees apply.
+trees apply. Every base delta takes the same route through its trees, `kernels.commit`: to the end, where its steps are
+trees alone, else from step to step.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ import numpy as np
 
 from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.base_delta import BaseDelta, DeltaBuffers
-from dynq_cli.engine.base_layout import BaseLayout
 from dynq_cli.engine.changes import BatchError, Changes, Codes
 from dynq_cli.engine.check import check_engine
 from dynq_cli.engine.check_derived import check_derived
@@ -31,8 +31,8 @@ from dynq_cli.engine.evaluator import Evaluator
 from dynq_cli.engine.kernels import base, update
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.base_delta_scan import keep_computed
-from dynq_cli.engine.kernels.commit import release, run_commits, update_tree
-from dynq_cli.engine.kernels.fields import DeltaEntries, Scratch
+from dynq_cli.engine.kernels.commit import NEXT_CHUNK, PASSED_TREE, RESOLVE, Route, advance
+from dynq_cli.engine.kernels.fields import Scratch
 from dynq_cli.engine.kernels.groups import start_row
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.kernels.table import find_or_insert
@@ -48,27 +48,52 @@ from dynq_cli.records import record
 
 __all__ = ["BLOCK", "BatchError", "Changes", "DerivedError", "Engine", "OverflowedError"]
 
+# Changes that tables are given room for at a time.
 CHUNK = 8192
+# A stage that no route has: it goes on to the end.
+END = -1
 # Keep buffers of up to this many rows for the next commit: at most 36 MB.
 MOST_KEPT = 1 << 20
+# Tables that get rows, each with how many a change may add.
+Reached = Sequence[tuple[int, int]]
 
 
 @record(frozen=True)
-class _Leaves:
-    """The leaves of a tree on one relation, and the tables above them, each with the number of leaves below it."""
+class _Path:
+    """The route of a relation's commits.
 
-    nodes: Codes
-    reached: list[tuple[int, int]]
+    `stages` has the stage of each tree's leaves; after the last tree comes the stage `last`. `reached` are the tables
+    that get rows, `reached_at` those of one stage.
+    """
+
+    route: Route
+    stages: dict[str, int]
+    last: int
+    reached: Reached
+    reached_at: dict[int, Reached]
 
 
-def _leaves_of(layout: Layout, tree: str) -> dict[str, _Leaves]:
-    found = {}
-    for relation, base_ in layout.bases.items():
-        nodes = [leaf.node for leaf in base_.leaves if leaf.query == tree]
-        if nodes:
-            reached = Counter(table for node in nodes for table in layout.leaf_paths[node])
-            found[relation] = _Leaves(np.array(nodes, np.int64), list(reached.items()))
-    return found
+def _path_of(layout: Layout, relation: str) -> _Path:
+    base_ = layout.bases[relation]
+    names = list(dict.fromkeys(leaf.query for leaf in base_.leaves))
+    stages = {name: 2 * number + 1 for number, name in enumerate(names)}
+    leaves: list[int] = []
+    reached_at = {RESOLVE: Counter([base_.table])}
+    passed = np.zeros(len(names), PASSED_TREE)
+    for row, name in zip(passed, names, strict=True):
+        tree = layout.trees[name]
+        row.first_node, row.stop_node, row.first_leaf = tree.first, tree.stop, len(leaves)
+        below = [leaf.node for leaf in base_.leaves if leaf.query == name]
+        leaves += below
+        row.stop_leaf = len(leaves)
+        reached_at[stages[name]] = Counter(table for leaf in below for table in layout.leaf_paths[leaf])
+    return _Path(
+        Route(base_.table, np.array(leaves, np.int64), passed),
+        stages,
+        2 * len(names) + 1,
+        [*sum(reached_at.values(), Counter[int]()).items()],
+        {stage: [*tables.items()] for stage, tables in reached_at.items()},
+    )
 
 
 class Engine:
@@ -79,25 +104,21 @@ class Engine:
         self.skipped = 0
         key, payloads = np.zeros(6 * layout.widest + 6, np.int64), np.zeros((2, update.PAYLOADS), np.int64)
         self._scratch = Scratch(key, *payloads, *np.zeros((6, AHEAD), np.int64))
-        # A change by key touches the row that goes and the row that comes.
-        self._work = [DeltaBuffers(2 * CHUNK)]
-        self._of_relation = {name: self._reached(b) for name, b in layout.bases.items()}
-        # By relation, the tables that its rows may change, each with the number of leaves below it.
-        self._paths = {
-            name: Counter(table for leaf in b.leaves for table in layout.leaf_paths[leaf.node])
-            for name, b in layout.bases.items()
-        }
+        self._work: list[DeltaBuffers] = []
+        self._paths = {name: _path_of(layout, name) for name in layout.bases}
         self._stored = {
             name: np.array(list(b.stored.items()), np.int64).reshape(-1, 2) for name, b in layout.bases.items()
         }
         self.arena = arena or Arena(layout.tables.copy(), layout.nodes.copy(), layout.lists)
         self.ordered = CountedTrees(layout, self.arena)
         self._deriving = DerivedRelations(layout, self.arena, self.ordered, meaning)
-        # Relations whose changes feed derived relations: their commits must be applied one by one.
+        # Relations whose changes feed derived relations: these have their turn between two trees.
         self._feeding = {
             n for n, b in layout.bases.items() if any(leaf.query in self._deriving.feeding for leaf in b.leaves)
         } | {p.relation for p in layout.passages.values()}
-        self._leaves = {name: _leaves_of(layout, name) for name in layout.trees}
+        self._read_by = {
+            tree: [name for name, path in self._paths.items() if tree in path.stages] for tree in layout.trees
+        }
         self._reading = ResultReader(layout, self.arena, self.ordered)
         self.combined = {name: MultiTreeResult(step, self._reading, meaning) for name, step in layout.together.items()}
         self.tested = {name: LookupResult(step, self._reading, meaning) for name, step in layout.tested.items()}
@@ -109,13 +130,7 @@ class Engine:
             self._start_root(tree)
         for groups in self._deriving.groups.values():
             groups.start()
-        self._go_through({})
-
-    def _reached(self, base_: BaseLayout) -> tuple[Codes, Codes]:
-        """Return the leaves on a relation, and the first and last node of their trees."""
-        trees = [self.layout.trees[name] for name in dict.fromkeys(leaf.query for leaf in base_.leaves)]
-        ranges = [n for tree in trees for n in (tree.first, tree.stop)]
-        return np.array([leaf.node for leaf in base_.leaves], np.int64), np.array(ranges, np.int64)
+        self._commit({})
 
     def _start_root(self, tree: TreeLayout) -> None:
         a = self.arena
@@ -128,97 +143,91 @@ class Engine:
         """Apply one commit, all changes or none. Raises BatchError with nothing changed."""
         if len(batch) == 1:
             ((relation, changes),) = batch.items()
-            if 0 < len(changes) <= CHUNK and relation not in self._feeding:
-                self._run_commits(self.layout.bases[relation], changes, 0, np.array([len(changes)], np.int64))
+            if len(changes) and relation not in self._feeding:
+                self._run(relation, changes, np.array([len(changes)], np.int64))
                 return
-        resolved: dict[str, BaseDelta] = {}
+        self._commit(batch)
+
+    def apply_commits(self, relation: str, changes: Changes, ends: Codes) -> None:
+        """Apply commits of one relation, in order: the k-th ends before change `ends[k]`.
+
+        Raises BatchError at the first refused commit, with the number of commits before it, which are applied.
+        """
+        done = 0
+        while done < len(ends):
+            start = int(ends[done - 1]) if done else 0
+            # One that is larger than CHUNK has a call of its own.
+            many = max(1, int(np.searchsorted(ends, start + CHUNK, side="right")) - done)
+            many = 1 if relation in self._feeding else many
+            part = changes.part(start, int(ends[done + many - 1]))
+            try:
+                if relation in self._feeding:
+                    self._commit({relation: part})
+                else:
+                    self._run(relation, part, ends[done : done + many] - start)
+            except BatchError as error:
+                applied = done + (error.applied or 0)
+                raise BatchError(relation, error.reason, error.change + start, applied) from None
+            done += many
+
+    def _run(self, relation: str, changes: Changes, ends: Codes) -> None:
+        """Apply commits of a relation that meets no other step on its route."""
+        self._advance(self._delta(relation, changes, ends), END, self._paths[relation].reached)
+
+    def _commit(self, batch: Mapping[str, Changes]) -> None:
+        """Apply one commit whose relations meet in a tree, or feed derived relations."""
+        deltas: dict[str, BaseDelta] = {}
         for relation, changes in batch.items():
             try:
-                room = self._room(len(resolved), changes)
-                resolved[relation] = self._resolve(self.layout.bases[relation], changes, room)
+                self._resolve(relation, changes, deltas)
             except BatchError:
-                for earlier in resolved.values():
+                for earlier in deltas.values():
                     self._revert(earlier)
                 raise
-        self._go_through(resolved)
-
-    def _go_through(self, resolved: dict[str, BaseDelta]) -> None:
-        """Run all steps, starting from the base deltas of the spec's relations."""
-        for r in resolved.values():
-            self._store(r)
         for step in self.layout.steps:
             if isinstance(step, Derived):
-                self._derive(step, resolved)
+                self._derive(step, deltas)
             elif step.name in self.layout.passages:
-                self._deriving.pass_through(step.name, resolved)
+                self._deriving.pass_through(step.name, deltas)
             else:
-                self._update_tree(step.name, resolved)
-        for r in resolved.values():
-            self._release(r.base, r.entries, r.n)
+                self._update_tree(step.name, deltas)
+        for delta in deltas.values():
+            if not delta.done:
+                self._advance(delta)
 
-    def _store(self, r: BaseDelta) -> None:
-        """Store the values that trees compute from inserted base rows in these rows."""
-        stored = self._stored[r.base.relation.name]
+    def _resolve(self, relation: str, changes: Changes, deltas: dict[str, BaseDelta]) -> BaseDelta:
+        """Add the base delta of a relation to those of the commit. Raises BatchError with nothing changed."""
+        delta = self._delta(relation, changes, np.array([len(changes)], np.int64), len(deltas))
+        self._advance(delta, RESOLVE + 1, self._paths[relation].reached_at[RESOLVE])
+        stored = self._stored[relation]
         if len(stored):
-            keep_computed(self.arena.store, r.base.table, r.entries, r.n, r.changes.computed, stored)
+            # Trees and passages compute from rows that go, too, of which only codes may be known by then.
+            keep_computed(self.arena.store, delta.base.table, delta.entries, delta.n, delta.changes.computed, stored)
+        deltas[relation] = delta
+        return delta
 
-    def _propagate(self, first: int, stop: int) -> None:
-        while True:
-            done = update.propagate(self.arena.store, first, stop, self._scratch)
-            if done == f.OK:
-                return
-            if done == f.OVERFLOW:
-                raise OverflowedError
-            self.ordered.make_room(int(self._scratch.before[0]))
-
-    def _release(self, layout: BaseLayout, entries: DeltaEntries, n: int) -> None:
-        """What a batch took away leaves the trees and the base table."""
-        leaves, _ = self._of_relation[layout.relation.name]
-        self.ordered.reserve(layout.relation.name, n)
-        release(self.arena.store, layout.table, leaves, entries, n)
-
-    def _update_tree(self, name: str, resolved: Mapping[str, BaseDelta]) -> None:
+    def _update_tree(self, name: str, deltas: Mapping[str, BaseDelta]) -> None:
         """Apply base deltas to a tree, and route the delta of its result."""
-        below = [relation for relation in self._leaves[name] if relation in resolved]
+        below = [deltas[relation] for relation in self._read_by[name] if relation in deltas]
         if not below:
             return
         feeds = name in self._deriving.feeding
         before = self._reading.count(name)[0] if feeds else 0
-        if len(below) == 1 and resolved[below[0]].n <= CHUNK:
-            self._update_few(name, below[0], resolved[below[0]])
-        else:
-            for relation in below:
-                for node in self._leaves[name][relation].nodes:
-                    self._update_leaf(int(node), resolved[relation])
-            tree = self.layout.trees[name]
-            self._propagate(tree.first, tree.stop)
+        for delta in below:
+            path = self._paths[delta.relation]
+            leaves = path.stages[name]
+            if delta is not below[-1]:
+                self._advance(delta, leaves + 1, path.reached_at[leaves])
+                delta.skip_to(leaves + 2)
+            elif leaves + 2 < path.last or delta.relation in self._feeding:
+                self._advance(delta, leaves + 2, path.reached_at[leaves])
+            else:
+                # Nothing reads the rows that went any more.
+                self._advance(delta, END, path.reached_at[leaves])
         if feeds:
             self._deriving.pass_on(name, before, self._reading.count(name)[0])
 
-    def _update_few(self, name: str, relation: str, r: BaseDelta) -> None:
-        """Update all leaves of a tree on one relation, and the tree, in one kernel call."""
-        a, tree, leaves = self.arena, self.layout.trees[name], self._leaves[name][relation]
-        for table, times in leaves.reached:
-            a.reserve(table, r.n * times)
-        self.ordered.reserve(relation, r.n)
-        done = update_tree(
-            a.store,
-            r.base.table,
-            leaves.nodes,
-            tree.first,
-            tree.stop,
-            r.entries,
-            r.n,
-            r.changes.batch,
-            self._scratch,
-        )
-        if done == f.OVERFLOW:
-            raise OverflowedError
-        if done == f.NO_ROOM:
-            self.ordered.make_room(int(self._scratch.before[0]))
-            self._propagate(tree.first, tree.stop)
-
-    def _derive(self, derived: Derived, resolved: dict[str, BaseDelta]) -> None:
+    def _derive(self, derived: Derived, deltas: dict[str, BaseDelta]) -> None:
         """Apply the collected delta to a derived relation."""
         if derived.name in self._deriving.relays:
             self._deriving.relay(derived)
@@ -229,13 +238,11 @@ class Engine:
             return
         self._label()
         try:
-            r = self._resolve(self.layout.bases[derived.name], changes, self._room(len(resolved), changes))
+            delta = self._resolve(derived.name, changes, deltas)
         except BatchError as error:
             assert error.reason == f.TOO_MANY, f"{error}: a derived relation lost a row that it does not have"
             raise DerivedError.too_many_copies(derived.name) from None
-        resolved[derived.name] = r
-        self._store(r)
-        came, went = (int(np.count_nonzero(many[: r.n] == 0)) for many in (r.entries.old, r.entries.new))
+        came, went = (int(np.count_nonzero(many[: delta.n] == 0)) for many in (delta.entries.old, delta.entries.new))
         self._deriving.check_budget(derived, came, went)
 
     def _label(self) -> None:
@@ -244,127 +251,55 @@ class Engine:
             labels = self._meaning.order_labels()
             self.ordered.label(labels.array, labels.starts)
 
-    def apply_commits(self, relation: str, changes: Changes, ends: Codes) -> None:
-        """Apply commits of one relation, in order: the k-th ends before change `ends[k]`.
-
-        Raises BatchError at the first refused commit, with the number of commits before it, which are applied.
-        """
-        layout = self.layout.bases[relation]
-        done = 0
-        while done < len(ends):
-            start = int(ends[done - 1]) if done else 0
-            many = 0 if relation in self._feeding else int(np.searchsorted(ends, start + CHUNK, side="right")) - done
-            try:
-                if many:
-                    self._run_commits(layout, changes, start, ends[done : done + many])
-                else:
-                    many = 1
-                    self.apply({relation: changes.part(start, int(ends[done]))})
-            except BatchError as error:
-                at = error.change + (0 if error.applied is not None else start)
-                raise BatchError(relation, error.reason, at, done + (error.applied or 0)) from None
-            done += many
-
-    def _run_commits(self, layout: BaseLayout, changes: Changes, start: int, ends: Codes) -> None:
-        done = 0
-        while done < len(ends):
-            done += self._run_some(layout, changes, start, ends[done:], done)
-            start = int(ends[done - 1])
-
-    def _run_some(self, layout: BaseLayout, changes: Changes, start: int, ends: Codes, before: int) -> int:
-        """The first of some commits, all of them unless counted trees need room on the way; how many. Raises BatchError
-        with the number that hold, those before counted."""
-        a, entries, many = self.arena, self._work[0].entries, int(ends[-1]) - start
-        a.reserve(layout.table, many)
-        for table, leaves_above in self._paths[layout.relation.name].items():
-            a.reserve(table, many * leaves_above)
-        self.ordered.reserve(layout.relation.name, many)
-        leaves, trees = self._of_relation[layout.relation.name]
-        reason, at, applied, skipped = run_commits(
-            a.store,
-            layout.table,
-            leaves,
-            trees,
-            changes.batch,
-            start,
-            ends,
-            entries,
-            self._scratch,
-            changes.may_miss,
-        )
-        self.skipped += int(skipped)
-        if reason == f.OVERFLOW:
-            raise OverflowedError
-        if reason == f.NO_ROOM:
-            self.ordered.make_room(int(self._scratch.before[0]))
-            for k in range(0, len(trees), 2):
-                self._propagate(int(trees[k]), int(trees[k + 1]))
-            self._release(layout, entries, int(at))
-            return int(applied) + 1
-        if reason != f.OK:
-            raise BatchError(layout.relation.name, reason, int(at), before + int(applied))
-        return len(ends)
-
-    def _room(self, place: int, changes: Changes) -> DeltaBuffers:
-        """Return the buffers in which to resolve the changes of the commit's relation number `place`."""
-        room = 2 * len(changes) if changes.ops.max(initial=0) >= f.UPSERT else len(changes)
-        if room > MOST_KEPT:
-            return DeltaBuffers(room)
+    def _delta(self, relation: str, changes: Changes, ends: Codes, place: int = 0) -> BaseDelta:
+        """Begin commits of one relation, number `place` of those that are on their way together."""
+        many = len(changes)
         while place >= len(self._work):
-            self._work.append(DeltaBuffers(0))
-        if room > self._work[place].room:
-            self._work[place] = DeltaBuffers(min(2 * room, MOST_KEPT))
-        return self._work[place]
+            self._work.append(DeltaBuffers(2 * CHUNK))
+        work = self._work[place]
+        if many > CHUNK:
+            # A change by key touches the row that goes and the row that comes.
+            room = 2 * many if changes.ops.max() >= f.UPSERT else many
+            if room > MOST_KEPT:
+                work = DeltaBuffers(room)
+            elif room > work.room:
+                work = self._work[place] = DeltaBuffers(min(2 * room, MOST_KEPT))
+        return BaseDelta(self.layout.bases[relation], changes, ends, work, CHUNK)
 
-    def _resolve(self, layout: BaseLayout, changes: Changes, work: DeltaBuffers) -> BaseDelta:
-        a, t, many, entries, batch = self.arena, layout.table, len(changes), work.entries, changes.batch
-        if many <= CHUNK:
-            return self._resolve_few(layout, changes, entries)
-        n = skipped = 0
-        for start in range(0, many, CHUNK):
-            stop = min(start + CHUNK, many)
-            a.reserve(t, stop - start)
-            reason, at, n, missed = base.collect(a.store, t, batch, start, stop, entries, n, self._scratch)
-            if reason != f.OK:
-                base.take_back(a.store, t, entries, n)
-                raise BatchError(layout.relation.name, reason, int(at))
-            skipped += int(missed)
-        reason, at, missed = base.settle(a.store, t, entries, n, changes.may_miss)
-        if reason != f.OK:
-            raise BatchError(layout.relation.name, reason, int(at))
-        self.skipped += skipped + int(missed)
-        return BaseDelta(layout, changes, entries, n)
+    def _advance(self, delta: BaseDelta, until: int = END, reached: Reached = ()) -> None:
+        """Take commits of a relation along their route: to its end, or to the stage `until`.
 
-    def _resolve_few(self, layout: BaseLayout, changes: Changes, entries: DeltaEntries) -> BaseDelta:
-        """`_resolve` in one call."""
-        a, many = self.arena, len(changes)
-        a.reserve(layout.table, many)
-        reason, at, n, skipped = base.resolve(
-            a.store, layout.table, changes.batch, 0, many, entries, self._scratch, changes.may_miss
-        )
-        if reason != f.OK:
-            raise BatchError(layout.relation.name, reason, int(at))
-        self.skipped += int(skipped)
-        return BaseDelta(layout, changes, entries, int(n))
+        `reached` are the tables that get rows on the way. Raises BatchError, with the number of commits that hold, at
+        the first that is refused.
+        """
+        a, relation, many = self.arena, delta.relation, len(delta.changes)
+        path, rows, scratch = self._paths[relation], many, self._scratch
+        while True:
+            if many > CHUNK:
+                # A large commit asks for room CHUNK by CHUNK. What it releases, it releases at once.
+                rows, reached = delta.n if delta.stage == path.last else CHUNK, path.reached_at.get(delta.stage, ())
+            for table, times in reached:
+                a.reserve(table, rows * times)
+            self.ordered.reserve(relation, rows)
+            batch, entries, may_miss = delta.batch, delta.entries, delta.may_miss
+            status = advance(a.store, path.route, batch, delta.ends, entries, scratch, may_miss, delta.progress, until)
+            if status == f.NO_ROOM:
+                self.ordered.make_room(int(self._scratch.before[0]))
+            elif status != NEXT_CHUNK:
+                break
+        self.skipped += delta.take_skipped()
+        if status == f.OVERFLOW:
+            raise OverflowedError
+        if status != f.OK:
+            raise BatchError(relation, status, delta.change, delta.done)
 
-    def _revert(self, r: BaseDelta) -> None:
+    def _revert(self, delta: BaseDelta) -> None:
         """Revert a resolved batch that no tree has applied yet."""
-        a, t = self.arena, r.base.table
-        rows = r.entries.touched[: r.n].astype(np.int64)
+        a, t = self.arena, delta.base.table
+        rows = delta.entries.touched[: delta.n].astype(np.int64)
         places = a.tables["rows"][t] + rows * a.tables["stride"][t] + a.tables["mult"][t]
-        a.words[places] = r.entries.old[: r.n]
-        base.take_back(a.store, t, r.entries, r.n)
-
-    def _update_leaf(self, node: int, r: BaseDelta) -> None:
-        a, batch = self.arena, r.changes.batch
-        for start in range(0, r.n, CHUNK):
-            stop = min(start + CHUNK, r.n)
-            for table in self.layout.leaf_paths[node]:
-                a.reserve(table, stop - start)
-            self.ordered.reserve(r.base.relation.name, stop - start)
-            done = update.update_leaf(a.store, node, r.base.table, r.entries, start, stop, batch, self._scratch)
-            if done != f.OK:
-                raise OverflowedError
+        a.words[places] = delta.entries.old[: delta.n]
+        base.take_back(a.store, t, delta.entries, delta.n)
 
     def count(self, query: str) -> tuple[int, int]:
         """Return the number of rows, counting copies, and of distinct rows. O(1) if `keeps_count`, else O(rows)."""

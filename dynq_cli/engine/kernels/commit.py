@@ -1,81 +1,154 @@
-"""Commits of one relation, one after the other, in one call: the whole path from changes to roots.
+"""The route of a commit: from the changes of a relation through its base table and every tree that reads it.
 
-Small commits cost what they touch, not what calling kernels from Python costs. The caller has made room
-in every table for all changes of the call.
+    RESOLVE    the changes become a base delta, or are refused with nothing changed
+    then, for each tree in the order of the program,
+               its leaves take over the base delta
+               its nodes are recomputed
+    last       base rows that went leave the trees, and are freed
+
+`advance` takes commits of one relation along: to the end, or to a stage at which something else has its turn, such as
+the leaves of another relation in the same tree, or a derived relation. How far they are stands in a row of PROGRESS, so
+it can stop for room anywhere and go on: tables do not grow inside kernels. Small commits run one after the other in one
+call, so each costs what it touches.
 """
+
+from typing import NamedTuple
 
 import numpy as np
 
-from dynq_cli.engine.kernels.base import forget, resolve
+from dynq_cli.engine.kernels.base import collect, forget, settle, take_back
 from dynq_cli.engine.kernels.cache import kernel
-from dynq_cli.engine.kernels.fields import NO_ROOM, OK, Batch, DeltaEntries, Int, Scratch, Store, Words
+from dynq_cli.engine.kernels.fields import OK, Batch, DeltaEntries, Int, Rows, Scratch, Store, Words, row_type
 from dynq_cli.engine.kernels.release import release_leaf
 from dynq_cli.engine.kernels.update import propagate, update_leaf
 
+# Beside a status: what a large commit takes next needs room.
+NEXT_CHUNK = -1
+RESOLVE = 0
+
+# Where a tree has its nodes, and where the route its leaves.
+PASSED_TREE = row_type("first_node", "stop_node", "first_leaf", "stop_leaf")
+PROGRESS = row_type(
+    "room",  # changes, or entries of a base delta, that there is room for at a time
+    "done",  # commits that are through
+    "stage",  # of the commit on its way
+    "taken",  # of its changes, or of the entries of a leaf, those before have been taken
+    "leaf",  # the leaf whose turn it is, among those of the tree
+    "entries",  # how many entries its base delta has
+    "change",  # the change at fault
+    "missed",  # deletes of the commit on its way that missed
+    "skipped",  # such deletes of all commits that were resolved
+)
+
+
+class Route(NamedTuple):
+    """What a commit of one relation goes through."""
+
+    table: Int  # its base table
+    leaves: Words  # the leaves on it, tree by tree
+    trees: Rows  # PASSED_TREE: in the order of the program
+
 
 @kernel
-def run_commits(
+def advance(
     store: Store,
-    t: Int,
-    leaves: Words,
-    trees: Words,
+    route: Route,
     batch: Batch,
-    start: Int,
     ends: Words,
     delta: DeltaEntries,
     scratch: Scratch,
     may_miss: Int,
-) -> tuple[Int, Int, Int, Int]:
-    """Commits that end at the changes `ends`, the first starting at `start`.
+    progress: Rows,
+    until: Int,
+) -> Int:
+    """Take commits that end at the changes `ends` on, until the last is before stage `until`.
 
-    Returns (OK, -1, number of commits, deletes skipped), or what is wrong, the change at fault, and how many
-    commits hold: the one at fault has changed nothing, unless a count overflowed. With NO_ROOM the commit after these
-    is on its way through the trees, and the number of base rows it touches is returned instead of a change.
+    Each tree has two stages, after RESOLVE: its leaves, its nodes; then comes one to release rows, which ends a commit.
+    A commit of more changes than there is room for returns after so many, in every stage.
+
+    Returns OK; NEXT_CHUNK or NO_ROOM if room is needed to go on (`propagate`); or what is wrong: then the commit on its
+    way has changed nothing, unless a count overflowed.
     """
-    skipped = np.int64(0)
-    for done in range(len(ends)):
-        reason, at, n, missed = resolve(store, t, batch, start, ends[done], delta, scratch, may_miss)
-        if reason != OK:
-            return reason, at, done, skipped
-        skipped += missed
-        for v in leaves:
-            reason = update_leaf(store, v, t, delta, np.int64(0), n, batch, scratch)
-            if reason != OK:
-                return reason, start, done, skipped
-        for k in range(0, len(trees), 2):
-            reason = propagate(store, trees[k], trees[k + 1], scratch)
-            if reason == NO_ROOM:
-                return reason, n, done, skipped
-            if reason != OK:
-                return reason, start, done, skipped
-        release(store, t, leaves, delta, n)
-        start = ends[done]
-    return OK, np.int64(-1), len(ends), skipped
+    at, last = progress[0], 2 * len(route.trees) + 1
+    while at.done < len(ends):
+        start = ends[at.done - 1] if at.done > 0 else np.int64(0)
+        is_large = ends[at.done] - start > at.room
+        while at.stage < last:
+            if at.stage == until:
+                return OK
+            stage = at.stage
+            if stage == RESOLVE:
+                status = _resolve(store, route.table, batch, start, ends[at.done], delta, scratch, may_miss, progress)
+            elif stage % 2 == 1:
+                status = _update_leaves(store, route, batch, delta, scratch, progress, is_large)
+            else:
+                tree = route.trees[stage // 2 - 1]
+                status = propagate(store, tree.first_node, tree.stop_node, scratch)
+            if status != OK:
+                return status
+            at.stage, at.taken, at.leaf = stage + 1, 0, 0
+            if is_large:
+                return OK if at.stage == until else NEXT_CHUNK
+        if at.stage == until:
+            return OK
+        for v in route.leaves:
+            release_leaf(store, v, route.table, delta, at.entries)
+        forget(store, route.table, delta, at.entries)
+        at.done, at.stage, at.entries = at.done + 1, RESOLVE, 0
+        if is_large and at.done < len(ends):
+            return NEXT_CHUNK
+    return OK
 
 
-@kernel
-def update_tree(
+@kernel(inline="always")
+def _resolve(
     store: Store,
     t: Int,
-    leaves: Words,
-    first_node: Int,
-    stop_node: Int,
-    delta: DeltaEntries,
-    n: Int,
     batch: Batch,
+    start: Int,
+    stop: Int,
+    delta: DeltaEntries,
     scratch: Scratch,
+    may_miss: Int,
+    progress: Rows,
 ) -> Int:
-    """A tree takes over a settled batch of base table t, on which it has these leaves. NO_ROOM as in `propagate`."""
-    for v in leaves:
-        reason = update_leaf(store, v, t, delta, np.int64(0), n, batch, scratch)
-        if reason != OK:
-            return reason
-    return propagate(store, first_node, stop_node, scratch)
+    """Changes start … stop become a base delta, as many at a time as there is room for."""
+    at = progress[0]
+    begin = start + at.taken
+    end = min(begin + at.room, stop)
+    status, change, entries, missed = collect(store, t, batch, begin, end, delta, at.entries, scratch)
+    at.entries, at.missed = entries, at.missed + missed
+    if status == OK and end < stop:
+        at.taken += at.room
+        return NEXT_CHUNK
+    if status == OK:
+        status, change, missed = settle(store, t, delta, entries, may_miss)
+        at.missed += missed
+    else:
+        take_back(store, t, delta, entries)
+    if status == OK:
+        at.skipped, at.missed = at.skipped + at.missed, 0
+    at.change = change
+    return status
 
 
-@kernel
-def release(store: Store, t: Int, leaves: Words, delta: DeltaEntries, n: Int) -> None:
-    """Base rows that a commit took away leave all trees, and are freed."""
-    for v in leaves:
-        release_leaf(store, v, t, delta, n)
-    forget(store, t, delta, n)
+@kernel(inline="always")
+def _update_leaves(
+    store: Store, route: Route, batch: Batch, delta: DeltaEntries, scratch: Scratch, progress: Rows, is_large: Int
+) -> Int:
+    """The leaves of the tree of this stage take over the base delta, as much as there is room for."""
+    at = progress[0]
+    tree = route.trees[at.stage // 2]
+    while tree.first_leaf + at.leaf < tree.stop_leaf:
+        end, is_left = at.entries, is_large and at.entries > at.taken + at.room
+        if is_left:
+            end = at.taken + at.room
+        v = route.leaves[tree.first_leaf + at.leaf]
+        status = update_leaf(store, v, route.table, delta, at.taken, end, batch, scratch)
+        if status != OK:
+            return status
+        if is_left:
+            at.taken = end
+            return NEXT_CHUNK
+        at.leaf, at.taken = at.leaf + 1, 0
+    return OK
