@@ -65,6 +65,12 @@ class RejectedError(DynqError):
     code = "rejected"
     exit_code = EXIT_REJECTED
 
+    @classmethod
+    def in_row(cls, place: str, row: int, column: str, reason: str, hint: str = "") -> RejectedError:
+        """Reject a row of a file or table, counted from 1; `column` may name several, or none for the whole row."""
+        at = f"{place}: row {row}, column {column}" if column else f"{place}: row {row}"
+        return cls(f"{at}: {reason}\n  hint: {hint}" if hint else f"{at}: {reason}")
+
 
 class BlockedError(RejectedError):
     """Input that cannot be taken now for a reason outside of its content: a failing disk, a view over its budget."""

@@ -88,7 +88,7 @@ class Views:
                 batch[name] = changes_of(table_of(table), self.base(name), self.dictionaries, ends)
         except RowError as error:
             self.dictionaries.truncate(known)
-            raise RejectedError(f"{name}: {error}") from None
+            raise RejectedError.in_row(name, error.row + 1, error.column, error.reason) from None
         except (ScalarError, pa.ArrowException) as error:
             self.dictionaries.truncate(known)
             raise RejectedError(f"{name}: {error}") from None
@@ -107,11 +107,16 @@ class Views:
         except BatchError as error:
             raise self.rejected(error, batch) from None
 
-    def rejected(self, error: BatchError, batch: Mapping[str, Changes]) -> RejectedError:
-        """Turn a BatchError into a RejectedError that names row and columns."""
+    def rejected(
+        self, error: BatchError, batch: Mapping[str, Changes], place: str = "", row: int | None = None
+    ) -> RejectedError:
+        """Turn a BatchError into a RejectedError that names row and columns.
+
+        The row is that of the relation's table, unless the place that it comes from is given.
+        """
         columns, reason = why(error, batch[error.relation], self.base(error.relation), self.dictionaries)
-        at = f"row {error.change + 1}" + (f", column {columns}" if columns else "")
-        return RejectedError(f"{error.relation}: {at}: {reason}")
+        number = error.change + 1 if row is None else row
+        return RejectedError.in_row(place or error.relation, number, columns, reason)
 
     def attempt(self, batch: Mapping[str, Changes], ends: Codes | None = None) -> None:
         """As `take`, but raises the engine's BatchError where a change is refused.

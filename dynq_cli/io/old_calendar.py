@@ -48,8 +48,9 @@ def refuse_old_days(path: str, batch: pa.RecordBatch, first: int) -> None:
             continue
         row = pc.index(early, True).as_py()
         if row >= 0:
-            raise RejectedError(
-                f"{path}: row {first + row}, column {name}: Spark counted this day by the Julian calendar\n"
-                "  hint: write the file with spark.sql.parquet.datetimeRebaseModeInWrite=CORRECTED"
+            reason = "Spark counted this day by the Julian calendar"
+            hint = (
+                "write the file with spark.sql.parquet.datetimeRebaseModeInWrite=CORRECTED"
                 " and int96RebaseModeInWrite=CORRECTED"
             )
+            raise RejectedError.in_row(path, first + row, name, reason, hint)

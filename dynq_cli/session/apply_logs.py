@@ -375,8 +375,7 @@ class _GroupApplication:
         if (piece.commits < last).any():
             file, number = piece.place(int((piece.commits < last).argmax()))
             version = int(piece.commits[piece.commits < last][0])
-            raise RejectedError(
-                f"{file.path}: row {number}, column _commit_version: {version} comes after {last}, which was applied\n"
-                "  hint: --allow-replay skips rows of versions that were applied"
-            )
+            reason = f"{version} comes after {last}, which was applied"
+            hint = "--allow-replay skips rows of versions that were applied"
+            raise RejectedError.in_row(file.path, number, "_commit_version", reason, hint)
         return piece

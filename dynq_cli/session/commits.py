@@ -19,7 +19,6 @@ import numpy as np
 from dynq_cli.engine.codes import Codes
 from dynq_cli.engine.engine import BatchError, Changes
 from dynq_cli.engine.ingest import RowError, encode_rows, operations
-from dynq_cli.engine.rejection_messages import why
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError
 from dynq_cli.io.logs.model import LogFile, LogRows
@@ -177,10 +176,11 @@ class Commits:
             return operations(joined.changes, self._live.base(relation), may_miss=self._may_miss, ends=ends)
         except RowError as error:
             file, number = joined.place(error.row)
-            raise _refused(file, number, error.column, error.reason) from None
+            raise RejectedError.in_row(file.path, number, error.column, error.reason) from None
 
     def _why(self, error: BatchError, joined: SourcedChanges, batch: Mapping[str, Changes]) -> RejectedError:
-        return refusal(self._live, error, batch[error.relation], *joined.place(error.change))
+        file, number = joined.place(error.change)
+        return self._live.rejected(error, batch, file.path, number)
 
 
 def encoded(live: Views, file: LogFile, rows: LogRows) -> SourcedChanges:
@@ -188,18 +188,8 @@ def encoded(live: Views, file: LogFile, rows: LogRows) -> SourcedChanges:
     try:
         changes = encode_rows(rows.columns, rows.kinds, rows.counts, live.base(rows.relation), live.dictionaries)
     except RowError as error:
-        raise _refused(file, int(rows.numbers[error.row]), error.column, error.reason) from None
+        number = int(rows.numbers[error.row])
+        raise RejectedError.in_row(file.path, number, error.column, error.reason) from None
     except ScalarError as error:
         raise RejectedError(f"{file.path}: rows {rows.numbers[0]} to {rows.numbers[-1]}: {error}") from None
     return SourcedChanges.of(file, changes, rows.commits, rows.numbers, rows.order)
-
-
-def refusal(live: Views, error: BatchError, changes: Changes, file: LogFile, number: int) -> RejectedError:
-    """Turn a BatchError into a RejectedError that names file, row and columns."""
-    columns, reason = why(error, changes, live.base(error.relation), live.dictionaries)
-    return _refused(file, number, columns, reason)
-
-
-def _refused(file: LogFile, number: int, column: str, reason: str) -> RejectedError:
-    at = f"row {number}, column {column}" if column else f"row {number}"
-    return RejectedError(f"{file.path}: {at}: {reason}")

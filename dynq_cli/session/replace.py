@@ -27,7 +27,7 @@ from dynq_cli.io.logs.model import LogFile
 from dynq_cli.io.logs.read import form_named, read_log
 from dynq_cli.phases import phase
 from dynq_cli.session.apply_logs import Outcome
-from dynq_cli.session.commits import Commits, encoded, refusal
+from dynq_cli.session.commits import Commits, encoded
 from dynq_cli.session.row_counts import RowCounts, Watch
 from dynq_cli.session.sourced_changes import SourcedChanges
 from dynq_cli.spec.shown import shown
@@ -169,7 +169,8 @@ class _Replacing:
                 try:
                     missing = replacement.add(piece.changes)
                 except BatchError as error:
-                    raise refusal(live, error, piece.changes, *piece.place(error.change)) from None
+                    file, number = piece.place(error.change)
+                    raise live.rejected(error, {relation: piece.changes}, file.path, number) from None
                 if missing.any():
                     pieces.append(piece.only(missing))
             if pieces:
@@ -182,9 +183,9 @@ class _Replacing:
             if batch:
                 self.writer.take(batch)
         except BatchError as error:
-            of, changes = new[error.relation], batch[error.relation]
-            place = of.place(error.change - (len(changes) - len(of)))
-            raise refusal(live, error, changes, *place) from None
+            of = new[error.relation]
+            file, number = of.place(error.change - (len(batch[error.relation]) - len(of)))
+            raise live.rejected(error, batch, file.path, number) from None
 
     def _pieces(self, relation: str, whole: Whole) -> Iterator[SourcedChanges]:
         """Yield the rows of a relation's files as inserts. Holds all rows of formats with soft deletes in memory."""
@@ -225,10 +226,8 @@ def _refuse_images(piece: SourcedChanges, relation: str) -> None:
     wrong = ~np.isin(piece.changes.ops, (k.INSERT, k.UPSERT, k.ERASE))
     if wrong.any():
         file, number = piece.place(int(wrong.argmax()))
-        raise RejectedError(
-            f"{file.path}: row {number}: this is a change of {relation}, but --replace needs all rows of the relation\n"
-            "  hint: apply it without --replace"
-        )
+        reason = f"this is a change of {relation}, but --replace needs all rows of the relation"
+        raise RejectedError.in_row(file.path, number, "", reason, "apply it without --replace")
 
 
 def _current(piece: SourcedChanges, keys: int) -> SourcedChanges:

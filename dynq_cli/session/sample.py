@@ -100,7 +100,7 @@ class Sample:
                 self.add(rows.relation, rows.columns, rows.kinds, rows.counts)
             except ColumnError as error:
                 number = int(rows.numbers[error.row])
-                raise RejectedError(f"{file.path}: row {number}, column {error.column}: {error.reason}") from None
+                raise RejectedError.in_row(file.path, number, error.column, error.reason) from None
             changes[rows.relation] += len(rows)
             done = int(rows.numbers[-1])
             progress(len(rows))

@@ -57,8 +57,7 @@ class Rows:
 
     def rejected(self, row: int, column: str, message: str, hint: str = "") -> RejectedError:
         """Return the error for a value, by the index of its row."""
-        text = f"{self.path}: row {self.numbers[row]}, column {column}: {message}"
-        return RejectedError(f"{text}\n  hint: {hint}" if hint else text)
+        return RejectedError.in_row(self.path, int(self.numbers[row]), column, message, hint)
 
     def lacks(self, column: str, hint: str) -> RejectedError:
         """Return the error for a column that is missing in the file."""
