@@ -97,7 +97,7 @@ def commit(tables: dict[str, Table], size: int, number: int) -> dict[str, pa.Tab
     """Changes of one commit, by table."""
     others = size // 10 if len(tables) > 1 else 0
     lines = size - others
-    # A commit of one change is an insert and a delete in turn.
+    # A commit of one change is by turns an insert and a delete.
     deletes = (lines + number % 2) // 2
     made = {"lines": tables["lines"].come_and_go(lines - deletes, deletes)}
     if others and "orders" in tables:

@@ -76,7 +76,7 @@ def printed(command: Sequence[str]) -> Numbers:
 
 
 def interleaved(jobs: Mapping[str, Sequence[str]], runs: int) -> dict[str, Numbers]:
-    """Run all jobs in turn, `runs` times over; medians."""
+    """Run all jobs one after the other, `runs` times over; medians."""
     rounds: dict[str, list[Numbers]] = {name: [] for name in jobs}
     for turn in range(runs):
         for name, command in jobs.items():

@@ -16,7 +16,10 @@ TICKS = os.sysconf("SC_CLK_TCK")
 LARGEST = 15
 """How many single tests are listed below the directories."""
 LEAST = 60
-"""Seconds: shorter runs end without a summary, unless DYNQ_CPU_TIMES names a file for the seconds of every test."""
+"""Seconds: shorter runs end without a summary.
+
+DYNQ_CPU_TIMES names a file to which the seconds of every test are added.
+"""
 
 
 def processes_below(process: str) -> list[str]:
@@ -53,6 +56,8 @@ class CpuTime:
     def __init__(self) -> None:
         self._began = 0.0
         self._tests: dict[str, float] = {}
+        # Taken out of the environment: tests that run pytest must not write there, too.
+        self._file = os.environ.pop("DYNQ_CPU_TIMES", None)
 
     @pytest.hookimpl(tryfirst=True)
     def pytest_runtest_protocol(self) -> None:
@@ -67,15 +72,17 @@ class CpuTime:
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
         if report.when == "teardown":
-            self._tests[report.nodeid] = float(str(dict(report.user_properties).get("cpu seconds", 0.0)))
+            spent = float(str(dict(report.user_properties).get("cpu seconds", 0.0)))
+            self._tests[report.nodeid] = spent
+            if self._file:
+                with open(self._file, "a", encoding="utf-8") as file:
+                    file.write(f"{spent:.3f}\t{report.nodeid}\n")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         if sum(self._tests.values()) > LEAST:
             terminalreporter.section("CPU seconds")
             for line in summary(self._tests):
                 terminalreporter.write_line(line)
-        if file := os.environ.get("DYNQ_CPU_TIMES"):
-            Path(file).write_text("".join(f"{seconds:.3f}\t{name}\n" for name, seconds in self._tests.items()))
 
 
 def summary(tests: dict[str, float]) -> list[str]:

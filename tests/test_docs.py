@@ -17,6 +17,7 @@ from dynq_cli.cli.reference import reference
 from dynq_cli.query import aggregates
 from dynq_cli.session.explain import explain_spec
 from dynq_cli.spec.load import parse_spec
+from tests.every_case import every_case
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -88,7 +89,7 @@ def test_what_is_not_documented_is_found() -> None:
     assert missing_in_table(group(), "| `dynq explain SPEC` | x |\n| `dynq inferno` | y |") == others
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+@every_case("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_relative_links_lead_somewhere(page: Path) -> None:
     assert list(broken_links(page, page.read_text("utf-8"))) == []
 
@@ -110,7 +111,7 @@ def test_the_readmes_spec_is_explained_as_the_readme_shows(tmp_path: Path) -> No
     assert shown == printed
 
 
-@pytest.mark.parametrize("page", [README, *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name)
+@every_case("page", [README, *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.name)
 def test_every_spec_in_the_pages_loads(page: Path) -> None:
     for block in blocks(page.read_text("utf-8"), "yaml"):
         parse_spec(block, page.name)

@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.every_case import every_case
+
 PACKAGE = Path(__file__).parent.parent / "dynq_cli"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
@@ -161,7 +163,7 @@ def test_every_module_begins_with_what_it_guarantees() -> None:
     assert [module_name(path) for path in MODULES if not ast.get_docstring(ast.parse(path.read_text("utf-8")))] == []
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("module", "source"),
     [
         ("dynq_cli.spec.load", "from dynq_cli.query.compile import compile_spec"),

@@ -64,7 +64,7 @@ def kinds_of(words: pa.ChunkedArray) -> Bytes:
         row = int((kinds < 0).argmax())
         word = texts[row].as_py()
         said = "NULL" if word is None else repr(word)
-        raise RowError(row, "_change_type", f"{said} is none of {', '.join(k.WORDS)}")
+        raise RowError(row, "_change_type", f"{said} is not one of {', '.join(k.WORDS)}")
     return kinds
 
 

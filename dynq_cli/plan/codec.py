@@ -76,7 +76,7 @@ def _one_of(choices: tuple[Any, ...]) -> Step:
         for choice in choices:
             if type(value) is type(choice) and value == choice:
                 return choice
-        raise CodecError(f"{value!r} is none of {choices}")
+        raise CodecError(f"{value!r} is not one of {choices}")
 
     return same
 
@@ -146,7 +146,7 @@ def _union(kinds: tuple[Any, ...]) -> _Codec:
         if len(members) == 1:
             return inner[0].encode(value)
         if type(value) not in number:
-            raise CodecError(f"{value!r} is none of {[kind.__name__ for kind in members]}")
+            raise CodecError(f"{value!r} is not one of {[kind.__name__ for kind in members]}")
         return [number[type(value)], inner[number[type(value)]].encode(value)]
 
     def from_json(data: Any) -> Any:

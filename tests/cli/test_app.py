@@ -15,6 +15,7 @@ from dynq_cli import __version__
 from dynq_cli.cli import output
 from dynq_cli.cli.app import COMMANDS, group, main
 from dynq_cli.errors import DynqError, Place, Problem, RejectedError, SpecError, UsageError
+from tests.every_case import every_case
 
 Dynq = Callable[..., "subprocess.CompletedProcess[str]"]
 HEAVY = ("numba", "numpy", "pyarrow", "pyspark", "duckdb", "sqlglot", "yaml", "lark", "rich")
@@ -247,7 +248,7 @@ def test_an_option_without_its_value_is_a_message_like_any_other(capsys: pytest.
     assert json.loads(capsys.readouterr().err)["code"] == "usage"
 
 
-@pytest.mark.parametrize("name", COMMANDS)
+@every_case("name", COMMANDS)
 def test_a_command_by_itself_is_the_one_of_the_whole_tree(name: str) -> None:
     alone, whole = group(name), group()
     assert list(alone.commands) == [name] and set(whole.commands) == set(COMMANDS)

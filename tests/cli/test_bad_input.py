@@ -281,9 +281,13 @@ CASES = [
         {"edge.parquet": cut(parquet(PLAIN), lambda data: data[:4] + bytes(30) + data[34:])},
         ("edge.parquet",),
     ),
-    Bad("Parquet that is none", {"edge.parquet": b"PAR1 and then nothing PAR1"}, ("edge.parquet",)),
+    Bad(
+        "a file that only begins and ends as Parquet",
+        {"edge.parquet": b"PAR1 and then nothing PAR1"},
+        ("edge.parquet",),
+    ),
     Bad("Arrow that was cut", {"edge.arrow": cut(arrow(PLAIN), lambda data: data[: len(data) // 2])}, ("edge.arrow",)),
-    Bad("Arrow that is none", {"edge.arrow": b"ARROW2" + bytes(64)}, ("edge.arrow",)),
+    Bad("a file that only begins almost as Arrow", {"edge.arrow": b"ARROW2" + bytes(64)}, ("edge.arrow",)),
     Bad("CSV under the name of Parquet", {"edge.parquet": "src,dst\n1,2\n"}, ("edge.parquet",)),
     Bad("column of lists", {"edge.parquet": parquet({"src": [[1]], "dst": [2]})}, ("edge.parquet", "column src")),
     Bad("known name with other content", {"edge.first.csv": "src,dst\n5,6\n"}, ("edge.first.csv", "version 1")),
@@ -292,7 +296,11 @@ CASES = [
         {"edge.b.parquet": parquet(PLAIN, {b"dynq.batch": b'{"source":"db","from":15,"to":30}'})},
         ("db", "15", "30"),
     ),
-    Bad("batch id that is none", {"edge.b.parquet": parquet(PLAIN, {b"dynq.batch": b"[]"})}, ("edge.b.parquet",)),
+    Bad(
+        "a batch id that is not an object",
+        {"edge.b.parquet": parquet(PLAIN, {b"dynq.batch": b"[]"})},
+        ("edge.b.parquet",),
+    ),
     Bad(
         "batch id that goes back",
         {"edge.b.parquet": parquet(PLAIN, {b"dynq.batch": b'{"source":"n","from":9,"to":3}'})},

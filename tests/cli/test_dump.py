@@ -73,7 +73,7 @@ def test_an_unknown_relation_is_named_with_those_there_are(capsys: pytest.Captur
     assert main(["dump", "Planes", "-o", "out.csv"]) == 2
     assert "no relation Planes in the spec; there is planes, flights" in capsys.readouterr().err
     assert not Path("out.csv").exists()
-    assert main(["dump", "q"]) == 2  # a query is none
+    assert main(["dump", "q"]) == 2  # a query is not a relation
 
 
 @pytest.mark.usefixtures("_small")

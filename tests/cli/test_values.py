@@ -9,6 +9,7 @@ import pytest
 import typer
 
 from dynq_cli.cli.values import Command, Group
+from tests.every_case import every_case
 
 
 class Colour(StrEnum):
@@ -52,8 +53,8 @@ VALUES = ["", "0", "7", "007", "100", "101", "-1", "+5", " 5", "1_000", "5.0", "
 VALUES += ["9" * 18, "9" * 19, "9" * 5000, "a b", "\udcff", "None", "true", "1,2"]
 
 
-@pytest.mark.parametrize("option", ["--text", "--many", "--free", "--each", "--words", "--part", "--colour", "--short"])
-@pytest.mark.parametrize("value", VALUES, ids=lambda value: ascii(value)[:12])
+@every_case("option", ["--text", "--many", "--free", "--each", "--words", "--part", "--colour", "--short"])
+@every_case("value", VALUES, ids=lambda value: ascii(value)[:12])
 def test_a_value_means_what_typer_says_it_means(option: str, value: str) -> None:
     args = ["go", "name", f"{option}={value}"]
     assert outcome(True, args) == outcome(False, args)

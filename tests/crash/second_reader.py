@@ -129,7 +129,7 @@ def rows_of(table: pa.Table, relation: str) -> list[Row]:
 
 
 def _wanted(relation: str, names: Collection[str]) -> list[pa.Field]:
-    """The columns that dynq reads of a file with these columns: damage in others is none of its business."""
+    """The columns that dynq reads of a file with these columns: damage in other columns does not matter to it."""
     wanted = list(EVENTS) if relation == "events" else list(COLUMNS[relation])
     return wanted + [field for field in MARKS if relation == "log" and field.name in names]
 

@@ -16,7 +16,7 @@ from dynq_cli.storage.state import open as open_state
 from tests.crash.history import QUERIES, History, Rows
 from tests.crash.runner import Runner
 
-FLIPS = 1000
+FLIPS = 1000 if "DYNQ_CRASH" in os.environ else 300
 HISTORY = History(seed=8, logs=9)
 APPLIED = 8
 # Nothing reads who holds a lock but the one who cannot have it.

@@ -1,4 +1,7 @@
-"""A call that the system refuses, any one of them, is a clean error; the state is whole and the next command works."""
+"""A call that the system refuses, any one of them, is a clean error; the state is whole and the next command works.
+
+`make crash` has every way in which each call can fail; without it, each call fails in one way.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.crash.faults import Fault
+from tests.crash.faults import Fault, Kind
 from tests.crash.runner import Ended, Runner
 from tests.crash.scenes import SCENES, Scene, is_tried, named, strike, verify
 
@@ -18,20 +21,21 @@ WRITES = ("write", "pwrite")
 
 
 def to_try(calls: tuple[str, ...]) -> list[Fault]:
-    """Every call fails; of writes, every way to fail."""
+    """Every call fails: of writes in one way after the other, or, with ALL_KINDS, in every way."""
     found = []
     times: Counter[str] = Counter()
     for at, call in enumerate(calls, start=1):
         times[call] += 1
         if call.startswith("open") and times[call] > 3 and not ALL_KINDS:
             continue  # the manifest is read again and again
-        found.append(Fault("EIO", at))
+        kinds: list[Kind] = ["EIO"]
         if call.startswith(WRITES) or ALL_KINDS:
-            found.append(Fault("ENOSPC", at))
+            kinds.append("ENOSPC")
         if call.startswith(WRITES):
-            found.append(Fault("short", at))
+            kinds.append("short")
         if not call.startswith("open") and (ALL_KINDS or at % 7 == 0):
-            found.append(Fault("full", at))
+            kinds.append("full")
+        found += [Fault(kind, at) for kind in (kinds if ALL_KINDS else kinds[at % len(kinds) :][:1])]
     return found
 
 

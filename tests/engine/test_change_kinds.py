@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from dynq_cli.engine.arrow_changes import kinds_of
 from dynq_cli.engine.ingest import RowError
 from dynq_cli.values import change_kinds as k
+from tests.every_case import every_case
 
 WORDS = sorted(k.WORDS)
 runs = st.lists(st.tuples(st.sampled_from(WORDS), st.integers(1, 40)), max_size=100)
@@ -24,8 +25,8 @@ def test_runs_of_words_are_the_kinds_they_say(given_runs: list[tuple[str, int]],
     assert np.array_equal(kinds_of(column), wanted)
 
 
-@pytest.mark.parametrize("bad", ["inser", "insert ", "", None, "delet\u00e9"])
-@pytest.mark.parametrize("at", [0, 7, 99])
+@every_case("bad", ["inser", "insert ", "", None, "delet\u00e9"])
+@every_case("at", [0, 7, 99])
 def test_the_first_word_that_is_none_is_named(bad: str | None, at: int) -> None:
     words = ["insert"] * 50 + ["delete"] * 50
     with pytest.raises(RowError) as told:

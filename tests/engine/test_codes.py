@@ -21,6 +21,7 @@ from dynq_cli.engine.codes import NULL, UNKNOWN, CodeError, arrow_type, decode, 
 from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.labels import Labels
 from dynq_cli.spec.types import DATE, FLOAT64, INT64, STRING, TIME, TIMESTAMP, Type, decimal
+from tests.every_case import every_case
 
 INT8, INT32, FLOAT32, BINARY = Type("int8"), Type("int32"), Type("float32"), Type("binary")
 
@@ -184,7 +185,7 @@ NS, MS = pa.timestamp("ns"), pa.timestamp("ms", "Europe/Berlin")
 INSTANT = datetime(2024, 2, 29, 12, 30)
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("array", "kind"),
     [
         (pa.array([1, None, -7], pa.int32()), INT64),
@@ -232,7 +233,7 @@ def lying_decimal(number: int) -> pa.Array:
     return pa.Array.from_buffers(pa.decimal128(3, 0), 2, [None, pa.py_buffer(content)])
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("array", "kind", "row", "reason"),
     [
         (pa.array([1, None, 128, 300]), INT8, 2, "128 does not fit int8"),
@@ -285,7 +286,7 @@ WRONG: list[tuple[Callable[[], pa.Array], Type]] = [
 ]
 
 
-@pytest.mark.parametrize(("make", "kind"), WRONG, ids=lambda value: str(value) if isinstance(value, Type) else "")
+@every_case(("make", "kind"), WRONG, ids=lambda value: str(value) if isinstance(value, Type) else "")
 def test_a_column_of_another_family_is_refused(make: Callable[[], pa.Array], kind: Type) -> None:
     array = make()
     with pytest.raises(CodeError, match="cannot be read as") as caught:

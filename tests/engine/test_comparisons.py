@@ -20,6 +20,7 @@ from dynq_cli.query.normal_form import Comparison, Temporal, Variable
 from dynq_cli.spec.types import parse_type
 from dynq_cli.storage.plans import plan_spec
 from tests.engine.random_history import DOMAINS, LARGE
+from tests.every_case import every_case
 
 WITH_OFFSETS = {
     "int64": ["0", "1", "-3", str(2**62), str(-(2**63)), "1e30"],
@@ -54,7 +55,7 @@ def _asked(op: str, offset: Decimal, kind: str) -> str:
     return f"CAST(l AS DECIMAL(38,{max(10, -int(offset.as_tuple().exponent))})) {op} r + ({offset:f})"
 
 
-@pytest.mark.parametrize("kind", WITH_OFFSETS)
+@every_case("kind", WITH_OFFSETS)
 def test_codes_compare_as_duckdb_compares_values(kind: str) -> None:
     type_ = parse_type(kind)[0]
     family = "int" if type_.is_integer else "float" if type_.is_float else type_.name

@@ -13,6 +13,7 @@ from dynq_cli.engine.views import Views
 from dynq_cli.storage.plans import plan_spec
 from tests.engine.random_correlated import correlated_case
 from tests.engine.random_runs import described, failure, minimise
+from tests.every_case import every_case
 from tests.seeds import seeds
 
 SEEDS = seeds(8)
@@ -47,7 +48,7 @@ EXPECTED = {
 }
 
 
-@pytest.mark.parametrize(("sql", "expected"), EXPECTED.items())
+@every_case(("sql", "expected"), EXPECTED.items())
 def test_no_comparison_is_lost_with_a_subquery(sql: str, expected: list[tuple[int, ...]]) -> None:
     planned = plan_spec(f'{SPEC}  q: {{sql: "{sql}"}}\n')
     live = Views(planned.spec, planned.kept)

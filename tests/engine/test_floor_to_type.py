@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from dynq_cli.engine.floor_to_type import floor_to_type
 from dynq_cli.spec.types import parse_type
 from dynq_cli.values.convert import arrow_type
+from tests.every_case import every_case
 
 
 def rounded(value: Any, wide: str, narrow: str) -> Any:
@@ -20,7 +20,7 @@ def rounded(value: Any, wide: str, narrow: str) -> Any:
     return None if found is None else found[0].as_py()
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("value", "wide", "narrow", "expected"),
     [
         (Decimal("2.50"), "decimal(9,2)", "int64", 2),

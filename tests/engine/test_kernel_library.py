@@ -1,4 +1,4 @@
-"""The library of kernels is never stale, and where there is none, kernels are compiled or an error says what to do."""
+"""The library of kernels is never stale; without one, kernels are compiled or an error says what to do."""
 
 from __future__ import annotations
 

@@ -11,11 +11,11 @@ from pathlib import Path
 from statistics import mean
 
 import numpy as np
-import pytest
 
 from dynq_cli.engine.kernels import aggregate_rows, delta_join, dirty, enumerate, exact_sums, lookup, positions
 from dynq_cli.engine.kernels import enumeration_pipeline as pipeline
 from dynq_cli.engine.kernels import fields as f
+from tests.every_case import every_case
 
 ROOT = Path(__file__).parents[2]
 MOST, MEAN = 10, 5
@@ -54,7 +54,7 @@ def test_kernels_take_few_arguments() -> None:
     assert mean(found.values()) < MEAN
 
 
-@pytest.mark.parametrize("name", ROW_TYPES)
+@every_case("name", ROW_TYPES)
 def test_a_field_of_a_row_is_a_word_and_no_attribute_that_records_have(name: str) -> None:
     kind = ROW_TYPES[name]
     assert kind.names is not None and kind.fields is not None

@@ -9,7 +9,6 @@ from typing import Any
 
 import duckdb
 import pyarrow as pa
-import pytest
 
 from dynq_cli.engine.codes import arrow_type
 from dynq_cli.engine.ranked import Ranked
@@ -19,6 +18,7 @@ from dynq_cli.query.as_sql import as_sql
 from dynq_cli.query.normal_form import Query
 from dynq_cli.query.sql import compile_sql
 from dynq_cli.spec.model import Relation
+from tests.every_case import every_case
 from tests.query.meaning import _value, make_query, make_spec
 from tests.query.test_sql_meaning import QUERIES
 
@@ -85,7 +85,7 @@ def enumerated(live: Views, name: str) -> Counter[Row]:
     return found
 
 
-@pytest.mark.parametrize("start", range(0, len(TEXTS), PER_SPEC))
+@every_case("start", range(0, len(TEXTS), PER_SPEC))
 def test_every_kind_of_query_is_kept(start: int) -> None:
     queries = {
         f"q{i}": compile_sql(text, SPEC, make_query(text)) for i, text in enumerate(TEXTS[start : start + PER_SPEC])

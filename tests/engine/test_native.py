@@ -16,6 +16,7 @@ import pytest
 
 from dynq_cli.engine.kernels import native, signatures
 from dynq_cli.engine.kernels.signatures import Signature
+from tests.every_case import every_case
 
 ROOT = Path(__file__).parent.parent.parent
 KERNELS = """
@@ -366,12 +367,12 @@ def test_kinds_tell_apart_what_numba_compiles_apart() -> None:
     assert symbol(np.int64(1)) == symbol(1) and symbol(np.True_) == symbol(True)
 
 
-@pytest.mark.parametrize("given", [1.0, "a", None, 2**63, -(2**63) - 1, [1], np.int32(1), np.ma.masked, (1, 2)])
+@every_case("given", [1.0, "a", None, 2**63, -(2**63) - 1, [1], np.int32(1), np.ma.masked, (1, 2)])
 def test_what_no_entry_takes_is_said(given: object) -> None:
     assert native.arguments((1, given)) is None
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("line", "said"),
     [
         ("table.find(int64[1]", "ends too early"),

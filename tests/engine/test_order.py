@@ -31,6 +31,7 @@ from tests.engine.random_queries import Drawn, random_case
 from tests.engine.random_runs import Rows, Stored, apply, described, enumerated, failure, make_live, minimise, plain
 from tests.engine.test_difference import amount, changed, histories, made, opened, result
 from tests.engine.test_positions import as_values, compare, rows_of
+from tests.every_case import every_case
 from tests.seeds import seeds
 
 SMALL = Sizes((2, 4, 6, 8), (4, 6, 8))
@@ -223,8 +224,8 @@ TYPES: dict[str, list[Any]] = {
 }
 
 
-@pytest.mark.parametrize("direction", ["asc", "desc"])
-@pytest.mark.parametrize("kind", TYPES)
+@every_case("direction", ["asc", "desc"])
+@every_case("kind", TYPES)
 def test_every_type_has_the_order_of_duckdb(kind: str, direction: str) -> None:
     import duckdb
 

@@ -16,6 +16,7 @@ from dynq_cli.engine.kernels.codes import NULL
 from dynq_cli.engine.kernels.order_statistic_blocks import COUNT, LANES, POOLS, UNIT
 from dynq_cli.engine.kernels.order_statistic_search import AFTER_EQUAL, BEFORE_EQUAL, LEAST, MOST
 from dynq_cli.engine.order_statistic_tree import CountedTree, OrderKey, Sizes, TreeDescription, pools, reserve, to_lanes
+from tests.every_case import every_case
 
 SMALL = Sizes((2, 4, 6, 8), (4, 6, 8))
 # Labels in another order than ids, and not from the start of their array.
@@ -262,7 +263,7 @@ def test_rows_that_come_in_order_fill_their_blocks(order: str, backwards: bool) 
     assert leaves == -(-300 // 8)
 
 
-@pytest.mark.parametrize("many", [0, 1, 2, 3, 5, 7, 9, 20, 70, 333])
+@every_case("many", [0, 1, 2, 3, 5, 7, 9, 20, 70, 333])
 def test_a_group_built_at_once_reads_like_one_built_row_by_row(many: int) -> None:
     rng = random.Random(many)
     one, other = Groups(ORDERS["two keys"], groups=1), Groups(ORDERS["two keys"], groups=1)

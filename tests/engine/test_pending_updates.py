@@ -13,6 +13,7 @@ from dynq_cli.engine.views import Views
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.query.compile import compile_spec
 from dynq_cli.spec.load import parse_spec
+from tests.every_case import every_case
 
 LEAST, MOST = -(2**63), 2**63 - 1
 SPEC = parse_spec(
@@ -31,9 +32,9 @@ queries:
 COLUMNS = {"R": ("a", "b"), "S": ("d", "e")}
 
 
-@pytest.mark.parametrize("many", [0, 1, 2, 15, 17, 33, 2047, 2048, 2049, 5000])
-@pytest.mark.parametrize("groups", [1, 70])
-@pytest.mark.parametrize("images", [(0, 1), (-5, 2000), (-(2**40), 2**21), (LEAST, MOST)])
+@every_case("many", [0, 1, 2, 15, 17, 33, 2047, 2048, 2049, 5000])
+@every_case("groups", [1, 70])
+@every_case("images", [(0, 1), (-5, 2000), (-(2**40), 2**21), (LEAST, MOST)])
 def test_notes_are_in_the_order_of_group_image_and_row(many: int, groups: int, images: tuple[int, int]) -> None:
     chance = Random(many)
     notes = np.zeros((NOTE_FIELDS, max(many, 1)), np.int64)

@@ -31,6 +31,7 @@ from tests.engine.programs import Steps, feed_of, stepped
 from tests.engine.random_queries import Case, random_case
 from tests.engine.random_runs import as_table, described, enumerated, failure, minimise
 from tests.engine.test_difference import check_differences, histories, opened
+from tests.every_case import every_case
 from tests.seeds import seeds
 
 SPEC = parse_spec(
@@ -166,8 +167,8 @@ def oracle(stored: Mapping[str, list[tuple[int, int]]], sql: str) -> Counter[tup
     return Counter(connection.execute(sql).fetchall())
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-@pytest.mark.parametrize("skew", [0.3, 2.0])
+@every_case("name", PROGRAMS)
+@every_case("skew", [0.3, 2.0])
 def test_programs_by_hand_give_what_duckdb_gives(name: str, skew: float) -> None:
     make, sql = PROGRAMS[name]
     live, chance = Views(SPEC, {"q": make()}), Random(7)

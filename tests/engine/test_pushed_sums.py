@@ -20,6 +20,7 @@ from dynq_cli.spec.model import Column, Relation, Spec
 from dynq_cli.spec.types import INT64
 from tests.engine.random_aggregates import is_pushed, random_sums
 from tests.engine.random_runs import described, failure, minimise
+from tests.every_case import every_case
 from tests.query.meaning import make_query
 from tests.seeds import seeds
 
@@ -84,7 +85,7 @@ BATCHES: Sequence[dict[str, list[tuple[str, tuple[int | None, ...]]]]] = (
 )
 
 
-@pytest.mark.parametrize("text", [*PUSHED, *LEFT_ALONE])
+@every_case("text", [*PUSHED, *LEFT_ALONE])
 def test_sums_with_null_and_over_nothing(text: str) -> None:
     live = _kept(text)
     connection = duckdb.connect(":memory:", config={"threads": "1"})

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pytest
 
 from dynq_cli.engine.views import Views
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.query.compile import compile_spec
 from dynq_cli.spec.load import parse_spec
+from tests.every_case import every_case
 
 LEAST, MOST = -(2**63) + 1, 2**63 - 1
 SPEC = """\
@@ -54,8 +54,8 @@ def _found(live: Views, query: str) -> list[tuple[int, int]]:
     )
 
 
-@pytest.mark.parametrize("groups", [1, 30])
-@pytest.mark.parametrize("values", [(0, 3000), (0, 50), (LEAST, MOST), (MOST - 2000, MOST), (LEAST, LEAST + 2000)])
+@every_case("groups", [1, 30])
+@every_case("values", [(0, 3000), (0, 50), (LEAST, MOST), (MOST - 2000, MOST), (LEAST, LEAST + 2000)])
 def test_all_readers_have_the_sums_of_their_ranges(groups: int, values: tuple[int, int]) -> None:
     _follow(SPEC.replace("TYPE", "int64") + NEAR, groups, values, lambda value: value)
 

@@ -8,10 +8,9 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import pytest
-
 from dynq_cli.plan.plan import Plan
 from dynq_cli.session.explain import explain_spec
+from tests.every_case import every_case
 
 ROOT = Path(__file__).parents[2]
 SPECS = sorted((ROOT / "specs").rglob("*.yaml"))
@@ -22,7 +21,7 @@ def _golden_of(spec: Path) -> Path:
     return GOLDEN / spec.relative_to(ROOT / "specs").with_suffix(".txt")
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=lambda p: str(p.relative_to(ROOT / "specs")))
+@every_case("spec", SPECS, ids=lambda p: str(p.relative_to(ROOT / "specs")))
 def test_explain_says_what_the_golden_file_says(spec: Path) -> None:
     said = explain_spec(spec).text()
     golden = _golden_of(spec)
@@ -36,7 +35,7 @@ def test_every_golden_file_has_its_spec() -> None:
     assert sorted(GOLDEN.rglob("*.txt")) == sorted(_golden_of(s) for s in SPECS)
 
 
-@pytest.mark.parametrize("spec", SPECS, ids=lambda p: str(p.relative_to(ROOT / "specs")))
+@every_case("spec", SPECS, ids=lambda p: str(p.relative_to(ROOT / "specs")))
 def test_every_tree_satisfies_every_condition(spec: Path) -> None:
     todo = list(explain_spec(spec).plans.values())
     while todo:

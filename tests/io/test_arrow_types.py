@@ -6,9 +6,10 @@ import pyarrow as pa
 import pytest
 
 from dynq_cli.io.arrow_types import NoTypeError, from_arrow
+from tests.every_case import every_case
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("kind", "expected"),
     [
         (pa.bool_(), "bool"),

@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from dynq_cli.io import keys
 from dynq_cli.io.keys import KeyFinder, fingerprints
+from tests.every_case import every_case
 
 NAMES = ("a", "b", "c")
 ROWS = st.lists(st.tuples(*[st.integers(-2, 3) | st.none()] * 3), max_size=14)
@@ -60,7 +61,7 @@ def test_a_duplicate_far_apart_is_found() -> None:
     assert finder.finish() == []
 
 
-@pytest.mark.parametrize(
+@every_case(
     "values",
     [
         pa.array(["x", "y", "x"]),

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import pyarrow as pa
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from dynq_cli.io.sniff import NOTHING, Guess, sniff
 from dynq_cli.spec.types import parse_type
+from tests.every_case import every_case
 
 
 def texts(*values: str | None) -> pa.Array:
     return pa.array(values, pa.string())
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("values", "expected"),
     [
         (["1", "-20", "0"], "int64"),
@@ -71,7 +71,7 @@ def test_the_guess_is_the_same_however_the_values_are_cut(values: list[str | Non
     assert sniff(texts(*values[:cut]), sniff(texts(*values[cut:]))) == whole
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("guess", "declared", "fits"),
     [
         (Guess("int", 3), "decimal(5,2)", True),

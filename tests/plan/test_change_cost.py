@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import duckdb
-import pytest
 
 from dynq_cli.plan.change_cost import change_costs
 from dynq_cli.plan.choose import plan_query
@@ -14,6 +13,7 @@ from dynq_cli.plan.stored import stored
 from dynq_cli.query.compile import compile_spec
 from dynq_cli.spec.load import parse_spec
 from dynq_cli.spec.model import Spec
+from tests.every_case import every_case
 from tests.plan.run_program import contents
 
 COLUMNS = {
@@ -89,13 +89,13 @@ def changed_rows(program: Program, relation: str, degree: int) -> int:
     return sum(len((before[n] - after[n]) + (after[n] - before[n])) for n in watched)
 
 
-@pytest.mark.parametrize("text", SHAPES)
+@every_case("text", SHAPES)
 def test_what_a_change_costs_is_said_through_all_steps(text: str) -> None:
     spec, program = made(text)
     assert {c.relation: c.bound for c in change_costs(program, spec)} == SHAPES[text]
 
 
-@pytest.mark.parametrize("text", SHAPES)
+@every_case("text", SHAPES)
 def test_a_change_that_is_said_to_be_cheap_changes_as_few_rows_when_values_have_more_rows(text: str) -> None:
     spec, program = made(text)
     for cost in change_costs(program, spec):

@@ -19,6 +19,7 @@ from dynq_cli.query.compile import compile_spec
 from dynq_cli.spec.load import load_spec
 from dynq_cli.spec.model import Spec
 from tests.engine.random_queries import random_case
+from tests.every_case import every_case
 from tests.plan.planned import planned
 
 SPECS = sorted((Path(__file__).parents[2] / "specs").rglob("*.yaml"))
@@ -36,7 +37,7 @@ def there_and_back(kind: type[Any], value: Any) -> Any:
     return decode(kind, json.loads(json.dumps(encode(kind, value))))
 
 
-@pytest.mark.parametrize("path", SPECS, ids=lambda path: path.stem)
+@every_case("path", SPECS, ids=lambda path: path.stem)
 def test_every_spec_with_its_plans_comes_back(path: Path) -> None:
     spec = load_spec(path)
     back = there_and_back(Spec, spec)
@@ -117,7 +118,7 @@ def test_the_form_is_the_fields_in_their_order() -> None:
     assert back == SAMPLE and str(back.exact) == "1.50"
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("field", "wrong"),
     [
         (0, "c"),

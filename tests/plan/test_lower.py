@@ -6,8 +6,6 @@ from collections import Counter
 from decimal import Decimal
 from typing import Any
 
-import pytest
-
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.plan.lower import program_of
 from dynq_cli.plan.lower.ranges import has_ranges
@@ -16,6 +14,7 @@ from dynq_cli.query.as_sql import as_sql
 from dynq_cli.query.compile import compile_query
 from dynq_cli.query.sql import compile_sql
 from dynq_cli.spec.model import QuerySpec, Text
+from tests.every_case import every_case
 from tests.plan.run_program import run
 from tests.query.meaning import database, make_query, make_spec
 from tests.query.test_sql_meaning import QUERIES
@@ -34,7 +33,7 @@ def _plain(value: Any) -> Any:
     return value
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@every_case("text", TEXTS)
 def test_a_program_gives_the_rows_of_its_query(text: str) -> None:
     query = compile_sql(text, SPEC, make_query(text))
     program = program_of(query, SPEC)
@@ -117,7 +116,7 @@ RULES = {
 }
 
 
-@pytest.mark.parametrize("rule", RULES)
+@every_case("rule", RULES)
 def test_a_rule_gives_what_its_sql_gives(rule: str) -> None:
     written = QuerySpec("q", "rule", (Text(rule, "spec.yaml", ((0, 1, 1),)),))
     query = compile_query(SPEC, written)

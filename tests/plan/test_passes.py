@@ -16,6 +16,7 @@ from dynq_cli.query.compile import compile_query
 from dynq_cli.query.normal_form import UnionQuery
 from dynq_cli.spec.load import parse_spec
 from dynq_cli.spec.model import Keep, QuerySpec, Text
+from tests.every_case import every_case
 from tests.plan.trace import trace
 
 SPEC = parse_spec(
@@ -38,7 +39,7 @@ def module_of(each: Pass) -> str:
     return f"dynq_cli.plan.lower.{each.name}"
 
 
-@pytest.mark.parametrize("each", PASSES, ids=lambda each: each.name)
+@every_case("each", PASSES, ids=lambda each: each.name)
 def test_the_example_of_a_pass_is_what_it_does(each: Pass) -> None:
     module = importlib.import_module(module_of(each))
     lines = (module.__doc__ or "").rstrip().splitlines()

@@ -13,6 +13,7 @@ from dynq_cli.plan.require import check_required, holds
 from dynq_cli.query.compile import compile_spec
 from dynq_cli.spec.load import parse_spec
 from dynq_cli.spec.queries import GUARANTEES
+from tests.every_case import every_case
 from tests.plan.planned import RELATIONS
 from tests.plan.test_program_cost import bounds
 
@@ -51,7 +52,7 @@ def test_what_is_promised_less_is_refused_with_place_and_witness(require: str, s
     check(PLAIN, require.replace("jth: O(1)", "jth: O(n)"))
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("promised", "required", "is_met"),
     [
         ("O(1)", "O(1)", True),

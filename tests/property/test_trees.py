@@ -18,6 +18,7 @@ from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.classify import classify
 from dynq_cli.query.hypergraph import Edge, Hypergraph
 from dynq_cli.query.reduction import Drop, State, drops
+from tests.every_case import every_case
 from tests.property.cases import Case, fuzz, random_case
 from tests.property.definitions import q_hierarchical
 from tests.property.evaluate import Instance, Views, enumerated, joined, random_data
@@ -222,7 +223,7 @@ def _replaced(tree: Node, path: tuple[int, ...], new: Node | None) -> Node:
     return replace(tree, children=children)
 
 
-@pytest.mark.parametrize(("damage", "tree"), list(damaged_trees()))
+@every_case(("damage", "tree"), list(damaged_trees()))
 def test_the_check_notices_every_kind_of_damage(damage: str, tree: Node) -> None:
     with pytest.raises(AssertionError):
         DAMAGED.check(tree)

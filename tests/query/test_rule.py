@@ -13,6 +13,7 @@ from dynq_cli.query.problems import QueryProblems, TextProblem
 from dynq_cli.query.rule import compile_rule
 from dynq_cli.spec.model import Column, QuerySpec, Relation, Spec
 from dynq_cli.spec.types import parse_type
+from tests.every_case import every_case
 
 
 def relation(name: str, **columns: str) -> Relation:
@@ -80,7 +81,7 @@ def test_every_body_variable_is_bound_so_that_aggregates_range_over_distinct_bin
     assert query("q(sum(x)) :- R(x, _)").atoms[0].variables == {"x"}
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("body", "expected"),
     [
         ("R(5, _)", '"a" = 5'),
@@ -102,7 +103,7 @@ def test_a_constant_in_an_atom_is_a_filter_in_the_type_of_its_column(body: str, 
     assert filters(f"q() :- {body}") == [expected]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("comparison", "expected"),
     [
         ("a = 5", '"a" = 5'),
@@ -145,7 +146,7 @@ def test_a_comparison_with_a_constant_filters_every_atom_that_has_the_variable()
     ]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("comparison", "expected"),
     [
         ("x < y", "x < y"),
@@ -404,7 +405,7 @@ WRONG_INTERVALS = [
 ]
 
 
-@pytest.mark.parametrize(("marked", "message", "hint"), [*WRONG_TEXT, *WRONG_MEANING])
+@every_case(("marked", "message", "hint"), [*WRONG_TEXT, *WRONG_MEANING])
 def test_a_mistake_is_reported_once_at_its_place_with_what_to_write(marked: str, message: str, hint: str) -> None:
     at = marked.index("^")
     (found,) = problems(marked.replace("^", "", 1))
@@ -413,7 +414,7 @@ def test_a_mistake_is_reported_once_at_its_place_with_what_to_write(marked: str,
     assert found.offset == at
 
 
-@pytest.mark.parametrize(("text", "message", "hint"), WRONG_INTERVALS)
+@every_case(("text", "message", "hint"), WRONG_INTERVALS)
 def test_an_interval_without_constant_length_is_refused(text: str, message: str, hint: str) -> None:
     rule = f"q() :- V(_, _, t, _), V(_, _, u, _), t < u + interval '{text}'"
     (found,) = problems(rule)

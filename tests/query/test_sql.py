@@ -6,6 +6,7 @@ import pytest
 
 from dynq_cli.query.problems import QueryProblems
 from dynq_cli.spec.model import Semantics
+from tests.every_case import every_case
 from tests.query.sql_forms import atom, columns, compiled, filters, monomials, query
 
 # Joins
@@ -50,7 +51,7 @@ def test_a_scalar_of_one_side_is_joined_as_a_derived_binding() -> None:
 # Comparisons
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("condition", "comparison"),
     [
         ("r.a < w.x", "a < x"),
@@ -114,7 +115,7 @@ def test_floats_are_not_moved_between_the_sides() -> None:
 # Conditions of one table
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("condition", "expected"),
     [
         ("a = 2 OR c LIKE 'x%'", ['("a" = 2 OR "c" LIKE \'x%\')']),
@@ -250,7 +251,7 @@ def test_count_needs_factors_only_where_null_is_possible() -> None:
     assert monomials("SELECT COUNT(b) AS n FROM r") == [(1, {"r": '"b"'})]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("call", "kind"),
     [
         ("COUNT(*)", "int64"),

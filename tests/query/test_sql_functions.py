@@ -8,6 +8,7 @@ from dynq_cli.query.as_sql import as_sql
 from dynq_cli.query.normal_form import ConjunctiveQuery
 from dynq_cli.query.problems import QueryProblems
 from dynq_cli.query.sql import compile_sql
+from tests.every_case import every_case
 from tests.query.meaning import database, make_query, make_spec, rows
 
 SPEC = make_spec()
@@ -73,7 +74,7 @@ sum(a) OVER () · COLUMNS('a') · MAP {'a': 1} · e'a' · row(a, b) · struct_pa
 """.replace("\n", " · ")
 
 
-@pytest.mark.parametrize("expression", ALLOWED)
+@every_case("expression", ALLOWED)
 def test_an_allowed_expression_means_what_duckdb_means(expression: str) -> None:
     text = f"SELECT {expression} AS v FROM r"
     compiled = compile_sql(text, SPEC, make_query(text))
@@ -81,7 +82,7 @@ def test_an_allowed_expression_means_what_duckdb_means(expression: str) -> None:
         assert rows(database(seed), as_sql(compiled)) == rows(database(seed), text)
 
 
-@pytest.mark.parametrize("expression", ALLOWED)
+@every_case("expression", ALLOWED)
 def test_what_is_said_to_be_never_null_is_never_null(expression: str) -> None:
     text = f"SELECT {expression} AS v FROM r"
     if not compile_sql(text, SPEC, make_query(text)).columns[0].nullable:
@@ -89,7 +90,7 @@ def test_what_is_said_to_be_never_null_is_never_null(expression: str) -> None:
             assert (None,) not in rows(database(seed), text)
 
 
-@pytest.mark.parametrize("expression", ALLOWED)
+@every_case("expression", ALLOWED)
 def test_an_allowed_expression_stands_safely_inside_another(expression: str) -> None:
     text = f"SELECT a, q.sc FROM r, (SELECT c AS sc FROM s) q WHERE ({expression})::VARCHAR = q.sc"
     compiled = compile_sql(text, SPEC, make_query(text))
@@ -98,7 +99,7 @@ def test_an_allowed_expression_stands_safely_inside_another(expression: str) -> 
         assert rows(database(seed), as_sql(compiled)) == rows(database(seed), text)
 
 
-@pytest.mark.parametrize("expression", [e.strip() for e in REFUSED.split("·") if e.strip()])
+@every_case("expression", [e.strip() for e in REFUSED.split("·") if e.strip()])
 def test_what_is_not_immutable_or_not_scalar_is_refused_at_its_place(expression: str) -> None:
     text = f"SELECT a, {expression} AS v FROM r"
     with pytest.raises(QueryProblems) as raised:

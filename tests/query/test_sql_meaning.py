@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 
 import duckdb
-import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from dynq_cli.query.as_sql import as_sql
 from dynq_cli.query.problems import QueryProblems
 from dynq_cli.query.sql import compile_sql
+from tests.every_case import every_case
 from tests.query.meaning import database, make_query, make_spec, rows
 
 SPEC = make_spec()
@@ -285,7 +285,7 @@ SELECT r.a, a + 1 AS b1, b1 * 2 AS b2 FROM r WHERE b1 > 1
 TEXTS = [line for line in QUERIES.strip().splitlines() if line]
 
 
-@pytest.mark.parametrize("text", TEXTS)
+@every_case("text", TEXTS)
 def test_the_normal_form_gives_the_rows_of_the_text(text: str) -> None:
     compiled = as_sql(compile_sql(text, SPEC, make_query(text)))
     for seed in SEEDS:

@@ -18,6 +18,7 @@ from dynq_cli.spec.load import parse_spec
 from dynq_cli.storage.plans import plan_spec
 from tests.engine.random_queries import random_case
 from tests.engine.random_runs import Stored, apply
+from tests.every_case import every_case
 from tests.storage.states import small_live, small_state, spec_text
 
 
@@ -75,8 +76,8 @@ q(x, count()) :- R(x, _)
 """.splitlines()
 
 
-@pytest.mark.parametrize("rule", RULES)
-@pytest.mark.parametrize("semantics", ["set", "bag"])
+@every_case("rule", RULES)
+@every_case("semantics", ["set", "bag"])
 def test_aggregates_of_rules_agree(rule: str, semantics: str) -> None:
     text = [*ONE.splitlines()[:2], f'queries: {{q: {{rule: "{rule}", semantics: {semantics}}}}}']
     chance = Random(rule)

@@ -120,7 +120,7 @@ def test_bad_events_are_counted_shown_and_can_be_set_aside(extract: Extract, tmp
             "column name: the event leaves out this value",
             "column price: `1.505` does not fit decimal(9,2)",
             "no change event of Debezium's: it has no op",
-            "op: x is none of c, r, u, d, t",
+            "op: x is not one of c, r, u, d, t",
             "the line is no JSON",
         ],
         strict=True,

@@ -13,6 +13,7 @@ from dynq_cli.errors import EXIT_REJECTED, EXIT_USAGE, Problem, SpecError, Usage
 from dynq_cli.spec.load import load_spec, parse_spec
 from dynq_cli.spec.model import Column, Output, Relation, Spec
 from dynq_cli.spec.types import DATE, INT64, STRING, decimal
+from tests.every_case import every_case
 
 CONTRACT = """\
 version: 1
@@ -136,7 +137,7 @@ def test_max_view_rows_is_a_whole_number(written: str, read: int) -> None:
     assert query(f"    max_view_rows: {written}\n").queries[0].max_view_rows == read
 
 
-@pytest.mark.parametrize("written", ["0", "-1", "1.5", "1e3", "_1", "1__0", "0x10", "many", "٣", "9" * 5000])
+@every_case("written", ["0", "-1", "1.5", "1e3", "_1", "1__0", "0x10", "many", "٣", "9" * 5000])
 def test_max_view_rows_refuses_what_is_no_positive_whole_number(written: str) -> None:
     with pytest.raises(SpecError, match="max_view_rows"):
         query(f"    max_view_rows: {written}\n")
@@ -216,8 +217,8 @@ def test_column_may_not_look_like_one_of_a_change_log() -> None:
     assert "begins with `_`" in problem.message
 
 
-@pytest.mark.parametrize("value", ["", "text", "[a, b]", "{x: y}", "{x: {y: z}}", "[[]]", "[{}]", '"a: b"', "*x", "!t"])
-@pytest.mark.parametrize(
+@every_case("value", ["", "text", "[a, b]", "{x: y}", "{x: {y: z}}", "[[]]", "[{}]", '"a: b"', "*x", "!t"])
+@every_case(
     "where",
     [
         "version: VALUE\nrelations: {r: {columns: {a: int64}}}\nqueries: {q: {sql: s}}",

@@ -17,6 +17,7 @@ from dynq_cli.spec.scalars import scalar_anchors
 from dynq_cli.spec.source import MAX_BYTES, Source, source_of
 from dynq_cli.spec.yaml import MAX_DEPTH, MAX_NODES, read_yaml
 from dynq_cli.spec.yaml_events import EventReader, span
+from tests.every_case import every_case
 
 
 def read(text: str) -> Node:
@@ -67,7 +68,7 @@ def assert_places_point_at_the_same_characters(text: Text, source: str) -> None:
             assert written in (char, "\\")
 
 
-@pytest.mark.parametrize(
+@every_case(
     "word", ["on", "no", "yes", "null", "~", "1:30", "012", "1e3", "0x1F", "1_000", "2024-01-01", ".inf", "true", "="]
 )
 def test_words_that_yaml_would_guess_stay_strings(word: str) -> None:
@@ -105,7 +106,7 @@ STYLES = {
 }
 
 
-@pytest.mark.parametrize("source", STYLES.values(), ids=STYLES.keys())
+@every_case("source", STYLES.values(), ids=STYLES.keys())
 def test_every_character_of_every_style_has_its_place(source: str) -> None:
     found = scalars(read(source))
     assert any(len(scalar.value) > 2 for scalar in found)
@@ -191,7 +192,7 @@ def test_duplicate_key_names_both_places_and_keeps_the_first() -> None:
     assert "first at line 1, column 1" in problems[1].message
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("text", "words"),
     [
         ("a: &x 1\nb: *x\n", ["anchors", "aliases"]),
@@ -291,7 +292,7 @@ def test_scalars_made_of_anchors_stay_within_bounded_memory(text: str) -> None:
     assert peak < 300 * len(text)
 
 
-@pytest.mark.parametrize("char", [*"\0\x07\x1b\x7f\x85\u2028\u2029\ufeff\ufffe\ud800"])
+@every_case("char", [*"\0\x07\x1b\x7f\x85\u2028\u2029\ufeff\ufffe\ud800"])
 def test_invisible_characters_are_refused_with_their_place(char: str) -> None:
     with pytest.raises(SpecError) as caught:
         source_of(f"a: b\nc: d{char}e\n", "s.yaml")

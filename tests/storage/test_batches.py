@@ -9,6 +9,7 @@ import pytest
 
 from dynq_cli.errors import RejectedError
 from dynq_cli.storage.batches import Batch, Intervals, add_batch, check_batch
+from tests.every_case import every_case
 
 
 def batch(start: object, stop: object) -> Batch:
@@ -41,7 +42,7 @@ def test_batches_that_touch_become_one_interval() -> None:
     assert taken(("", 5), (5, 7)) == (("", "7"),)
 
 
-@pytest.mark.parametrize(("start", "stop"), [(5, 15), (0, 20), (-5, 1), (2, 3), (9, 10), (0, 10), ("", 1), ("", 99)])
+@every_case(("start", "stop"), [(5, 15), (0, 20), (-5, 1), (2, 3), (9, 10), (0, 10), ("", 1), ("", 99)])
 def test_a_batch_that_overlaps_is_refused_and_both_are_named(start: object, stop: object) -> None:
     refused(taken((0, 10)), start, stop, "overlaps the batch applied already, shop from 0 to 10")
 

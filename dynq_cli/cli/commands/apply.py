@@ -70,7 +70,7 @@ def apply(
     it stops with exit code 3; the versions before it are kept.
 
     --replace REL=PATH takes a full dump instead: its difference to the relation is applied, and all replaces are one
-    version. Where nothing changed there is none. --replace PATH goes by the file's name.
+    version. Where nothing changed no version is made. --replace PATH goes by the file's name.
 
     --diff FILE is a change log as of dynq diff; if several versions were made, a column _commit_version has the version
     that each change belongs to. It is about the versions that were made, also if a log after them was rejected.

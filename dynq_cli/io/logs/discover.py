@@ -1,6 +1,6 @@
 """Find the log files below the paths of a command line, in groups; each group becomes one version.
 
-A file is a group. A directory means what is in it, by name: files, and directories in turn. An extraction (a directory
+A file is a group. A directory means what is in it, by name: files, and directories likewise. An extraction (a directory
 that a job such as Spark's wrote and closed with `_SUCCESS`) is one group: `part-*` files, or one directory of them
 per relation, with `_SUCCESS` in the whole or in each; it may have no rows and yet be a batch. A directory of parts
 that no job finished is refused, and so is a table of Delta, Iceberg or Hudi. Names that begin with `_` or `.` are

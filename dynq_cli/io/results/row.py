@@ -20,7 +20,7 @@ from dynq_cli.values.convert import CodeError, python_value
 
 
 def row_of(text: str, schema: pa.Schema, *, is_whole: bool = True) -> dict[str, Any]:
-    """The values of a row of a result with the columns `schema`; `_count` is none of a row's columns.
+    """The values of a row of a result with the columns `schema`; `_count` is not a column of a row.
 
     If it need not be whole, columns may be missing. UsageError for what is no JSON object, RejectedError for wrong
     columns and values.

@@ -34,7 +34,7 @@ class _Classes:
 
 
 def conjunction(name: str, queries: Sequence[ConjunctiveQuery], heads: Sequence[Sequence[str]]) -> ConjunctiveQuery:
-    """The rows, once each, that several queries have; of each query so many variables, which are made equal in turn."""
+    """Intersect queries, as a set: their first variables are made equal, then their second ones, and so on."""
     classes = _Classes()
     for i, head in enumerate(heads):
         for place, variable in enumerate(head):

@@ -4,7 +4,7 @@
     count    that of this tree, less that of a tree with = in place of !=; one tree for each set of comparisons, with
              alternating signs
 
-Each has to fit into one tree, and the head has to have both sides. A result in an order is none of these: an order
+Each has to fit into one tree, and the head has to have both sides. A result in an order is not one of these: an order
 needs a table.
 
     query    q(a, b, c) :- R(a, b), S(b, c), a != c

@@ -140,7 +140,7 @@ class Scope:
         """A copy of `node` with every column resolved; subqueries inside are left as they are.
 
         In HAVING, where `groups` has the keys of the group expressions, an alias of the SELECT hides
-        a column that is none of them and stands in no aggregate.
+        a column that is not one of them and stands in no aggregate.
         """
         holder = exp.Paren(this=node.copy())
         for found in list(outside_queries(holder)):

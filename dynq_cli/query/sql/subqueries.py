@@ -49,7 +49,7 @@ class _Subquery:
 
 
 def take_subquery(body: Body, scope: Scope, conjunct: exp.Expr, ctes: Ctes) -> None:
-    """Enter a conjunct that holds a subquery. Raises QueryProblems where it is none of the forms."""
+    """Enter a conjunct that holds a subquery. Raises QueryProblems for other forms."""
     found = _recognised(body.context, scope, conjunct)
     select = unwrapped(found.query)
     if not isinstance(select, exp.Select) or is_aggregating(select):

@@ -1,6 +1,6 @@
 """Lines of JSON to Debezium's events, with or without their schema around: what there is to know before its values.
 
-    relation                 the relation of its table; None where the table is none of the spec's
+    relation                 the relation of its table; None where the spec has no such table
     op                       c, r, u, d or t
     kind … server            its position (`positions`)
     key                      the key of its row, as it is written; None without a key
@@ -64,7 +64,7 @@ class Tables:
 
 
 def opened(line: str) -> tuple[Any, Any]:
-    """The event of a line, and its schema, each None where there is none. ValueError for what is no JSON."""
+    """The event of a line, and its schema, each None where it is missing. ValueError for a line that is not JSON."""
     try:
         read = _DECODER.decode(line.lstrip("\ufeff"))
     except RecursionError:
@@ -106,7 +106,7 @@ def _facts(event: Mapping[str, Any], tables: Tables) -> dict[str, Any]:
     relation = tables.relation(table)
     facts = {"table": table, "relation": relation and relation.name}
     if op not in _OPERATIONS:
-        return facts | {"reason": f"op: {op} is none of c, r, u, d, t"}
+        return facts | {"reason": f"op: {op} is not one of c, r, u, d, t"}
     if relation is None:
         reason = "source.table: the event does not say its table" if table is None else None
         return facts | {"op": op, "reason": reason}

@@ -18,6 +18,7 @@ from dynq_cli.io.logs.columns import fields, null_mask, take, texts, typed
 from dynq_cli.io.logs.model import RawColumn
 from dynq_cli.spec.types import Type, parse_type
 from dynq_cli.values.convert import CodeError, arrow_type
+from tests.every_case import every_case
 
 EPOCH = dt.datetime(1970, 1, 1)
 
@@ -45,7 +46,7 @@ def refusal(values: list[Any] | pa.Array, of: str, *, is_text: bool) -> CodeErro
     return caught.value
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("of", "good"),
     [
         ("int64", {"0": 0, "-0": 0, "007": 7, "9223372036854775807": 2**63 - 1, "-9223372036854775807": 1 - 2**63}),
@@ -87,7 +88,7 @@ def test_a_text_is_read_exactly(of: str, good: dict[str, Any]) -> None:
         assert from_texts([text], of) == [value]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("of", "bad"),
     [
         ("int64", [" 5", "5 ", "+5", "0x1F", "1.0", "1e3", "--5", "", "-", "9223372036854775808", "٣", "5\n"]),
@@ -130,7 +131,7 @@ def test_a_wrong_text_is_refused_with_its_row(of: str, bad: list[str]) -> None:
         assert any(said in refused.reason for said in ("is not a", "is out of the range of", "does not fit")), text
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("of", "good"),
     [
         ("int64", [(5, 5), ("5", 5), (Decimal("1.0"), 1), (Decimal("1e3"), 1000), (2**63 - 1, 2**63 - 1)]),
@@ -152,7 +153,7 @@ def test_a_value_of_json_is_read_exactly(of: str, good: list[tuple[Any, Any]]) -
         assert from_json([None, value], of) == [None, expected]
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("of", "bad"),
     [
         ("int64", [Decimal("1.5"), 2**63, True, "x", [1], {}, Decimal("1e999999999"), math.nan, 10**4000]),
@@ -281,7 +282,7 @@ def test_arrays_of_other_types_are_converted_without_loss_or_refused() -> None:
     assert refusal(pa.array([0, 90_000_000_000], pa.time64("us")), "time", is_text=False).row == 1
 
 
-@pytest.mark.parametrize(
+@every_case(
     "column",
     [
         ["a", None, "b"],

@@ -8,6 +8,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
+from tests.every_case import every_case
 from tests.io.logs import make_fixtures
 from tests.io.logs.changes import changes, log_of
 
@@ -182,7 +183,7 @@ EXPECTED: dict[str, tuple[str, dict[str, list[Any]]]] = {
 }
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@every_case("name", EXPECTED)
 def test_a_producers_log_is_detected_and_read_as_it_means(name: str) -> None:
     form, expected = EXPECTED[name]
     relation = None if name == "mixed.jsonl" else next(iter(expected))
@@ -195,7 +196,7 @@ def test_debeziums_rows_say_their_table_where_the_file_is_named_after_none(name:
     assert changes(log_of(FIXTURES / name)) == EXPECTED[name][1]
 
 
-@pytest.mark.parametrize("name", EXPECTED)
+@every_case("name", EXPECTED)
 def test_a_format_given_is_the_one_detected(name: str) -> None:
     form, expected = EXPECTED[name]
     relation = None if name == "mixed.jsonl" else next(iter(expected))

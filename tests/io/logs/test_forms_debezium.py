@@ -15,6 +15,7 @@ from dynq_cli.errors import RejectedError
 from dynq_cli.io.logs.columns import typed
 from dynq_cli.io.logs.formats.connect import Logical, prepared
 from dynq_cli.spec.types import parse_type
+from tests.every_case import every_case
 from tests.io.logs.changes import changes, json_log, parquet_log
 
 ADA, EVA = {"id": 1, "name": "Ada"}, {"id": 1, "name": "Eva"}
@@ -167,7 +168,7 @@ VALUES: list[tuple[str, Logical | None, Any, Any]] = [
 ]
 
 
-@pytest.mark.parametrize(("kind", "logical", "value", "expected"), VALUES)
+@every_case(("kind", "logical", "value", "expected"), VALUES)
 def test_values_are_what_the_schema_says_they_stand_for(
     kind: str, logical: Logical | None, value: Any, expected: Any
 ) -> None:

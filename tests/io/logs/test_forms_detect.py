@@ -9,6 +9,7 @@ import pytest
 
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.io.logs.formats import FORMS, detect
+from tests.every_case import every_case
 from tests.io.logs.changes import changes, csv_log, json_log, parquet_log
 
 DATA = ("page", "user_id")
@@ -47,7 +48,7 @@ TYPICAL: dict[str, list[tuple[str, ...]]] = {
 }
 
 
-@pytest.mark.parametrize(("form", "columns"), [(form, c) for form, several in TYPICAL.items() for c in several])
+@every_case(("form", "columns"), [(form, c) for form, several in TYPICAL.items() for c in several])
 def test_columns_give_one_format_away(form: str, columns: tuple[str, ...]) -> None:
     for order in (columns, columns[::-1]):
         names = (*order, *DATA)

@@ -25,13 +25,17 @@ CSV: dict[str, tuple[str, str, str]] = {
     "unknown change type": (
         "clicks",
         "_change_type,page,user_id\ninsert,/,1\nupsert,/,1\n",
-        "row 2, column _change_type: `upsert` is none of insert, delete, update_preimage, update_postimage",
+        "row 2, column _change_type: `upsert` is not one of insert, delete, update_preimage, update_postimage",
     ),
-    "change type NULL": ("clicks", "_change_type,page,user_id\n,/,1\n", "row 1, column _change_type: NULL is none of"),
+    "change type NULL": (
+        "clicks",
+        "_change_type,page,user_id\n,/,1\n",
+        "row 1, column _change_type: NULL is not one of",
+    ),
     "iceberg's words under the canonical columns": (
         "clicks",
         "_change_type,page,user_id\nUPDATE_AFTER,/,1\n",
-        "row 1, column _change_type: `UPDATE_AFTER` is none of",
+        "row 1, column _change_type: `UPDATE_AFTER` is not one of",
     ),
     "delta with an unknown word": (
         "clicks",
@@ -41,7 +45,7 @@ CSV: dict[str, tuple[str, str, str]] = {
     "canonical words under iceberg's columns": (
         "clicks",
         "_change_type,_change_ordinal,page,user_id\nupdate_preimage,0,/,1\n",
-        "row 1, column _change_type: `update_preimage` is none of insert, delete, update_before, update_after",
+        "row 1, column _change_type: `update_preimage` is not one of insert, delete, update_before, update_after",
     ),
     "no copies": (
         "clicks",
@@ -130,13 +134,13 @@ CSV: dict[str, tuple[str, str, str]] = {
     "an unknown RowKind": (
         "clicks",
         "row_kind,page,user_id\n+I,/,1\n*U,/,1\n",
-        "row 2, column row_kind: `*U` is none of +I, -U, +U, -D, INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE",
+        "row 2, column row_kind: `*U` is not one of +I, -U, +U, -D, INSERT, UPDATE_BEFORE, UPDATE_AFTER, DELETE",
     ),
-    "a column op that is data": ("clicks", "op,page,user_id\noil,/,1\n", "row 1, column op: `oil` is none of"),
+    "a column op that is data": ("clicks", "op,page,user_id\noil,/,1\n", "row 1, column op: `oil` is not one of"),
     "an unknown operation of DMS": (
         "customers",
         "Op,id,name\nI,1,Ada\nX,2,Bob\n",
-        "row 2, column Op: `X` is none of I, U, D",
+        "row 2, column Op: `X` is not one of I, U, D",
     ),
     "an update of DMS without a key": (
         "clicks",
@@ -168,7 +172,7 @@ CSV: dict[str, tuple[str, str, str]] = {
     "a flat row that is neither deleted nor not": (
         "customers",
         "__deleted,id,name\nmaybe,1,Ada\n",
-        "row 1, column __deleted: `maybe` is none of true, false",
+        "row 1, column __deleted: `maybe` is not one of true, false",
     ),
     "a flat truncation": ("customers", "__op,id,name\nt,1,Ada\n", "row 1, column __op: customers was truncated"),
 }
@@ -191,9 +195,9 @@ JSON: dict[str, tuple[str, list[Any], str]] = {
     "an unknown op": (
         "customers",
         [debezium("c", None, ADA), debezium("x", None, ADA)],
-        "row 2, column op: `x` is none of c, r, u, d, t",
+        "row 2, column op: `x` is not one of c, r, u, d, t",
     ),
-    "an op NULL": ("customers", [debezium(None, None, ADA)], "row 1, column op: NULL is none of"),
+    "an op NULL": ("customers", [debezium(None, None, ADA)], "row 1, column op: NULL is not one of"),
     "a truncation": ("customers", [debezium("t")], "row 1, column op: customers was truncated"),
     "an insert without a row": (
         "customers",
@@ -268,7 +272,7 @@ JSON: dict[str, tuple[str, list[Any], str]] = {
     "a row without its change type": (
         "clicks",
         [{**CLICK, "_change_type": "insert"}, CLICK],
-        "row 2, column _change_type: NULL is none of",
+        "row 2, column _change_type: NULL is not one of",
     ),
     "a relation that is no text": ("clicks", [{**CLICK, "_relation": 5}], "row 1, column _relation: "),
 }

@@ -17,6 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynq_cli.io.results.lines import csv_header, csv_lines, csv_texts, json_lines, json_texts, pieces
+from tests.every_case import every_case
 
 from .values import TYPES, as_csv, as_json, columns
 
@@ -27,7 +28,7 @@ def _same(a: float, b: float) -> bool:
     return (math.isnan(a) and math.isnan(b)) or (a == b and math.copysign(1, a) == math.copysign(1, b))
 
 
-@pytest.mark.parametrize("name", [n for n in TYPES if n not in FLOATS])
+@every_case("name", [n for n in TYPES if n not in FLOATS])
 def test_a_value_is_written_as_python_writes_it_and_read_back_as_it_was(name: str) -> None:
     @settings(max_examples=60, deadline=None)
     @given(columns(name, max_size=12))
@@ -67,7 +68,7 @@ def test_a_float_is_as_short_as_it_can_be_and_looks_like_one(name: str, width: t
     check()
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("value", "in_csv", "in_json"),
     [
         (1.0, "1.0", "1.0"),
@@ -89,7 +90,7 @@ def test_these_values_look_like_this(value: Any, in_csv: str, in_json: str) -> N
     assert (csv_texts(column).to_pylist(), json_texts(column).to_pylist()) == ([in_csv], [in_json])
 
 
-@pytest.mark.parametrize(
+@every_case(
     ("kind", "number", "text"),
     [
         (pa.date32(), 2**31 - 1, "5881580-07-11"),

@@ -19,6 +19,7 @@ from dynq_cli.errors import UsageError
 from dynq_cli.io.results import write as writing
 from dynq_cli.io.results.forms import Form, form_of
 from dynq_cli.io.results.write import write
+from tests.every_case import every_case
 
 from .values import TYPES, as_json, columns
 
@@ -53,8 +54,8 @@ def _read(content: bytes, form: Form) -> list[tuple[int, str | None]]:
     return list(zip(table["x"].to_pylist(), table["s"].to_pylist(), strict=True))
 
 
-@pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("many", [0, 1, 7])
+@every_case("form", FORMS)
+@every_case("many", [0, 1, 7])
 def test_all_rows_arrive_in_order_and_the_bytes_are_always_the_same(form: Form, many: int) -> None:
     content = _written(form, many)
     expected = [(x, s) for b in _batches(many) for x, s in zip(b["x"].to_pylist(), b["s"].to_pylist(), strict=True)]

@@ -41,7 +41,7 @@ def snapshot(
     state: StateOption = None,
     ignore: Annotated[
         list[str] | None,
-        typer.Option("--ignore", metavar="COLUMN", help="A change of this column alone is none; may be repeated."),
+        typer.Option("--ignore", metavar="COLUMN", help="Ignore changes of this column alone; may be repeated."),
     ] = None,
     form: Annotated[
         str | None,

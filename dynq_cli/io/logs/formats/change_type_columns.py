@@ -41,7 +41,7 @@ def words(
         word = coded[row].as_py()
         known = ", ".join(meanings)
         said = "NULL" if word is None else shown(str(word))
-        raise rows.rejected(row, name, f"{said} is none of {known}", hint)
+        raise rows.rejected(row, name, f"{said} is not one of {known}", hint)
     return kinds
 
 

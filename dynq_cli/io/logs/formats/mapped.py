@@ -75,7 +75,7 @@ def _operation_kinds(rows: Rows, relation: Relation, source: LogSource, asked: N
             continue
         kind = known.setdefault(word, meanings.get(word.lower(), -2) if word is not None else -2)
         if kind == -2:
-            message = f"{'NULL' if word is None else shown(word)} is none of {', '.join(meanings)}"
+            message = f"{'NULL' if word is None else shown(word)} is not one of {', '.join(meanings)}"
             raise rows.rejected(
                 row, column, message, f"list it under `source: {{op: …}}` of {relation.name} in the spec"
             )

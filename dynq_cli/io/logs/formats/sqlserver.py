@@ -34,7 +34,7 @@ def translate(rows: Rows, relation: Relation) -> Iterator[ChangeRows]:
     wrong = (said < 1) | (said > 5)
     if wrong.any():
         row = int(wrong.argmax())
-        raise rows.rejected(row, _OPERATION, f"{said[row]} is none of 1, 2, 3, 4, 5")
+        raise rows.rejected(row, _OPERATION, f"{said[row]} is not one of 1, 2, 3, 4, 5")
     kinds = _KINDS[said]
     if (kinds == UPSERT).any() and not relation.key:
         row = int((kinds == UPSERT).argmax())
