@@ -9,7 +9,7 @@ cyclic                … +join                atoms joined without a guard unti
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dynq_cli.plan.cost import WEIGHTS, Weights, cost_of
@@ -62,7 +62,7 @@ class _Chooser:
         classes = classify(self.graph)
         degree = loomis_whitney_degree(self.graph)
         facts = Facts(classes.acyclic, degree, self._only_sums(), projects=False)
-        views = tuple((v.name, plan_query(v.query, self.spec)) for v in self.query.views)
+        views = tuple((v.name, plan_query(v.query, self.spec)) for v in self.query.views if not v.outer_join)
         if not choose_strategy(facts).has_tree:
             return self._ivm_epsilon(choose_strategy(facts).name, views)
         joined = not classes.acyclic
@@ -210,14 +210,14 @@ def _why_joined(query: ConjunctiveQuery, group: Sequence[int], node: Node, expon
 
 def weights_of(query: ConjunctiveQuery, spec: Spec) -> Weights:
     changes, keys = [], []
-    derived: Mapping[str, Query] = {v.name: v.query for v in query.views}
+    derived = {v.name: v for v in query.views}
     for atom in query.atoms:
         relation = spec.relation(atom.source)
         key: tuple[str, ...] = ()
         if relation is not None:
             key = relation.key
         elif atom.source in derived:
-            key = _view_key(derived[atom.source])
+            key = derived[atom.source].key or _view_key(derived[atom.source].query)
         by_column = {b.scalar.sql: b.variable for b in atom.bindings}
         bound = [by_column.get(quote(c)) for c in key]
         keys.append(frozenset(v for v in bound if v is not None) if key and None not in bound else None)

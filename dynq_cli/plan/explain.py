@@ -86,6 +86,9 @@ def _lines(plan: AnyPlan, spec: Spec) -> Iterator[str]:
     yield from _entry("query", str(plan.query))
     for text in _body(plan.query):
         yield from _entry("", text)
+    for view in plan.query.views:
+        if view.outer_join:
+            yield from _entry("outer join", f"{view.name}: {view.outer_join}")
     for name, _ in plan.views:
         yield from _entry("view", f"{name}, kept by a plan of its own (below)")
     for text in plan.query.simplifications:
@@ -103,9 +106,9 @@ def _lines(plan: AnyPlan, spec: Spec) -> Iterator[str]:
     for d in plan.distinct:
         yield from _tree("tree", plan, d.tree, f"counts distinct {d.variable} for {d.aggregate}")
     yield from _costs(cost.guarantees)
-    for _, view in plan.views:
+    for _, inner in plan.views:
         yield ""
-        yield from (f"  {line}" if line else "" for line in _lines(view, spec))
+        yield from (f"  {line}" if line else "" for line in _lines(inner, spec))
 
 
 def _summary(program: Program, spec: Spec, cost: ProgramCost, advice: tuple[str, ...]) -> Iterator[str]:
@@ -277,6 +280,7 @@ def explain_json(plan: AnyPlan, spec: Spec) -> dict[str, object]:
         "notes": list(_notes(plan, program, spec)),
         "advice": advice,
         "views": {name: explain_json(view, spec) for name, view in plan.views},
+        "outer_joins": {view.name: view.outer_join for view in plan.query.views if view.outer_join},
     }
 
 

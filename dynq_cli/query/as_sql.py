@@ -124,7 +124,8 @@ def _body(query: ConjunctiveQuery) -> str:
             first = _where_bound(query, b.variable)
             here = f"{_alias(i)}.{quote(b.variable)}"
             if first != here:
-                conditions.append(f"{first} = {here}")
+                # Only what is joined NULL to NULL has no filter that leaves NULL out.
+                conditions.append(f"{first} {'IS NOT DISTINCT FROM' if b.scalar.nullable else '='} {here}")
     for c in query.comparisons:
         if _in_joins(query, c.left) and _in_joins(query, c.right):
             conditions.append(_comparison(c, _where_bound(query, c.left), _where_bound(query, c.right)))

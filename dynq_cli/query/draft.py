@@ -8,7 +8,7 @@ a `ConjunctiveQuery`. The two front ends share nothing else.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 
 from dynq_cli.query.normal_form import AtomMode, CompareOp, Monomial, Scalar, View
@@ -105,6 +105,17 @@ class Draft:
         # By a term, or by the output column of that name, with whether it is descending.
         self.order: list[tuple[Term | str, bool]] = []
         self.views: list[View] = []
+        # Terms that equal others also where both are NULL.
+        self.null_safe: set[Term] = set()
+
+    def copy(self, name: str, semantics: Semantics) -> Draft:
+        """The same body under another name, without a head; what enters one of the two does not enter the other."""
+        made = Draft(name, semantics)
+        made.atoms = [replace(a, filters=list(a.filters)) for a in self.atoms]
+        made.terms, made._terms = list(self.terms), dict(self._terms)
+        made.equalities, made.constants = list(self.equalities), list(self.constants)
+        made.comparisons, made.null_safe = list(self.comparisons), set(self.null_safe)
+        return made
 
     def atom(self, alias: str, source: str, mode: AtomMode = "join") -> int:
         """Add an atom; its index names it from now on."""

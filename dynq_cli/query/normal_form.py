@@ -201,11 +201,17 @@ def without_repetition(order: Iterable[VariableOrder | None]) -> tuple[VariableO
 
 @record(frozen=True)
 class View:
-    """A subquery that is kept as a view of its own; atoms name it as their source."""
+    """A subquery that is kept as a view of its own; atoms name it as their source.
+
+    A view that an outer join needs says so in `outer_join`; it may have views that stand before it as sources. `key`
+    are columns that tell its rows apart, where the query does not say it.
+    """
 
     name: str
     columns: tuple[Column, ...]
     query: Query
+    outer_join: str = ""
+    key: tuple[str, ...] = ()
 
 
 @record(frozen=True)

@@ -290,6 +290,10 @@ class _Normaliser:
             root: sum(1 for i, a in enumerate(self.atoms) if root in a.bound and self.draft.atoms[i].mode != "anti")
             for root in types
         }
+        for term in self.draft.null_safe:
+            # What it joins with is the same without it.
+            if self.classes.find(term) in joined:
+                joined[self.classes.find(term)] -= 1
         atoms = []
         nullable: dict[str, bool] = {}
         for drafted, made in zip(self.draft.atoms, self.atoms, strict=True):

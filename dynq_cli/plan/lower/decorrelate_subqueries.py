@@ -13,13 +13,14 @@ inside is. A value is matched if it is in one of them.
     query    SELECT a, b FROM R WHERE NOT EXISTS (SELECT 1 FROM S WHERE S.b = R.b)
     before   q(a, b) :- R(b, a), not exists S(b)
     after    q(a, b) :- R(b, a), q/3(b)
-    steps    tree q/1(b) :- R(b, a), S(b)
-             tree q/2(b) :- R(b, a)
+    steps    tree q/1(b) :- R(b), S(b)
+             tree q/2(b) :- R(b)
              relation q/3(b): rows of +q/2, -q/1
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from itertools import combinations
@@ -30,7 +31,7 @@ from dynq_cli.plan.lower.query_builders import atom_over, columns_of, part_of, w
 from dynq_cli.plan.program import Feed
 from dynq_cli.query import scalar as sql
 from dynq_cli.query.normal_form import Atom, ConjunctiveQuery, Scalar
-from dynq_cli.spec.model import Column, Spec
+from dynq_cli.spec.model import Column, Relation, Spec
 from dynq_cli.spec.types import BOOL
 
 
@@ -78,11 +79,36 @@ class _Subquery:
     ) -> tuple[ConjunctiveQuery, PartialProgram]:
         relation, program = program.add_relation(columns, feeds, key=[c.name for c in columns])
         query = self.query
+        if program.run.goal != "result" and self.atom.mode == "anti" and self._is_all(query):
+            # Of a set of values nothing is left to join with. A result stays one that is read from a tree.
+            return self._alone(relation), program
         atoms = tuple(atom_over(relation) if a == self.atom else a for a in query.atoms)
         comparisons = tuple(c for c in query.comparisons if c not in self.compared)
         bound = frozenset().union(*(a.variables for a in atoms))
         variables = tuple(v for v in query.variables if v.name in bound)
         return replace(query, atoms=atoms, comparisons=comparisons, variables=variables), program
+
+    def _is_all(self, query: ConjunctiveQuery) -> bool:
+        """Whether the query asks for the values that pass, once each, and constants beside them."""
+        others = [a for a in query.atoms if a != self.atom]
+        bindings = [b for a in others for b in a.bindings]
+        rest = [b for b in bindings if b.variable not in self.values]
+        constant = {b.variable for b in rest if not b.scalar.columns}
+        return (
+            query.semantics == "set"
+            and not query.grouped
+            and set(query.comparisons) <= set(self.compared)
+            and {a.alias for a in others} == {a.alias for a in self._holders()}
+            and set(query.head) <= self.values | constant
+        )
+
+    def _alone(self, relation: Relation) -> ConjunctiveQuery:
+        """The values that pass, without the atoms that have them."""
+        query, atom = self.query, atom_over(relation)
+        constant = [b for a in query.atoms for b in a.bindings if not b.scalar.columns and b.variable in query.head]
+        atom = replace(atom, bindings=(*atom.bindings, *(b for b in constant if b.variable not in self.values)))
+        variables = tuple(v for v in query.variables if v.name in atom.variables)
+        return replace(query, atoms=(atom,), comparisons=(), variables=variables)
 
     def _of_subquery(self, program: PartialProgram) -> tuple[ConjunctiveQuery, PartialProgram]:
         """Joined with the values that the subquery has, whatever the query around has."""
@@ -96,7 +122,14 @@ class _Subquery:
 
     def _around(self) -> ConjunctiveQuery:
         """The values that the query around has."""
-        return part_of(self.query, self._holders(), self.values, semantics="set")
+        return part_of(self.query, self._needed(self._holders()), self.values, semantics="set")
+
+    def _needed(self, atoms: list[Atom]) -> list[Atom]:
+        """The atoms with what joins them, what is compared and the values alone: the rest tells no values apart."""
+        seen = Counter(v for a in atoms for v in a.variables)
+        compared = frozenset().union(*(c.variables for c in self.compared))
+        kept = self.values | compared | {v for v, count in seen.items() if count > 1}
+        return [replace(a, bindings=tuple(b for b in a.bindings if b.variable in kept)) for a in atoms]
 
     def _matched(self, program: PartialProgram) -> tuple[str, PartialProgram]:
         """A tree with the values of the query around that find a row in the subquery."""
@@ -116,7 +149,7 @@ class _Subquery:
         compared = frozenset().union(*(c.variables for c in self.compared))
         for variable in sorted(compared & self.values):
             outer = [_without_null(a, variable) for a in outer]
-        return part_of(self.query, [*outer, inner], self.values, self.compared, semantics="set")
+        return part_of(self.query, self._needed([*outer, inner]), self.values, self.compared, semantics="set")
 
     def _cases(self) -> Iterator[tuple[list[Atom], Atom]]:
         holders, aware = self._holders(), self.atom.null_aware

@@ -20,9 +20,11 @@ from dynq_cli.plan.lower.partial_program import PartialProgram
 from dynq_cli.plan.lower.query_builders import ONE, is_wide
 from dynq_cli.plan.program import Derived, high, low
 from dynq_cli.query.normal_form import (
+    Aggregate,
     Atom,
     Binding,
     ConjunctiveQuery,
+    Factor,
     OutputColumn,
     Query,
     Scalar,
@@ -45,15 +47,33 @@ class _Kept:
 
 
 def materialise_views(query: ConjunctiveQuery, program: PartialProgram) -> tuple[ConjunctiveQuery, PartialProgram]:
-    if not query.views:
-        return query, program
     kept: dict[str, _Kept] = {}
     for view in query.views:
-        kept[view.name], program = _kept(view, program)
-    atoms = tuple(_over(a, kept[a.source]) if a.source in kept else a for a in query.atoms)
-    pairs = {k.relation: k.pairs for k in kept.values()}
+        kept[view.name], program = _kept(replace(view, query=_over_kept(view.query, kept)), program)
+    query = replace(query, atoms=_atoms_over(query.atoms, kept), views=())
+    pairs = {a.source: _pairs(program.derived(a.source)) for a in query.atoms}
     whole = frozenset(query.head if program.run.keeps_head else ())
-    return _with_pairs(replace(query, atoms=atoms, views=()), pairs, whole), program
+    return _with_pairs(query, pairs, whole), program
+
+
+def _over_kept(query: Query, kept: Mapping[str, _Kept]) -> Query:
+    """A view over the relations of the views before it."""
+    if isinstance(query, UnionQuery):
+        return replace(query, members=tuple(_over_kept(m, kept) for m in query.members))
+    views = tuple(replace(v, query=_over_kept(v.query, kept)) for v in query.views)
+    aggregates = tuple(_aggregate_over(a, query.atoms, kept) for a in query.aggregates)
+    return replace(query, atoms=_atoms_over(query.atoms, kept), views=views, aggregates=aggregates)
+
+
+def _atoms_over(atoms: tuple[Atom, ...], kept: Mapping[str, _Kept]) -> tuple[Atom, ...]:
+    return tuple(_over(a, kept[a.source]) if a.source in kept else a for a in atoms)
+
+
+def _pairs(step: Derived | None) -> frozenset[str]:
+    """The columns of a relation that it keeps in two."""
+    if step is None:
+        return frozenset()
+    return frozenset(c.name for c in step.columns) - {c.name for c in step.relation.columns}
 
 
 def _kept(view: View, program: PartialProgram) -> tuple[_Kept, PartialProgram]:
@@ -70,7 +90,7 @@ def _kept(view: View, program: PartialProgram) -> tuple[_Kept, PartialProgram]:
         return there, program
     pairs = frozenset(c.name for c in view.columns if is_wide(c.type))
     feed, program = program.rows(made)
-    relation, program = program.add_relation(view.columns, [feed], pairs=pairs, key=_key(view.query))
+    relation, program = program.add_relation(view.columns, [feed], pairs=pairs, key=view.key or _key(view.query))
     return _Kept(relation.name, {c.name: c.name for c in view.columns}, pairs), program
 
 
@@ -100,13 +120,27 @@ def _is_distinct(step: Derived, program: PartialProgram, columns: frozenset[str]
 
 def _over(atom: Atom, kept: _Kept) -> Atom:
     """An atom over the relation that holds its view."""
+    bindings = tuple(replace(b, scalar=_said(b.scalar, kept)) for b in atom.bindings)
+    filters = tuple(_said(f, kept) for f in atom.filters)
+    return replace(atom, source=kept.relation, bindings=bindings, filters=filters)
 
-    def said(scalar: Scalar) -> Scalar:
-        columns = tuple(kept.names[c] for c in scalar.columns)
-        return replace(scalar, sql=renamed(scalar.sql, kept.names), columns=columns)
 
-    bindings = tuple(replace(b, scalar=said(b.scalar)) for b in atom.bindings)
-    return replace(atom, source=kept.relation, bindings=bindings, filters=tuple(map(said, atom.filters)))
+def _aggregate_over(aggregate: Aggregate, atoms: tuple[Atom, ...], kept: Mapping[str, _Kept]) -> Aggregate:
+    """An aggregate whose factors are of atoms over views."""
+    monomials = tuple(
+        replace(m, factors=tuple(_factor_over(f, kept.get(atoms[f.atom].source)) for f in m.factors))
+        for m in aggregate.monomials
+    )
+    return replace(aggregate, monomials=monomials)
+
+
+def _factor_over(factor: Factor, kept: _Kept | None) -> Factor:
+    return factor if kept is None else replace(factor, scalar=_said(factor.scalar, kept))
+
+
+def _said(scalar: Scalar, kept: _Kept) -> Scalar:
+    columns = tuple(kept.names[c] for c in scalar.columns)
+    return replace(scalar, sql=renamed(scalar.sql, kept.names), columns=columns)
 
 
 def _key(query: Query) -> tuple[str, ...]:

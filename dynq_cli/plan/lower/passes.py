@@ -6,6 +6,7 @@ from dynq_cli.plan.lower.align_types import align_types
 from dynq_cli.plan.lower.break_cycles import break_cycles
 from dynq_cli.plan.lower.choose_tree import choose_tree
 from dynq_cli.plan.lower.decorrelate_subqueries import decorrelate_subqueries
+from dynq_cli.plan.lower.drop_unused_columns import drop_unused_columns
 from dynq_cli.plan.lower.feed_by_subtraction import feed_by_subtraction
 from dynq_cli.plan.lower.feed_rows import feed_rows
 from dynq_cli.plan.lower.group_by import group_by
@@ -39,6 +40,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(group_by, ("result", "typed")),
     # Derived tables and subqueries become relations: joins and comparisons are left.
     Pass(minimise, _ALL),
+    Pass(drop_unused_columns, _ALL),
     Pass(materialise_views, _ALL),
     Pass(decorrelate_subqueries, _ALL),
     Pass(push_down_filters, _ALL),

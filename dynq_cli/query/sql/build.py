@@ -68,6 +68,15 @@ class Body:
         self.atoms[table.number] = self.draft.atom(alias, table.source, mode)
         return self.atoms[table.number]
 
+    def adopt(self, sub: Body, mode: AtomMode) -> int:
+        """Make the one atom of another body an atom of this one."""
+        ((number, _),) = sub.atoms.items()
+        index = self.add(self.context.tables[number], mode)
+        self.draft.atoms[index].filters += sub.draft.atoms[0].filters
+        for term, literal, at in sub.draft.constants:
+            self.draft.equal_constant(self.draft.term(index, term.scalar, term.name), literal, at)
+        return index
+
     def term(self, node: exp.Expr, name: str = "") -> Term:
         """The term of an expression over one table; `name` is for one that is more than a column."""
         (table,) = tables_of(node)

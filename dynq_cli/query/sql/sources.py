@@ -1,12 +1,15 @@
 """FROM → atoms and a scope.
 
 A derived table or CTE that is a plain select-project-join is inlined: its tables become atoms
-here, its columns expressions over them. Any other one becomes a view and one atom over it.
+here, its columns expressions over them. Any other one becomes a view and one atom over it. So does
+the nullable side of an outer join (`outer_joins`).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from difflib import get_close_matches
+from functools import partial
 
 from sqlglot import exp
 
@@ -14,6 +17,7 @@ from dynq_cli.query.normal_form import Query, View
 from dynq_cli.query.sql.build import Body, take_condition
 from dynq_cli.query.sql.context import Cte, Ctes, Table, column_node, many
 from dynq_cli.query.sql.items import check_unique, select_items
+from dynq_cli.query.sql.outer_joins import On, full_join, left_join
 from dynq_cli.query.sql.scope import Scope, Source
 from dynq_cli.query.sql.shape import is_aggregating, is_distinct, unwrapped
 from dynq_cli.spec.model import Column, Relation
@@ -38,37 +42,181 @@ def add_from(body: Body, select: exp.Select, ctes: Ctes, around: Scope | None = 
     if start is None:
         at = context.places.keyword(select.expressions[0] if select.expressions else select, "SELECT")
         raise context.refuse_at(at, "the SELECT has no FROM", "name the relations it reads")
-    for node, join in [(start.this, None), *((j.this, j) for j in select.args.get("joins") or ())]:
-        with context.gather():
-            source = _source(body, node, ctes)
-            scope.add(source, node)
-            if join is not None:
-                _join_conditions(body, scope, source, join, ctes)
+    group: list[_Entry] = [(start.this, None)]
+    for join in select.args.get("joins") or ():
+        if _is_comma(join):
+            _group(body, scope, group, ctes)
+            group = []
+        group.append((join.this, join))
+    _group(body, scope, group, ctes)
     context.stop_on_problems()
     return scope
 
 
-def _join_conditions(body: Body, scope: Scope, source: Source, join: exp.Join, ctes: Ctes) -> None:
-    context = body.context
-    names = [identifier.name for identifier in join.args.get("using") or ()]
-    if (join.args.get("method") or "").upper() == "NATURAL":
-        earlier = {n.lower() for s, n, _ in scope.visible if s is not source}
-        names = [n for n, _ in source.columns if n.lower() in earlier]
-        if not names:
-            message = f"NATURAL JOIN: {source.alias} has no column in common with the tables before it"
-            raise context.refuse(join.this, message, "write CROSS JOIN, or JOIN … ON")
-    for name in names:
-        left, right = scope.matches(name, before=source), source.find(name)
-        if not left or right is None:
-            side = f"{source.alias} has" if right is None else "the tables before it have"
-            message = f"USING ({name}): {side} no such column"
-            raise context.refuse(_identifier(join, name), message, "name a column that both sides have, or write ON")
-        if len(left) > 1:
-            message = f"USING ({name}): the name is ambiguous on the left"
-            raise context.refuse(_identifier(join, name), message, "write ON with qualified names")
-        equality = exp.EQ(this=left[0].copy(), expression=right.copy())
-        equality.meta["start"] = context.at(_identifier(join, name))
-        scope.merge(source, name)
+_Entry = tuple[exp.Expr, exp.Join | None]
+
+
+def _is_comma(join: exp.Join) -> bool:
+    return not any(join.args.get(part) for part in ("side", "kind", "method", "on", "using"))
+
+
+def _side(join: exp.Join | None) -> str:
+    return "" if join is None else str(join.args.get("side") or "").upper()
+
+
+def _group(body: Body, scope: Scope, entries: list[_Entry], ctes: Ctes) -> None:
+    """Make atoms of tables that are joined, up to a comma; each join has all before it on its left."""
+    turned = max((i for i, (_, join) in enumerate(entries) if _side(join) in ("RIGHT", "FULL")), default=0)
+    with body.context.gather():
+        if turned:
+            _turned(body, scope, entries[:turned], entries[turned], ctes)
+        else:
+            _add(body, scope, entries[0], ctes)
+    for entry in entries[turned + 1 :]:
+        with body.context.gather():
+            _add(body, scope, entry, ctes)
+
+
+def _add(body: Body, scope: Scope, entry: _Entry, ctes: Ctes) -> None:
+    """Make atoms of one more entry of FROM."""
+    node, join = entry
+    if _side(join) == "LEFT":
+        assert join is not None
+        before = len(scope.sources)
+        inside = left_join(body, scope, partial(_enter, [entry], ctes), On(join, join.args.get("on"), _using(join)))
+        for source in inside:
+            scope.add(source, node)
+        for name in _using_names(join, scope, scope.sources[before:]):
+            scope.merge(scope.sources[before], name)
+        return
+    entered = len(scope.sources)
+    _enter([(node, None)], ctes, body, scope)
+    if join is not None:
+        _join_conditions(body, scope, scope.sources[entered:], join, ctes)
+
+
+def _enter(entries: list[_Entry], ctes: Ctes, body: Body, scope: Scope) -> None:
+    """Make atoms of joined tables; the condition of the first entry stands with what is before it."""
+    (node, _), *rest = entries
+    if _is_bracketed(node):
+        _bracketed(body, scope, node, ctes)
+    elif node.args.get("joins"):
+        alone = node.copy()
+        alone.set("joins", None)
+        _group(body, scope, [(alone, None), *((j.this, j) for j in node.args["joins"])], ctes)
+    else:
+        scope.add(_source(body, node, ctes), node)
+    for entry in rest:
+        _add(body, scope, entry, ctes)
+
+
+def _is_bracketed(node: exp.Expr) -> bool:
+    """Whether brackets are around joins, and not around a query."""
+    if not isinstance(node, exp.Subquery):
+        return False
+    inner = node.this
+    while isinstance(inner, exp.Subquery) and not inner.alias and not inner.args.get("joins"):
+        inner = inner.this
+    return not isinstance(inner, exp.Query) or isinstance(inner, exp.Subquery)
+
+
+def _bracketed(body: Body, scope: Scope, node: exp.Expr, ctes: Ctes) -> None:
+    """Joins in brackets: their tables keep their names, unless the brackets have one."""
+    inner = Scope(body.context, scope.around)
+    joins: list[_Entry] = [(j.this, j) for j in node.args.get("joins") or ()]
+    _group(body, inner, [(node.this, None), *joins], ctes)
+    body.context.stop_on_problems()
+    if node.alias:
+        scope.add(Source(node.alias, [(name, e) for _, name, e in inner.visible]), node)
+        return
+    before = list(scope.visible)
+    for source in inner.sources:
+        scope.add(source, node)
+    scope.visible = before + inner.visible
+
+
+def _turned(body: Body, scope: Scope, before: list[_Entry], entry: _Entry, ctes: Ctes) -> None:
+    """RIGHT and FULL: all before the join is a side of its own."""
+    node, join = entry
+    assert join is not None
+    left, right = partial(_enter_group, before, ctes), partial(_enter, [(node, None)], ctes)
+    on = On(join, join.args.get("on"), _using(join))
+    if _side(join) == "RIGHT":
+        kept = Scope(body.context, scope.around)
+        right(body, kept)
+        lefts, rights = left_join(body, kept, left, on, turned=True), kept.sources
+    else:
+        lefts, rights = full_join(body, scope, (left, right), on)
+    for source in (*lefts, *rights):
+        scope.add(source, node)
+    for name in _using_names(join, scope, rights):
+        _merge_turned(scope, lefts, rights, name, both=_side(join) == "FULL")
+
+
+def _enter_group(entries: list[_Entry], ctes: Ctes, body: Body, scope: Scope) -> None:
+    _group(body, scope, entries, ctes)
+    body.context.stop_on_problems()
+
+
+def _merge_turned(scope: Scope, lefts: list[Source], rights: list[Source], name: str, both: bool) -> None:
+    """USING makes one column of two: the right one, or of FULL the first that is not NULL."""
+    left = next(e for s in lefts if (e := s.find(name)) is not None)
+    right = next(e for s in rights if (e := s.find(name)) is not None)
+    value = exp.Coalesce(this=left.copy(), expressions=[right.copy()]) if both else right
+    kept = []
+    for source, own, e in scope.visible:
+        if own.lower() != name.lower() or all(source is not s for s in (*lefts, *rights)):
+            kept.append((source, own, e))
+        elif any(source is s for s in lefts):
+            kept.append((source, own, value))
+    scope.visible = kept
+
+
+def _using_names(join: exp.Join, scope: Scope, sources: list[Source]) -> list[str]:
+    """The columns that USING or NATURAL makes one, of sources that are in the scope."""
+    if (join.args.get("method") or "").upper() != "NATURAL":
+        return [identifier.name for identifier in join.args.get("using") or ()]
+    earlier = {n.lower() for s, n, _ in scope.visible if all(s is not own for own in sources)}
+    names = [n for source in sources for n, _ in source.columns if n.lower() in earlier]
+    if not names:
+        alias = sources[0].alias
+        message = f"NATURAL JOIN: {alias} has no column in common with the tables before it"
+        raise scope.context.refuse(join.this, message, "write CROSS JOIN, or JOIN … ON")
+    return names
+
+
+def _using(join: exp.Join) -> Callable[[Scope, Scope], list[exp.Expr]]:
+    """The equalities that USING or NATURAL says between the scopes of two sides."""
+
+    def equalities(left: Scope, right: Scope) -> list[exp.Expr]:
+        both = Scope(left.context, left.around, [*left.sources, *right.sources], [*left.visible, *right.visible])
+        names = _using_names(join, both, right.sources)
+        return [_equality(both, right.sources, join, name) for name in names]
+
+    return equalities
+
+
+def _equality(scope: Scope, sources: list[Source], join: exp.Join, name: str) -> exp.Expr:
+    context, alias = scope.context, sources[0].alias
+    left = [e for s, n, e in scope.visible if n.lower() == name.lower() and all(s is not own for own in sources)]
+    right = next((e for source in sources if (e := source.find(name)) is not None), None)
+    if not left or right is None:
+        side = f"{alias} has" if right is None else "the tables before it have"
+        message = f"USING ({name}): {side} no such column"
+        raise context.refuse(_identifier(join, name), message, "name a column that both sides have, or write ON")
+    if len(left) > 1:
+        message = f"USING ({name}): the name is ambiguous on the left"
+        raise context.refuse(_identifier(join, name), message, "write ON with qualified names")
+    equality = exp.EQ(this=left[0].copy(), expression=right.copy())
+    equality.meta["start"] = context.at(_identifier(join, name))
+    return equality
+
+
+def _join_conditions(body: Body, scope: Scope, sources: list[Source], join: exp.Join, ctes: Ctes) -> None:
+    for name in _using_names(join, scope, sources):
+        equality = _equality(scope, sources, join, name)
+        for source in sources:
+            scope.merge(source, name)
         for piece in body.pieces(equality):
             body.take(piece)
     condition = join.args.get("on")
@@ -83,9 +231,6 @@ def _identifier(join: exp.Join, name: str) -> exp.Expr:
 
 def _source(body: Body, node: exp.Expr, ctes: Ctes) -> Source:
     context = body.context
-    if node.args.get("joins") or (isinstance(node, exp.Subquery) and not isinstance(unwrapped(node), exp.Query)):
-        hint = "inner joins can be written one after the other, without brackets"
-        raise context.refuse(node, "brackets around joins are not supported", hint)
     alias = node.args.get("alias")
     names = tuple(column.name for column in (alias.args.get("columns") or () if alias is not None else ()))
     if isinstance(node, exp.Subquery):

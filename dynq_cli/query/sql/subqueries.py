@@ -145,7 +145,8 @@ def _correlated(body: Body, scope: Scope, found: _Subquery, select: exp.Select, 
         return
     links += _foreign_links(body, sub, found)
     if len(sub.draft.atoms) == 1:
-        _adopt(body, sub, found.mode)
+        body.adopt(sub, found.mode)
+        body.draft.views += sub.draft.views
         _attach(body, links, aware, next(iter(sub.atoms)))
     else:
         table, links = _as_view(body, sub, links, alias)
@@ -201,16 +202,6 @@ def _foreign_links(body: Body, sub: Body, found: _Subquery) -> list[Link]:
             message = "this condition in NOT EXISTS or NOT IN is about the outer query only"
             raise body.context.refuse_at(at, message, "move it out of the subquery, or split the query by UNION ALL")
     return links
-
-
-def _adopt(body: Body, sub: Body, mode: AtomMode) -> None:
-    """Make the one atom of a subquery's draft an atom of this body."""
-    ((number, _),) = sub.atoms.items()
-    index = body.add(body.context.tables[number], mode)
-    body.draft.atoms[index].filters += sub.draft.atoms[0].filters
-    body.draft.views += sub.draft.views
-    for term, literal, at in sub.draft.constants:
-        body.draft.equal_constant(body.draft.term(index, term.scalar, term.name), literal, at)
 
 
 def _as_view(body: Body, sub: Body, links: list[Link], alias: str) -> tuple[Table, list[Link]]:

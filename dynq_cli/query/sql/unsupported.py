@@ -88,7 +88,6 @@ _WORDS: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.Struct: ("{",),
 }
 
-_OUTER_HINT = "use JOIN; for rows without a match write a second query with NOT EXISTS"
 _TYPES_HINT = "cast to one of bool, the integers, float, double, decimal(p,s), varchar, blob, date, time, timestamp"
 
 
@@ -207,13 +206,10 @@ class _Walk:
             self.say(at, "relations have no schema", f"write {node.name} alone; all relations stand in the spec")
 
     def _join(self, node: exp.Join) -> None:
-        side, kind, method = ((node.args.get(k) or "").upper() for k in ("side", "kind", "method"))
+        kind, method = ((node.args.get(k) or "").upper() for k in ("kind", "method"))
         if kind in ("SEMI", "ANTI"):
             hint = f"write WHERE {'NOT ' * (kind == 'ANTI')}EXISTS (SELECT 1 FROM …)"
             self.say(self.places.keyword(node, kind), f"{kind} JOIN is not supported", hint)
-        elif side or kind == "OUTER":
-            at = self.places.keyword(node.this, side or "OUTER")
-            self.say(at, f"{side or 'OUTER'} JOIN is not supported: dynq keeps inner joins", _OUTER_HINT)
         elif method in ("ASOF", "POSITIONAL"):
             at = self.places.keyword(node.this, method)
             self.say(at, f"{method} JOIN is not supported", "join on equalities and comparisons")
