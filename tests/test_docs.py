@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import pydoc
 import re
 import subprocess
 import sys
@@ -143,6 +144,18 @@ def test_the_glossary_names_files_that_exist() -> None:
     assert [owner for _, owner in rows if not any((h / f"{owner}.py").exists() for h in homes)] == []
 
 
+def test_design_pages_show_numbers_that_were_measured() -> None:
+    """Every row of a table under "What was measured" is a line of RESULTS.md."""
+    measured = set((ROOT / "benchmarks" / "RESULTS.md").read_text("utf-8").splitlines())
+    shown = 0
+    for page in sorted((ROOT / "docs" / "design").glob("*.md")):
+        _, _, section = page.read_text("utf-8").partition("## What was measured\n")
+        rows = [line for line in section.partition("\n## ")[0].splitlines() if line.startswith("| ")]
+        assert [row for row in rows if row not in measured] == [], page.name
+        shown += len(rows)
+    assert shown > 20
+
+
 def test_the_page_on_pay_off_has_the_tables_that_were_measured() -> None:
     """Every table of the page with a ratio in it is in RESULTS.md, line by line."""
     page = (ROOT / "docs" / "pay-off.md").read_text("utf-8")
@@ -205,3 +218,23 @@ def test_a_task_runs_as_written(task: str, tmp_path: Path) -> None:
         timeout=300,
     )
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def missing_modules(page: str) -> list[str]:
+    """Paths in backquotes, as `engine/codes`, and dotted names, that lead nowhere."""
+    homes = (ROOT, ROOT / "dynq_cli", ROOT / "dynq_cli" / "engine")
+    found = []
+    for path in re.findall(r"`([a-z_]+(?:/[a-z_]+)+(?:\.py)?)/?`", page):
+        if not any((home / f"{path}{end}").exists() for home in homes for end in ("", ".py")):
+            found.append(path)
+    names = re.findall(r"`(dynq_cli(?:\.\w+)+)[(`]", page)
+    return found + [name for name in names if pydoc.locate(name) is None]
+
+
+def test_modules_that_pages_name_exist() -> None:
+    pages = [ROOT / "ARCHITECTURE.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+    assert {page.name: found for page in pages if (found := missing_modules(page.read_text("utf-8")))} == {}
+    assert missing_modules("`engine/gone`, `dynq_cli.engine.views.Gone`, `engine/codes`, `dynq_cli.open`") == [
+        "engine/gone",
+        "dynq_cli.engine.views.Gone",
+    ]
