@@ -11,8 +11,7 @@ import numpy as np
 from dynq_cli.engine.codes import needs_labels
 from dynq_cli.engine.kernels.fields import Flags
 from dynq_cli.engine.predicates import CodePredicate, TextPredicate, code_predicate, text_predicate
-from dynq_cli.plan.plan import Plan
-from dynq_cli.query.normal_form import Atom, Binding, Part, Scalar
+from dynq_cli.query.normal_form import Atom, Binding, ConjunctiveQuery, Part, Scalar
 from dynq_cli.query.scalar import quote
 from dynq_cli.records import record
 from dynq_cli.spec.model import Relation
@@ -142,7 +141,7 @@ class PassageLayout:
     filter, -1 if there is none.
     """
 
-    plan: Plan
+    query: ConjunctiveQuery
     relation: str
     table: int
     filter: int

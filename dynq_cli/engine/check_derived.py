@@ -12,6 +12,7 @@ from dynq_cli.engine.base_delta_scan import BaseDeltaScan
 from dynq_cli.engine.base_layout import PassageLayout
 from dynq_cli.engine.changes import Codes
 from dynq_cli.engine.check import record, rows_of
+from dynq_cli.engine.check_cycles import cycle_rows
 from dynq_cli.engine.delta_routing import Outflow, Rows, Sink
 from dynq_cli.engine.evaluator import Evaluator
 from dynq_cli.engine.grouped import Grouped, by_itself
@@ -29,10 +30,13 @@ def check_derived(layout: Layout, arena: Arena, reading: ResultReader, meaning: 
         if derived.groups:
             sink = by_itself(derived.groups, meaning.labels)
         for feed in derived.feeds:
-            outflow = Outflow(layout.plan_of(feed.tree), [(feed, sink)], meaning)
+            outflow = Outflow(layout.query_of(feed.tree), [(feed, sink)], meaning)
             if feed.tree in layout.passages:
                 for codes, copies in _passed(layout, arena, layout.passages[feed.tree], outflow.variables, meaning):
                     outflow.pass_on(codes, copies)
+                continue
+            if feed.tree in layout.cycles:
+                outflow.pass_on(*cycle_rows(layout.cycles[feed.tree], arena, outflow.variables))
                 continue
             for codes, copies in reading.blocks(feed.tree, outflow.variables):
                 outflow.pass_on(codes, copies)

@@ -18,8 +18,8 @@ from dynq_cli.engine.consolidate import consolidated
 from dynq_cli.engine.evaluator import Evaluator
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.layout import Layout
-from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.program import Derived, Feed
+from dynq_cli.query.normal_form import ConjunctiveQuery
 
 # Rows to collect before consolidating them.
 FEW = 1 << 20
@@ -98,10 +98,10 @@ class Rows:
 
 
 class Outflow:
-    """All feeds of one tree; `variables` are the ones that they use."""
+    """All feeds of one tree or cycle; `variables` are the ones that they use."""
 
-    def __init__(self, plan: Plan, feeds: Sequence[tuple[Feed, Sink]], meaning: Evaluator) -> None:
-        self._query = plan.query
+    def __init__(self, query: ConjunctiveQuery, feeds: Sequence[tuple[Feed, Sink]], meaning: Evaluator) -> None:
+        self._query = query
         self._feeds = feeds
         self._meaning = meaning
         used = [v for feed, _ in feeds for v in (*feed.columns, *(w for c in feed.where for w in (c.left, c.right)))]
@@ -134,7 +134,7 @@ def outflows(layout: Layout, sinks: Mapping[str, Sink], meaning: Evaluator) -> d
     for name, derived in layout.derived.items():
         for feed in derived.feeds:
             feeds.setdefault(feed.tree, []).append((feed, sinks[name]))
-    return {tree: Outflow(layout.plan_of(tree), several, meaning) for tree, several in feeds.items()}
+    return {tree: Outflow(layout.query_of(tree), several, meaning) for tree, several in feeds.items()}
 
 
 def changes_of(derived: Derived, base: BaseLayout, rows: Codes, copies: Codes, meaning: Evaluator) -> Changes:

@@ -3,6 +3,7 @@
     pass_on(tree, before, after)    send the delta of a tree's result to the relations that it feeds
     pass_through(tree, resolved)    the same for a tree that is not stored, from the base delta of its relation
     changes(derived)                the changes of a relation, once all trees that feed it have passed on
+    pass_delta(cycle, resolved)     the same for a cycle, from the base deltas of its relations
     relay(derived)                  the same for a relation that is not stored: hold its rows for `pass_through`
 
 DerivedError if a result cannot be kept; the engine is unusable afterwards.
@@ -17,6 +18,7 @@ from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.base_delta import BaseDelta
 from dynq_cli.engine.base_delta_scan import BaseDeltaScan
 from dynq_cli.engine.changes import Changes, Codes
+from dynq_cli.engine.cycles import CycleDelta
 from dynq_cli.engine.delta import Delta
 from dynq_cli.engine.delta_routing import DerivedError, Rows, Sink, changes_of, outflows
 from dynq_cli.engine.evaluator import Evaluator
@@ -47,7 +49,8 @@ class DerivedRelations:
         self._outflows = outflows(layout, self._sinks, meaning)
         self.relays = {n: TransientGroups(layout.derived[n], layout.bases[n], meaning) for n in relayed(layout.steps)}
         self._passages = {n: BaseDeltaScan(arena, p, self._outflows[n].variables) for n, p in layout.passages.items()}
-        self.feeding = frozenset(self._outflows) - frozenset(self._passages)
+        self.cycles = {n: CycleDelta(arena, c, self._outflows[n].variables) for n, c in layout.cycles.items()}
+        self.feeding = frozenset(self._outflows) - frozenset(self._passages) - frozenset(self.cycles)
         self._deltas = {n: Delta(arena, ordered, layout.trees[n], self._outflows[n].variables) for n in self.feeding}
 
     def _rows(self, derived: Derived) -> Rows:
@@ -66,6 +69,10 @@ class DerivedRelations:
             self._pass_on(tree, self.relays[passage.relation].blocks(passage, self._outflows[tree].variables))
         elif passage.relation in resolved:
             self._pass_on(tree, self._passages[tree].blocks(resolved[passage.relation]))
+
+    def pass_delta(self, cycle: str, resolved: Mapping[str, BaseDelta]) -> None:
+        """Send the delta of a cycle to the relations it feeds."""
+        self._pass_on(cycle, self.cycles[cycle].blocks(resolved))
 
     def _pass_on(self, tree: str, blocks: Iterator[tuple[Codes, Codes]]) -> None:
         try:

@@ -24,6 +24,7 @@ from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.base_delta import BaseDelta, DeltaBuffers
 from dynq_cli.engine.changes import BatchError, Changes, Codes
 from dynq_cli.engine.check import check_engine
+from dynq_cli.engine.check_cycles import check_cycles
 from dynq_cli.engine.check_derived import check_derived
 from dynq_cli.engine.delta_routing import DerivedError
 from dynq_cli.engine.derived_relations import DerivedRelations
@@ -43,7 +44,7 @@ from dynq_cli.engine.multi_tree_result import MultiTreeResult
 from dynq_cli.engine.order_statistic_trees import CountedTrees
 from dynq_cli.engine.result_reader import BLOCK, OverflowedError, ResultReader, record_of
 from dynq_cli.engine.tree_layout import TreeLayout
-from dynq_cli.plan.program import Derived
+from dynq_cli.plan.program import Cycle, Derived
 from dynq_cli.records import record
 
 __all__ = ["BLOCK", "BatchError", "Changes", "DerivedError", "Engine", "OverflowedError"]
@@ -115,7 +116,7 @@ class Engine:
         # Relations whose changes feed derived relations: these have their turn between two trees.
         self._feeding = {
             n for n, b in layout.bases.items() if any(leaf.query in self._deriving.feeding for leaf in b.leaves)
-        } | {p.relation for p in layout.passages.values()}
+        } | {p.relation for p in layout.scans}
         self._read_by = {
             tree: [name for name, path in self._paths.items() if tree in path.stages] for tree in layout.trees
         }
@@ -189,6 +190,8 @@ class Engine:
                 self._derive(step, deltas)
             elif step.name in self.layout.passages:
                 self._deriving.pass_through(step.name, deltas)
+            elif isinstance(step, Cycle):
+                self._deriving.pass_delta(step.name, deltas)
             else:
                 self._update_tree(step.name, deltas)
         for delta in deltas.values():
@@ -345,6 +348,7 @@ class Engine:
     def _check(self) -> None:
         """Assert every invariant. O(data)."""
         check_engine(self.layout, self.arena, self.ordered)
+        check_cycles(self.layout, self.arena)
         check_derived(self.layout, self.arena, self._reading, self._meaning)
         for groups in self._deriving.groups.values():
             groups._check()

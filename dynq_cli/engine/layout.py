@@ -9,6 +9,7 @@
   feeds one, output rows also store their old multiplicity during a commit (`kernels.delta_log`).
 - A tree whose rows are those of one relation (`program.passages`) has no tables: the base rows store the values of its
   expressions and the result of its filter.
+- A cycle has a table per edge and a table of groups per index (`cycle_layout`).
 
 If a plan has an order, its enumeration levels follow that order, and the groups of each level that adds variables are
 order-statistic trees over these variables. `ordered` describes them, encoded for `kernels.order_statistic_blocks`. So
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 
 from dynq_cli.engine.base_layout import BaseLayout, Computed, Leaf, PassageLayout
 from dynq_cli.engine.codes import needs_labels
+from dynq_cli.engine.cycle_layout import CycleLayout, Edge, EdgeTables, cycle_layout, edges_of
 from dynq_cli.engine.edges import ranges_of
 from dynq_cli.engine.group_layout import GroupLayout, group_layout
 from dynq_cli.engine.kernels import fields as f
@@ -36,9 +38,9 @@ from dynq_cli.engine.order_statistic_tree import OrderKey, Sizes, TreeDescriptio
 from dynq_cli.engine.record_fields import RecordFields
 from dynq_cli.engine.tree_layout import Labelled, Place, TreeLayout
 from dynq_cli.plan.plan import Plan
-from dynq_cli.plan.program import Derived, Lookups, Step, Together, Tree, passages
+from dynq_cli.plan.program import Cycle, Derived, Lookups, Step, Together, Tree, passages
 from dynq_cli.plan.view_tree import Node
-from dynq_cli.query.normal_form import Atom, VariableOrder
+from dynq_cli.query.normal_form import Atom, ConjunctiveQuery, VariableOrder
 from dynq_cli.records import record
 from dynq_cli.spec.model import Relation
 from dynq_cli.spec.types import Type
@@ -63,11 +65,12 @@ class Layout:
     bases: dict[str, BaseLayout]
     trees: dict[str, TreeLayout]
     passages: dict[str, PassageLayout]
+    cycles: dict[str, CycleLayout]
     variables: list[tuple[str, ...]]
     leaf_paths: dict[int, tuple[int, ...]]
     ordered: tuple[TreeDescription, ...]
     labelled: tuple[Labelled, ...]
-    steps: tuple[Tree | Derived, ...]
+    steps: tuple[Tree | Derived | Cycle, ...]
     groups: dict[str, GroupLayout]
     together: dict[str, Together]
     tested: dict[str, Lookups]
@@ -81,9 +84,16 @@ class Layout:
     def base_tables(self) -> frozenset[int]:
         return frozenset(b.table for b in self.bases.values())
 
-    def plan_of(self, tree: str) -> Plan:
-        """Return the plan of a tree, stored or not."""
-        return self.passages[tree].plan if tree in self.passages else self.trees[tree].plan
+    @property
+    def scans(self) -> tuple[PassageLayout, ...]:
+        """All that is read of base deltas alone: trees that are not stored, and the edges of cycles."""
+        return *self.passages.values(), *(edge.rows for cycle in self.cycles.values() for edge in cycle.edges)
+
+    def query_of(self, step: str) -> ConjunctiveQuery:
+        """Return the query of a tree, stored or not, or of a cycle."""
+        if step in self.cycles:
+            return self.cycles[step].step.query
+        return self.passages[step].query if step in self.passages else self.trees[step].plan.query
 
     def result_of(self, query: str) -> tuple[TreeLayout, ...]:
         """Return the trees from which the rows of a query are read."""
@@ -153,10 +163,12 @@ class _Builder:
     def build(self) -> Layout:
         for relation in self.relations:
             self._base(relation)
-        trees = {}
+        trees, edges = {}, {}
         for step in self.steps:
             if isinstance(step, Derived):
                 self._base(step.relation)
+            elif isinstance(step, Cycle):
+                edges[step.name] = [self._edges(edge) for edge in edges_of(step)]
             elif step.name in self.passing:
                 self._in_place(step.plan.query.atoms[0])
             else:
@@ -173,7 +185,12 @@ class _Builder:
             np.array([*self.lists, 0], np.int64),
             self.bases,
             trees,
-            {s.name: self._passage(s.plan) for s in self.steps if isinstance(s, Tree) and s.name in self.passing},
+            {
+                s.name: self._passage(s.plan.query, s.plan.query.atoms[0])
+                for s in self.steps
+                if isinstance(s, Tree) and s.name in self.passing
+            },
+            {s.name: self._cycle(s, edges[s.name]) for s in self.steps if isinstance(s, Cycle)},
             self.variables,
             {leaf.node: self._path(leaf.node) for base in self.bases.values() for leaf in base.leaves},
             ordered,
@@ -296,8 +313,25 @@ class _Builder:
             owner = self.flags[base.table, number] = {"flag": -1}
             self._narrow(base.table, owner, "flag")
 
-    def _passage(self, plan: Plan) -> PassageLayout:
-        (atom,) = plan.query.atoms
+    def _edges(self, edge: Edge) -> EdgeTables:
+        """Add the tables of an edge of a cycle."""
+        self._in_place(edge.atom)
+        table = self._table(len(edge.variables), len(edge.variables))
+        self.tables[table]["mult"] = self.fields[table].wide()
+        made = EdgeTables(edge, table)
+        for key in edge.keys:
+            row = {"group": self._table(len(key), len(key))}
+            for name in ("gid", "next", "prev"):
+                self._narrow(table, row, name)
+            for name in ("head", "size"):
+                self._narrow(row["group"], row, name)
+            made.indexes.append(row)
+        return made
+
+    def _cycle(self, step: Cycle, tables: list[EdgeTables]) -> CycleLayout:
+        return cycle_layout(step, tables, [self._passage(step.query, made.edge.atom) for made in tables])
+
+    def _passage(self, query: ConjunctiveQuery, atom: Atom) -> PassageLayout:
         base = self.bases[atom.source]
         places = {}
         for b in atom.bindings:
@@ -305,7 +339,7 @@ class _Builder:
             places[b.variable] = self._stored(base, Computed(b.scalar, b.part), atom) if column is None else column
         number = base.filter_number(atom)
         flag = self.flags[base.table, number]["flag"] if number >= 0 else -1
-        return PassageLayout(plan, atom.source, base.table, number, flag, places)
+        return PassageLayout(query, atom.source, base.table, number, flag, places)
 
     def _leaf(self, query: str, plan: Plan, atom: Atom, number: int, variables: tuple[str, ...]) -> None:
         base = self.bases[atom.source]

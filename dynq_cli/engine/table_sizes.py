@@ -17,7 +17,7 @@ from dynq_cli.engine.kernels.fields import Rows, Words
 from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.size_facts import QuerySize, RelationSize, TableSizes
 from dynq_cli.engine.views import Views
-from dynq_cli.plan.program import Derived, Program, Tree
+from dynq_cli.plan.program import Cycle, Derived, Program, Tree
 
 _WORD = 8
 
@@ -71,6 +71,8 @@ def owners_of(layout: Layout, programs: Mapping[str, Program]) -> dict[int, set[
         for step in program.steps:
             if isinstance(step, Derived):
                 found |= {layout.bases[step.name].table, *of_groups.get(step.name, ())}
+            elif isinstance(step, Cycle):
+                found |= set(layout.cycles[step.name].tables)
             elif isinstance(step, Tree) and step.name in layout.trees:
                 tree = layout.trees[step.name]
                 nodes = layout.nodes[tree.first : tree.stop]

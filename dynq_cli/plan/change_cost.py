@@ -21,8 +21,9 @@ from itertools import combinations
 from dynq_cli.plan.bounds import power
 from dynq_cli.plan.choose import weights_of
 from dynq_cli.plan.cost import Weights, is_keyed
+from dynq_cli.plan.delta_join import bound_in, signature
 from dynq_cli.plan.plan import Plan
-from dynq_cli.plan.program import Derived, Program, Tree, passages
+from dynq_cli.plan.program import Cycle, Derived, Program, Tree, passages, query_of
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.aggregates import basic
 from dynq_cli.query.normal_form import Atom, ConjunctiveQuery
@@ -35,13 +36,20 @@ MOST_COVERING = 4
 
 @dataclass(frozen=True)
 class FanOut:
-    """The rows of a relation that one row meets: those with the same `shared`, those in the range `compared`."""
+    """The rows of a relation that one row meets: those with the same `shared`, those in the range `compared`.
+
+    With `others`, the fewest of these and of those.
+    """
 
     rows: str
     shared: tuple[str, ...] = ()
     compared: tuple[str, ...] = ()
+    others: tuple[FanOut, ...] = ()
 
     def __str__(self) -> str:
+        if self.others:
+            lists = " or ".join(f"{o.rows} with the same {_listed(o.shared)}" for o in (self, *self.others))
+            return f"each row of {lists}, whichever are fewer"
         by = [f"the same {_listed(self.shared)}"] if self.shared else []
         by += [" and ".join(self.compared)] if self.compared else []
         return f"each row of {self.rows} with {' and '.join(by)}" if by else f"every row of {self.rows}"
@@ -129,11 +137,12 @@ class Costs:
         grouped = [replace(d.relation, key=d.groups.keys) for d in derived if d.groups and d.groups.keys]
         self._keyed = replace(spec, relations=(*spec.relations, *grouped))
         self.trees = {s.name: s.plan for s in program.steps if isinstance(s, Tree)}
+        self.queries = {s.name: query_of(s) for s in program.steps if isinstance(s, Tree | Cycle)}
         # Per relation: the power of n that bounds its rows, and the spec's relations that it is made from.
         self.exponents: dict[str, int] = {r.name: 1 for r in spec.relations}
         self.origins: dict[str, tuple[str, ...]] = {r.name: (r.name,) for r in spec.relations}
         for step in derived:
-            queries = [(self.trees[f.tree].query, f) for f in step.feeds]
+            queries = [(self.queries[f.tree], f) for f in step.feeds]
             held = [step.kept_variables(f) for _, f in queries]
             self.exponents[step.name] = max(self.cover(q, h) for (q, _), h in zip(queries, held, strict=True))
             self.origins[step.name] = tuple(
@@ -141,9 +150,9 @@ class Costs:
             )
 
     def by_atom(self) -> Iterator[tuple[str, Atom, ChangeCost]]:
-        """Tree, atom and cost, for every atom over a relation of the spec."""
-        for name, plan in self.trees.items():
-            for i, atom in enumerate(plan.query.atoms):
+        """Tree or cycle, atom and cost, for every atom over a relation of the spec."""
+        for name, query in self.queries.items():
+            for i, atom in enumerate(query.atoms):
                 if self.spec.relation(atom.source) is not None:
                     yield name, atom, self._from(name, i)
 
@@ -159,6 +168,7 @@ class Costs:
         """The power of n that bounds how many values some variables of a query take, by whole covers."""
         keys = self.weights(query).keys
         atoms = [(self.fixed(query, a.variables, keys), self.exponents[a.source]) for a in query.atoms]
+        variables &= bound_in(query)
         if not variables:
             return 0
         for size in range(1, min(len(atoms), MOST_COVERING) + 1):
@@ -185,34 +195,37 @@ class Costs:
 
     def _from(self, tree: str, index: int) -> ChangeCost:
         """What a changed row of one atom of a tree costs there and in the steps after it."""
-        relation = self.trees[tree].query.atoms[index].source
+        relation = self.queries[tree].atoms[index].source
         views: dict[str, None] = {}
         rows: list[Rows] = []
         is_ordered = False
         changed: dict[str, list[Rows]] = {}
         passed: dict[str, list[_Passed]] = {}
         for step in self.program.steps:
-            if isinstance(step, Tree):
-                query = step.plan.query
+            if isinstance(step, Tree | Cycle):
+                query = query_of(step)
                 here = [(i, r) for i, a in enumerate(query.atoms) for r in changed.get(a.source, ())]
                 here += [(index, ONE)] if step.name == tree else []
                 for i, before in dict.fromkeys(here):
-                    if step.name not in self.passages:
+                    if isinstance(step, Cycle):
+                        views[f"{step.name}:{i}"] = None
+                        rows.append(before.times(self._met(step, i), self.cover(query, bound_in(query))))
+                    elif step.name not in self.passages:
                         views |= dict.fromkeys(_path_views(step, i))
                         rows.append(before.times(self._touched(step.plan, i), self._largest(step.plan)))
                         is_ordered |= _is_ordered(step.plan, i)
                     if step.name in self.feeding:
                         one = self.fixed(query, query.atoms[i].variables, self.weights(query).keys)
-                        rows.append(self._reached(step.plan, before, one, frozenset(query.head)))
+                        rows.append(self._reached(query, before, one, frozenset(query.head)))
                         passed.setdefault(step.name, []).append(_Passed(before, one))
             elif isinstance(step, Derived):
                 for feed in step.feeds:
                     held = step.kept_variables(feed)
-                    plan = self.trees[feed.tree]
+                    query = self.queries[feed.tree]
                     for each in passed.get(feed.tree, ()):
                         views[step.name] = None
                         is_ordered |= _has_extremum(step)
-                        changed.setdefault(step.name, []).append(self._reached(plan, each.before, each.fixed, held))
+                        changed.setdefault(step.name, []).append(self._reached(query, each.before, each.fixed, held))
         return ChangeCost(relation, frozenset(views), _longest(rows), is_ordered)
 
     def _largest(self, plan: Plan) -> int:
@@ -233,9 +246,30 @@ class Costs:
             found = found.times(Rows((fan_out,), self.exponents[guard.source]), self._largest(plan))
         return found
 
-    def _reached(self, plan: Plan, before: Rows, fixed: Variables, wanted: Variables) -> Rows:
-        """The values of `wanted` in the result of a tree that given values of `fixed` meet, for each of some rows."""
-        query = plan.query
+    def _met(self, cycle: Cycle, index: int) -> Rows:
+        """The rows that lists give for one changed row of an atom of a cycle."""
+        query, found = cycle.query, ONE
+        weights = self.weights(query)
+        fixed = self.fixed(query, query.atoms[index].variables, weights.keys)
+        single = [r for r in cycle.routes if len(r.changed) == 1]
+        own = [r for r in single if r.changed == (index,)]
+        # Of equal routes one is kept, that of another atom with the same rows.
+        route = (own or [r for r in single if signature(query.atoms[r.changed[0]]) == signature(query.atoms[index])])[0]
+        bound = self.fixed(query, query.atoms[route.changed[0]].variables, weights.keys)
+        for level in route.levels:
+            added = frozenset(level.variables)
+            if added and not added <= bound:
+                lists = [
+                    FanOut(self._named(query, a), tuple(b.variable for b in a.bindings if b.variable in bound))
+                    for a in (query.atoms[each.atom] for each in level.operands if each.scans)
+                ]
+                fan_out = replace(lists[0], others=tuple(lists[1:])) if len(lists) > 1 else lists[0]
+                found = found.times(Rows((fan_out,), 1), max(1, self.cover(query, bound_in(query) - fixed)))
+            bound = self.fixed(query, bound | added, weights.keys)
+        return found
+
+    def _reached(self, query: ConjunctiveQuery, before: Rows, fixed: Variables, wanted: Variables) -> Rows:
+        """The values of `wanted` in the result of a step that given values of `fixed` meet, for each of some rows."""
         most = self.cover(query, wanted)
         fan_outs = list(self._fan_outs(query, fixed, wanted))
         reached = Rows(tuple(fan_outs), max(1, self.cover(query, wanted - fixed)) if fan_outs else 0)
@@ -244,6 +278,7 @@ class Costs:
     def _fan_outs(self, query: ConjunctiveQuery, fixed: Variables, wanted: Variables) -> Iterator[FanOut]:
         """Atoms joined along shared variables, the nearest first, until all that is wanted is fixed."""
         keys = self.weights(query).keys
+        wanted &= bound_in(query)
         while not wanted <= fixed:
             atom = self._nearest(query, fixed, wanted - fixed)
             shared = tuple(b.variable for b in atom.bindings if b.variable in fixed)

@@ -2,9 +2,10 @@
 
 free-connex acyclic   view-tree              the tree of least cost
 acyclic               … +projection          the tree of a larger head, and the projected table
-cyclic                … +join                atoms joined without a guard until a tree exists
+cyclic                delta-join             the tree of what cycles leave, and the deltas of these
+                      … +join                atoms joined without a guard until a tree exists
 
-`strategies` lists these, and those that need no tree.
+`strategies` lists these.
 """
 
 from __future__ import annotations
@@ -13,17 +14,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from dynq_cli.plan.cost import WEIGHTS, Weights, cost_of
+from dynq_cli.plan.cyclic_core import Breaking, break_up
 from dynq_cli.plan.free_connex_extension import extensions
-from dynq_cli.plan.materialise import loomis_whitney_degree, merge
+from dynq_cli.plan.materialise import merge
 from dynq_cli.plan.order import completions, layered, obstacle
-from dynq_cli.plan.plan import AnyPlan, DistinctTree, Plan, UpdateCost
+from dynq_cli.plan.plan import AnyPlan, DistinctTree, Plan
 from dynq_cli.plan.search import Search, leaf
 from dynq_cli.plan.strategies import Facts, choose_strategy
 from dynq_cli.plan.testing import why_untestable
 from dynq_cli.plan.tree_updates import Kept, updates_of
 from dynq_cli.plan.union import plan_union
 from dynq_cli.plan.view_tree import Node
-from dynq_cli.query.aggregates import basic
 from dynq_cli.query.classify import classify
 from dynq_cli.query.core import core
 from dynq_cli.query.hypergraph import Hypergraph, hypergraph_of
@@ -60,13 +61,10 @@ class _Chooser:
 
     def plan(self) -> Plan:
         classes = classify(self.graph)
-        degree = loomis_whitney_degree(self.graph)
-        facts = Facts(classes.acyclic, degree, self._only_sums(), projects=False)
+        breaking = break_up(self.graph, self.weights, self.rank)
+        facts = Facts(classes.acyclic, breaking.by_delta, projects=False)
         views = tuple((v.name, plan_query(v.query, self.spec)) for v in self.query.views if not v.outer_join)
-        if not choose_strategy(facts).has_tree:
-            return self._ivm_epsilon(choose_strategy(facts).name, views)
-        joined = not classes.acyclic
-        shape = self._joined() if joined else self._atoms()
+        shape = self._atoms() if classes.acyclic else self._joined(breaking)
         head, shape = self._free_connex_head(shape)
         projected = head != frozenset(self.query.head)
         if projected:
@@ -92,18 +90,16 @@ class _Chooser:
             refusal=refusal,
         )
 
-    def _only_sums(self) -> bool:
-        return all(basic(a.function).state == "sums" for a in self.query.aggregates) and not self.query.head
-
     def _atoms(self) -> _Shape:
         leaves = tuple(leaf(i, sorted(a.variables), self.rank) for i, a in enumerate(self.query.atoms))
         return _Shape(self.graph, leaves)
 
-    def _joined(self) -> _Shape:
-        merged = merge(self.graph, self.weights, self.rank)
+    def _joined(self, breaking: Breaking) -> _Shape:
+        merged = merge(self.graph, self.weights, self.rank, breaking.groups)
         for group, node, exponent in zip(merged.groups, merged.leaves, merged.exponents, strict=True):
             if node.kind == "join":
-                self.notes.append(_why_joined(self.query, group, node, exponent))
+                why = f"; {breaking.why}" if breaking.why else ""
+                self.notes.append(_why_joined(self.query, group, node, exponent) + why)
         return _Shape(merged.graph, merged.leaves)
 
     def _free_connex_head(self, shape: _Shape) -> tuple[frozenset[str], _Shape]:
@@ -180,21 +176,6 @@ class _Chooser:
         groups = [v for v in self.query.head if v != variable]
         trees = [self._search(shape, (*order, variable)) for order in completions((), groups)]
         return min((t for t in trees if t), key=lambda t: cost_of(t, self.weights), default=None)
-
-    def _ivm_epsilon(self, strategy: str, views: tuple[tuple[str, AnyPlan], ...]) -> Plan:
-        leaves = self._atoms().leaves
-        tree = Node((), leaves, kind="join", output=True)
-        cost = [UpdateCost(a.brief, "O(n^0.5)", "touches at most √n light or heavy partners") for a in self.query.atoms]
-        return Plan(
-            query=self.query,
-            classification=classify(self.graph),
-            strategy=strategy,
-            tree=tree,
-            head=(),
-            order=(),
-            updates=tuple(cost),
-            views=views,
-        )
 
 
 def _why_joined(query: ConjunctiveQuery, group: Sequence[int], node: Node, exponent: float) -> str:

@@ -19,7 +19,6 @@ from dynq_cli.plan.program import Lookups, Program, Together
 from dynq_cli.plan.program_cost import Guarantees, ProgramCost, program_cost
 from dynq_cli.plan.require import unmet
 from dynq_cli.plan.stored import stored
-from dynq_cli.plan.strategies import strategy_of
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.aggregates import basic
 from dynq_cli.query.classify import Classification
@@ -58,8 +57,7 @@ def _notes(plan: AnyPlan, program: Program, spec: Spec) -> tuple[str, ...]:
         return (*plan.notes, _UNION_TREES if is_read_together else table)
     if is_read_together:
         return (_UNEQUAL_TREES,)
-    known = strategy_of(plan.strategy)
-    return (known.note,) if known is not None and known.note else notes_of(plan, program, spec)
+    return notes_of(plan, program, spec)
 
 
 def advice_of(plan: AnyPlan, spec: Spec) -> tuple[str, ...]:

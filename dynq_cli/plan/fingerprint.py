@@ -17,7 +17,7 @@ from functools import cached_property
 
 from dynq_cli.plan.codec import encode
 from dynq_cli.plan.plan import AnyPlan, Plan
-from dynq_cli.plan.program import Alternative, Derived, Lookups, Program, Step, Tree, high, low
+from dynq_cli.plan.program import Alternative, Cycle, Derived, Lookups, Program, Step, Tree, high, low
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.normal_form import Aggregate, Atom, Comparison, OutputColumn, Scalar, VariableOrder
 from dynq_cli.query.scalar import renamed
@@ -43,6 +43,8 @@ def _steps(program: Program) -> object:
 def _step(step: Step, trees: Mapping[str, Plan]) -> object:
     if isinstance(step, Derived):
         return encode(Derived, step)
+    if isinstance(step, Cycle):
+        return encode(Cycle, step)
     if isinstance(step, Tree):
         return [step.name, _read(step.plan)]
     if isinstance(step, Lookups):

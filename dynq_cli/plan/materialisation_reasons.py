@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from dynq_cli.plan.choose import weights_of
 from dynq_cli.plan.materialise import group_exponent, joining
 from dynq_cli.plan.plan import Plan
-from dynq_cli.plan.program import Derived, Program, Tree
+from dynq_cli.plan.program import Cycle, Derived, Program, Tree, query_of
 from dynq_cli.plan.strategies import strategy_of
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.comparisons import Closure, Edge
@@ -25,6 +25,10 @@ def notes_of(plan: Plan, program: Program, spec: Spec) -> tuple[str, ...]:
     """The plan's notes, as far as they hold for what is kept, and why more is kept than it says."""
     groups = [_aliases(plan, node) for node in _nodes(plan.tree) if node.kind == "join"]
     made = {step.name: query for step, query in _joins(plan, program)}
+    cycles = [step for step in program.steps if isinstance(step, Cycle)]
+    if cycles:
+        beside = [_joined(name, query, spec) for name, query in made.items()]
+        return (*map(_by_delta, cycles), *beside, *_filtered(program))
     notes = plan.notes
     if any(group not in [frozenset(a.alias for a in query.atoms) for query in made.values()] for group in groups):
         notes = tuple(_joined(name, query, spec) for name, query in made.items())
@@ -52,9 +56,29 @@ def _joins(plan: Plan, program: Program) -> Iterator[tuple[Derived, ConjunctiveQ
     own = {a.alias for a in plan.query.atoms}
     for step in program.steps:
         if isinstance(step, Derived) and step.groups is None and step.name in read and len(step.feeds) == 1:
-            query = trees[step.feeds[0].tree]
+            query = trees.get(step.feeds[0].tree)
+            if query is None:
+                continue
             if len(query.atoms) > 1 and own & {a.alias for a in query.atoms}:
                 yield step, query
+
+
+def _by_delta(cycle: Cycle) -> str:
+    atoms = _listed([a.brief for a in cycle.query.atoms])
+    levels = [len([level for level in route.levels if level.variables]) for route in cycle.routes]
+    lists = all(len(level.operands) == len(cycle.query.atoms) - 1 for r in cycle.routes for level in r.levels[:1])
+    total = ""
+    if max(levels, default=0) <= 1 and len(cycle.query.atoms) == 3 and lists:
+        total = ". N inserts cost O(N^1.5) in all, so O(n^0.5) each"
+    return (
+        f"{atoms} form a cycle, which no tree has. Only their rows are kept, in a list per value of each end, and no "
+        f"joined pairs: a changed row is joined with the shortest of the lists that it meets, and the other atoms are "
+        f"looked up{total}"
+    )
+
+
+def _listed(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _joined(name: str, query: ConjunctiveQuery, spec: Spec) -> str:
@@ -79,7 +103,7 @@ def _joined(name: str, query: ConjunctiveQuery, spec: Spec) -> str:
 
 def _filtered(program: Program) -> Iterator[str]:
     """Why rows are looked at one by one: comparisons beside those on the edges of the tree they come from."""
-    trees = {s.name: s.plan.query for s in program.steps if isinstance(s, Tree)}
+    trees = {s.name: query_of(s) for s in program.steps if isinstance(s, Tree | Cycle)}
     for step in program.steps:
         if isinstance(step, Derived):
             for feed in step.feeds:

@@ -48,18 +48,22 @@ class Merged:
     exponents: tuple[float, ...]
 
 
-def merge(graph: Hypergraph, weights: Weights, rank: Mapping[str, int]) -> Merged:
-    """The cheapest grouping of atoms that leaves an acyclic query: best first, every join adds to the cost."""
+def merge(graph: Hypergraph, weights: Weights, rank: Mapping[str, int], given: Sequence[Group] = ()) -> Merged:
+    """The cheapest grouping of atoms that leaves an acyclic query: best first, every join adds to the cost.
+
+    Some groups may be given, each of atoms that are joined in any case.
+    """
     bounds = Closure((Edge(c.left, c.op, c.right, c.offset), None) for c in joining(graph))
-    groups = _cheapest(graph, bounds, weights)
+    groups = _cheapest(graph, bounds, weights, given)
     merged = _grouped(graph, groups)
     leaves = tuple(_leaf_of(graph, bounds, merged, i, g, rank) for i, g in enumerate(groups))
     return Merged(merged, groups, leaves, tuple(group_exponent(graph, bounds, weights, g) for g in groups))
 
 
-def _cheapest(graph: Hypergraph, bounds: Closure, weights: Weights) -> tuple[Group, ...]:
+def _cheapest(graph: Hypergraph, bounds: Closure, weights: Weights, given: Sequence[Group]) -> tuple[Group, ...]:
     """The first acyclic partition by cost; past MOST_TRIED of them, the one met by joining the cheapest pairs."""
-    start: tuple[Group, ...] = tuple((i,) for i in range(len(graph.edges)))
+    alone = [(i,) for i in range(len(graph.edges)) if not any(i in g for g in given)]
+    start: tuple[Group, ...] = tuple(sorted([*alone, *given]))
     queue = [_ranked(graph, bounds, weights, start)]
     seen = {start}
     while True:

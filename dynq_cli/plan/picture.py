@@ -13,8 +13,9 @@ from typing import Literal
 
 from dynq_cli.plan.draw import label
 from dynq_cli.plan.plan import Plan
-from dynq_cli.plan.program import Derived, Lookups, Program, Together, Tree, passages, relayed
+from dynq_cli.plan.program import Cycle, Derived, Lookups, Program, Together, Tree, passages, relayed
 from dynq_cli.plan.view_tree import Node
+from dynq_cli.query.normal_form import ConjunctiveQuery
 
 BoxKind = Literal["view", "result", "leaf", "result leaf", "table", "groups", "passed", "union", "tested", "end"]
 LineKind = Literal["guard", "groups", "range", "feeds", "less", "reads"]
@@ -135,6 +136,8 @@ class _Drawing:
                 self._together(place, step)
             elif isinstance(step, Lookups):
                 self._tested(place, step)
+            elif isinstance(step, Cycle):
+                self._cycle(place, step)
             elif step.name in self.passing:
                 (atom,) = step.plan.query.atoms
                 where = "".join(f"\nwhere {s.sql}" for s in atom.filters)
@@ -143,6 +146,21 @@ class _Drawing:
                 self._reads(place, atom.source)
             else:
                 self._tree(place, step)
+
+    def _cycle(self, place: str, step: Cycle) -> None:
+        """A cycle: its atoms, and the delta of their join."""
+        inside = Frame(place, f"cycle {step.name}")
+        self.frame.frames.append(inside)
+        top = f"{place}_join"
+        inside.boxes.append(Box(top, f"delta of {step.name}({', '.join(step.query.head)})", "passed"))
+        self.roots[step.name] = top
+        for i, atom in enumerate(step.query.atoms):
+            name = f"{place}_{i}"
+            where = "".join(f"\nwhere {s.sql}" for s in atom.filters)
+            inside.boxes.append(Box(name, atom.brief + where, "leaf"))
+            shared = [v for v in (b.variable for b in atom.bindings) if _is_shared(step.query, v)]
+            self.frame.lines.append(Line(top, name, "groups", f"by {' and '.join(shared)}"))
+            self._reads(name, atom.source)
 
     def _tree(self, place: str, step: Tree) -> None:
         order = f", in the order of {', '.join(map(str, step.plan.order))}" if step.plan.order else ""
@@ -205,6 +223,10 @@ class _Drawing:
             for lookup in each.lookups:
                 kind: LineKind = "less" if lookup.counts == "absent" else "reads"
                 self.frame.lines.append(Line(above, self.roots[lookup.tree], kind))
+
+
+def _is_shared(query: ConjunctiveQuery, variable: str) -> bool:
+    return sum(variable in a.variables for a in query.atoms) > 1
 
 
 def _edge(parent: Node, upper: str, child: Node, lower: str) -> Line:

@@ -4,10 +4,11 @@ A free-connex equi-join is one tree over the spec's relations. Any other query b
 uses what the ones before it keep:
 
     Tree      a plain view tree (free-connex, no comparison between atoms, no aggregate) over relations
-    Derived   a relation that nobody writes to: it holds what the results of trees amount to
+    Cycle     a cyclic join of which only the delta is computed, from the rows of its atoms
+    Derived   a relation that nobody writes to: it holds what the results of trees and cycles amount to
 
     Together  a result that is read from several trees at once, and stored nowhere
-    Lookups    a result of which rows are looked up in several trees, and nothing else is read
+    Lookups   a result of which rows are looked up in several trees, and nothing else is read
 
 The last step has the query's own name, and its result is read from it: it is a tree, or several trees together. Within
 a commit, what came and went in the result of a tree (see `engine.difference`) is the change of the relations it feeds,
@@ -34,7 +35,7 @@ from dynq_cli.spec.model import Column, Relation
 
 @record(frozen=True)
 class Feed:
-    """Rows of a tree's result on their way into a relation.
+    """Rows of the result of a tree, or of a cycle, on their way into a relation.
 
     `columns` are variables of the tree: one per column that the relation takes in. Rows that do not satisfy every
     comparison of `where` stay out; each of the others counts `sign` times its multiplicity. `where` may use
@@ -106,6 +107,51 @@ class Derived:
 class Tree:
     name: str
     plan: Plan
+
+
+@record(frozen=True)
+class Operand:
+    """The rows of an atom that meet what is bound: one row if all its variables are, else those of a list (`scans`).
+
+    `is_new`: with the changed row as it will be, else as it was.
+    """
+
+    atom: int
+    scans: bool = False
+    is_new: bool = False
+
+
+@record(frozen=True)
+class Level:
+    """Variables to bind next, by the shortest list of the atoms that have one; the other atoms are looked up."""
+
+    variables: tuple[str, ...]
+    operands: tuple[Operand, ...]
+
+
+@record(frozen=True)
+class Route:
+    """What a changed row of the relation of `changed` meets in the other atoms of a cycle, level by level.
+
+    The row stands in all atoms of `changed` at once. What is met counts `times` times.
+    """
+
+    changed: tuple[int, ...]
+    levels: tuple[Level, ...]
+    times: int = 1
+
+
+@record(frozen=True)
+class Cycle:
+    """A join of which only the delta is computed (`delta_join`). Kept are the rows of its atoms, by their ends.
+
+    `query` has joins only; its head are the variables that are asked for, none if rows are counted. One that no atom
+    binds is always 1.
+    """
+
+    name: str
+    query: ConjunctiveQuery
+    routes: tuple[Route, ...]
 
 
 @record(frozen=True)
@@ -181,7 +227,8 @@ class Lookups:
         return tuple(dict.fromkeys(each.tree for a in self.alternatives for each in a.lookups))
 
 
-Step = Tree | Derived | Together | Lookups
+# Programs in states say the kind of a step by its number here.
+Step = Tree | Derived | Together | Lookups | Cycle
 
 
 @record(frozen=True)
@@ -193,7 +240,7 @@ class Program:
     @property
     def result(self) -> Tree | Together | Lookups:
         last = self.steps[-1]
-        assert not isinstance(last, Derived)
+        assert isinstance(last, Tree | Together | Lookups)
         return last
 
     @property
@@ -214,6 +261,11 @@ class Program:
         )
 
 
+def query_of(step: Tree | Cycle) -> ConjunctiveQuery:
+    """The query whose rows a step passes on."""
+    return step.plan.query if isinstance(step, Tree) else step.query
+
+
 def passages(steps: Iterable[Step]) -> frozenset[str]:
     """The trees of which nothing is kept: what they pass on are the rows of one relation as they come and go."""
     several = list(steps)
@@ -228,8 +280,8 @@ def relayed(steps: Iterable[Step]) -> frozenset[str]:
     passing = passages(several)
     read: dict[str, bool] = {}
     for step in several:
-        if isinstance(step, Tree):
-            for atom in step.plan.query.atoms:
+        if isinstance(step, Tree | Cycle):
+            for atom in query_of(step).atoms:
                 read[atom.source] = read.get(atom.source, True) and step.name in passing
     return frozenset(s.name for s in several if isinstance(s, Derived) and s.groups and read.get(s.name, False))
 

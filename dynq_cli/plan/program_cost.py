@@ -19,7 +19,7 @@ from dataclasses import dataclass
 
 from dynq_cli.plan.change_cost import ChangeCost, Costs
 from dynq_cli.plan.multi_tree_cost import delay_of, positions_of, read_together, sum_of
-from dynq_cli.plan.program import Derived, Feed, Lookups, Program, Together, Tree, variables_of
+from dynq_cli.plan.program import Cycle, Derived, Feed, Lookups, Program, Together, Tree, variables_of
 from dynq_cli.query.normal_form import ConjunctiveQuery
 from dynq_cli.spec.model import Spec
 
@@ -125,7 +125,7 @@ class _Program:
 
         `+join`: relations between trees that may be larger than the base tables. `+projection`: the rows of the result.
         `+groups`: the groups that are the result. `union`: the rows of several queries, read from their trees.
-        `union+table`: such rows, stored.
+        `union+table`: such rows, stored. `delta-join`: the rows of a cycle's atoms, in lists by their ends.
         """
         if isinstance(self.program.result, Lookups):
             return "lookups"
@@ -135,6 +135,8 @@ class _Program:
         if result is not None and result.groups is None and len({f.tree for f in result.feeds if f.sign == 1}) > 1:
             return "union+table"
         is_joined = any(step is not result and not self.linear[step.name] for step in self.derived)
+        if any(isinstance(step, Cycle) for step in self.program.steps):
+            return "delta-join"
         words = ["view-tree", *(["join"] if is_joined else [])]
         if result is not None:
             words.append("projection" if result.groups is None else "groups")
@@ -230,10 +232,13 @@ class _Program:
         bound = f"O({' + '.join(['n', *(f'|{name}|' for name in larger)])})"
         names = " and ".join(s.relation.name for s in self.derived)
         limit = ", within the budget of max_view_rows" if larger else ", no larger than the base tables"
-        return Guarantee(bound, f"the rows of {names} are stored{limit}")
+        cycles = [step.query for step in self.program.steps if isinstance(step, Cycle)]
+        sources = list(dict.fromkeys(a.source for query in cycles for a in query.atoms))
+        lists = f"; those of {_both(sources)} are in a list per value of each end" if sources else ""
+        return Guarantee(bound, f"the rows of {names} are stored{limit}{lists}")
 
     def _is_linear(self, step: Derived, feed: Feed) -> bool:
-        query = self.trees[feed.tree].query
+        query = self.costs.queries[feed.tree]
         held = step.kept_variables(feed)
         return not held or any(held <= a.variables and self.linear[a.source] for a in query.atoms)
 
@@ -245,6 +250,8 @@ class _Program:
                 yield read_together(step)
             elif isinstance(step, Lookups):
                 yield _looked_up(step)
+            elif isinstance(step, Cycle):
+                yield f"cycle {_brief(step.query)}: rows that come or go are joined with the shortest lists they meet"
             elif step.name in self.costs.passages:
                 yield f"rows {_brief(step.plan.query)}, passed on as they come and go, without a table of their own"
             else:
@@ -267,6 +274,10 @@ def _looked_up(step: Lookups) -> str:
 
 def _either(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
+
+
+def _both(words: list[str]) -> str:
+    return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} and {words[-1]}"
 
 
 def _brief(query: ConjunctiveQuery) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dynq_cli.plan.change_cost import Costs
-from dynq_cli.plan.program import Derived, Program, Tree
+from dynq_cli.plan.program import Cycle, Derived, Program, Tree
 from dynq_cli.plan.program_cost import stored_result
 from dynq_cli.spec.model import Spec
 
@@ -24,6 +24,9 @@ def stored(program: Program, spec: Spec) -> str:
     said = [f"its result, {rows_of(costs, result)}"] if result is not None else []
     if views:
         said.append(f"views of {_listed(views)}, no larger than the tables")
+    cycles = [s.query for s in program.steps if isinstance(s, Cycle)]
+    if ends := list(dict.fromkeys(a.source for query in cycles for a in query.atoms)):
+        said.append(f"the rows of {_listed(ends)} in lists by their ends, no larger than the tables")
     said += [f"{name}, {rows_of(costs, step)}" for name, step in derived.items() if step is not result]
     if result is None:
         said.append("not the result")

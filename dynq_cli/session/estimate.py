@@ -263,12 +263,12 @@ class _Estimating:
                 continue
             used = {c for leaf in base.leaves for b in leaf.atom.bindings for c in b.scalar.columns}
             used |= {c for leaf in base.leaves for s in leaf.atom.filters for c in s.columns}
-            for passage in self._live.layout.passages.values():
-                for atom in passage.plan.query.atoms:
+            for passage in self._live.layout.scans:
+                for atom in passage.query.atoms:
                     if atom.source == name:
                         used |= {c for b in atom.bindings for c in b.scalar.columns}
                         used |= {c for s in atom.filters for c in s.columns}
-            is_read = base.leaves or any(p.relation == name for p in self._live.layout.passages.values())
+            is_read = base.leaves or any(p.relation == name for p in self._live.layout.scans)
             columns = [c for c in base.relation.columns if c.name not in used and c.name not in base.relation.key]
             if not is_read:
                 saves = length_of[name] + sum(counts.value_bytes(base.relation, c) for c in base.relation.columns)

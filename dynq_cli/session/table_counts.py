@@ -15,12 +15,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from dynq_cli.engine.codes import needs_labels
+from dynq_cli.engine.cycle_layout import CycleLayout
 from dynq_cli.engine.forecast import Group, Rows, ValueCount
 from dynq_cli.engine.group_layout import GroupLayout
 from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.tree_layout import TreeLayout
-from dynq_cli.plan.plan import Plan
-from dynq_cli.plan.program import Derived, Feed, Measure, Tree, high, low, relayed
+from dynq_cli.plan.program import Cycle, Derived, Feed, Measure, Tree, high, low, relayed
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.aggregates import basic
 from dynq_cli.query.as_sql import as_sql
@@ -104,6 +104,8 @@ class TableCounts:
         for step in self._layout.steps:
             if isinstance(step, Derived):
                 self._derive(step)
+            elif isinstance(step, Cycle):
+                self._edges(self._layout.cycles[step.name])
             elif isinstance(step, Tree) and step.name in self._layout.trees:
                 _Walk(self, self._layout.trees[step.name]).count()
         self._values()
@@ -200,13 +202,13 @@ class TableCounts:
 
     def _fed(self, step: str, feed: Feed, taken: Sequence[str]) -> tuple[str, Drawn]:
         """A table with the rows that a feed takes from a tree, and how many there are."""
-        plan = self._layout.plan_of(feed.tree)
+        query = self._layout.query_of(feed.tree)
         compared = [v for c in feed.where for v in (c.left, c.right)]
-        sql = as_sql(_rows_query(plan.query, tuple(dict.fromkeys((*feed.columns, *compared)))))
+        sql = as_sql(_rows_query(query, tuple(dict.fromkeys((*feed.columns, *compared)))))
         where = " AND ".join(f"{quote(c.left)} {c.op} {quote(c.right)}" for c in feed.where if not c.offset)
         named = ", ".join(f"{quote(v)} AS {quote(name)}" for v, name in zip(feed.columns, taken, strict=True))
         asked = f"SELECT {named or '1 AS one'} FROM ({sql}) WHERE {where or 'TRUE'}"
-        share = math.prod(self._kept[a.source] for a in plan.query.atoms if a.mode == "join")
+        share = math.prod(self._kept[a.source] for a in query.atoms if a.mode == "join")
         try:
             with self._duck.at_most(self._seconds):
                 table = self.table_of(f"{asked} LIMIT {MOST_JOINED}")
@@ -214,19 +216,19 @@ class TableCounts:
             self._made.rough.append(step)
             nulls = ", ".join(f"NULL AS {quote(name)}" for name in taken) or "1 AS one"
             table = self.table_of(f"SELECT {nulls} WHERE FALSE")
-            return table, Drawn(0, self._guessed(plan), 0)
+            return table, Drawn(0, self._guessed(query), 0)
         rows = self._count_rows(table)
         stands_for = rows / share
         if rows == MOST_JOINED:
             self._made.rough.append(step)
-            stands_for = max(stands_for, self._guessed(plan))
+            stands_for = max(stands_for, self._guessed(query))
         return table, Drawn(rows, stands_for, 0)
 
-    def _guessed(self, plan: Plan) -> float:
+    def _guessed(self, query: ConjunctiveQuery) -> float:
         """The rows of a join where values are spread evenly: those of all atoms, by the values that atoms share."""
         shared: dict[str, list[float]] = {}
         rows = 1.0
-        for atom in plan.query.atoms:
+        for atom in query.atoms:
             if atom.mode == "join":
                 drawn, source = self.drawn(atom), f"({self.atom(atom)})"
                 rows *= drawn.stands_for
@@ -235,7 +237,15 @@ class TableCounts:
                     shared.setdefault(v, []).append(many)
         for several in shared.values():
             rows /= float(math.prod(sorted(several)[1:])) or 1.0
-        return rows / 2.0 ** len(plan.query.comparisons)
+        return rows / 2.0 ** len(query.comparisons)
+
+    def _edges(self, cycle: CycleLayout) -> None:
+        """The rows of a cycle's edges, and the groups of their lists."""
+        for edge in cycle.edges:
+            source, drawn = f"({self.atom(edge.atom)})", self.drawn(edge.atom)
+            for table, variables in ((edge.table, edge.variables), *edge.groups):
+                many = replace(drawn, distinct=self.distinct(source, variables))
+                self._set(table, many.all_distinct if variables else 1)
 
     def _grouped_sql(self, step: Derived, fed: str) -> str:
         """SQL for the rows of a relation of groups, their measures computed from the sample."""

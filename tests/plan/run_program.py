@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from typing import Any
 
 import duckdb
 
-from dynq_cli.plan.program import Derived, Groups, Lookups, Measure, Program, Together, Tree, high, low
+from dynq_cli.plan.program import Cycle, Derived, Groups, Lookups, Measure, Program, Together, Tree, high, low, query_of
 from dynq_cli.query.normal_form import Atom, Comparison, ConjunctiveQuery, Scalar
 from dynq_cli.query.scalar import compare, quote, shift
 
@@ -37,9 +38,11 @@ def _ran(program: Program, connection: duckdb.DuckDBPyConnection) -> tuple[Count
     try:
         results: dict[str, tuple[tuple[str, ...], Counter[Row]]] = {}
         for step in program.steps:
-            if isinstance(step, Tree):
-                query = step.plan.query
+            if isinstance(step, Tree | Cycle):
+                query = query_of(step)
                 results[step.name] = query.head, _result(cursor, query)
+                if isinstance(step, Cycle) and query.semantics == "set":
+                    results[step.name] = query.head, _bindings(cursor, query)
             elif isinstance(step, Together):
                 results[step.name] = step.form.head, _read(step, results)
             elif isinstance(step, Lookups):
@@ -75,7 +78,8 @@ def _result(cursor: duckdb.DuckDBPyConnection, query: ConjunctiveQuery) -> Count
     assert not query.views and not query.grouped
     assert all(a.mode == "join" for a in query.atoms)
     tables = ", ".join(f"({_subselect(a)}) AS a{i}" for i, a in enumerate(query.atoms))
-    first: dict[str, str] = {}
+    # What no atom binds is always 1.
+    first = {v: "1" for v in query.head if not any(v in a.variables for a in query.atoms)}
     same = []
     for i, atom in enumerate(query.atoms):
         for b in atom.bindings:
@@ -92,6 +96,15 @@ def _result(cursor: duckdb.DuckDBPyConnection, query: ConjunctiveQuery) -> Count
         rows = cursor.execute(f"SELECT {head}, count(*) FROM {tables} WHERE {where} GROUP BY {head}").fetchall()
         found = Counter({tuple(map(_one, row[:-1])): row[-1] for row in rows})
     return Counter(dict.fromkeys(found, 1)) if query.semantics == "set" else found
+
+
+def _bindings(cursor: duckdb.DuckDBPyConnection, query: ConjunctiveQuery) -> Counter[Row]:
+    """The rows of a cycle under set semantics, each as often as there are bindings of all variables."""
+    found: Counter[Row] = Counter()
+    every = tuple(dict.fromkeys((*query.head, *(v for a in query.atoms for v in sorted(a.variables)))))
+    for row in _result(cursor, replace(query, head=every)):
+        found[row[: len(query.head)]] += 1
+    return found
 
 
 def _compared(query: ConjunctiveQuery, c: Comparison, named: dict[str, str]) -> str:

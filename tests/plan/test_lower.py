@@ -9,9 +9,11 @@ from typing import Any
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.plan.lower import program_of
 from dynq_cli.plan.lower.ranges import has_ranges
-from dynq_cli.plan.program import Derived, Lookups, Program, Together, Tree
+from dynq_cli.plan.program import Cycle, Derived, Lookups, Program, Together, Tree
 from dynq_cli.query.as_sql import as_sql
 from dynq_cli.query.compile import compile_query
+from dynq_cli.query.hypergraph import hypergraph_of
+from dynq_cli.query.reduction import is_acyclic
 from dynq_cli.query.sql import compile_sql
 from dynq_cli.spec.model import QuerySpec, Text
 from tests.every_case import every_case
@@ -63,6 +65,11 @@ def check(program: Program) -> None:
             assert all(set(m.variables) == trees[m.tree] for m in step.members), step
         elif isinstance(step, Lookups):
             assert set(step.trees) <= set(trees), step
+        elif isinstance(step, Cycle):
+            assert {a.source for a in step.query.atoms} <= known, step
+            assert not step.query.comparisons and not is_acyclic(hypergraph_of(step.query)), step
+            assert {i for route in step.routes for i in route.changed} <= set(range(len(step.query.atoms)))
+            trees[step.name] = set(step.query.head)
         else:
             assert {a.source for a in step.plan.query.atoms} <= known, step
             assert step.plan.strategy == "view-tree"

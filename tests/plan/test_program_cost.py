@@ -28,7 +28,8 @@ def cost_of(query: str, relations: str = RELATIONS, more: str = "") -> ProgramCo
     cost = program_cost(program, spec)
     # Whatever stores its result is not headed as a view tree alone, and the other way round.
     is_stored = stored_result(program) is not None
-    assert is_stored == any(word in cost.strategy for word in ("projection", "groups", "table"))
+    words = ("projection", "groups", "table")
+    assert cost.strategy == "delta-join" or is_stored == any(word in cost.strategy for word in words)
     return cost
 
 
@@ -98,8 +99,8 @@ def test_an_order_makes_positions_cheap() -> None:
     [
         ("q(x, z) :- R(x, y), S(y, z)", "view-tree+projection"),
         ("SELECT x, COUNT(*) AS n FROM R GROUP BY x", "view-tree+groups"),
-        ("SELECT COUNT(*) AS n FROM R, S, T WHERE R.y = S.y AND S.z = T.z AND T.x = R.x", "view-tree+join+groups"),
-        ("q(x, y, z) :- R(x, y), S(y, z), T(z, x)", "view-tree+join"),
+        ("SELECT COUNT(*) AS n FROM R, S, T WHERE R.y = S.y AND S.z = T.z AND T.x = R.x", "delta-join"),
+        ("q(x, y, z) :- R(x, y), S(y, z), T(z, x)", "delta-join"),
         ("SELECT x FROM R WHERE NOT EXISTS (SELECT 1 FROM S WHERE S.y = R.y)", "view-tree"),
         ("SELECT x, y FROM R UNION SELECT y, z FROM S", "union"),
         ("q(x, y, z) :- R(x, y), S(y, z), x != z", "view-tree"),
@@ -172,5 +173,5 @@ def test_a_child_compared_on_two_variables_is_filtered_by_the_second() -> None:
 def test_a_change_can_meet_as_many_partners_as_the_atoms_joined_with_it_have_together() -> None:
     found = changes("q() :- K(a, b), R(b, c), S(c, d), T(d, e), R(e, a)")
     assert found["K(a, b)"] == "O(n^2)", "in the middle of three"
-    assert found["R(b, c)"] == found["R R_2(e, a)"] == "O(n)"
+    assert found["R(b, c)"] == found["R R_2(e, a)"] == "O(n^2)"
     assert changes("q(x, y, z) :- R(x, y), S(y, z), T(z, x)")["S(y, z)"] == "O(n)"

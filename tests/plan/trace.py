@@ -9,7 +9,7 @@ from typing import Any
 
 from dynq_cli.plan.lower import PASSES
 from dynq_cli.plan.lower.partial_program import PartialProgram, Pass, Run
-from dynq_cli.plan.program import Derived, Feed, Lookups, Step, Tree
+from dynq_cli.plan.program import Cycle, Derived, Feed, Lookups, Step, Tree
 from dynq_cli.query.compile import compile_query
 from dynq_cli.query.normal_form import Atom, Query, UnionQuery
 from dynq_cli.spec.model import Keep, QuerySpec, Spec, Text
@@ -86,6 +86,9 @@ def _step(step: Step) -> str:
     if isinstance(step, Tree):
         (line,) = _query(step.plan.query)
         return f"tree {line}"
+    if isinstance(step, Cycle):
+        (line,) = _query(step.query)
+        return f"cycle {line}"
     if isinstance(step, Derived):
         fed = ", ".join(map(_feed, step.feeds))
         if step.groups is None:

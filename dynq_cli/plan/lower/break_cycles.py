@@ -1,14 +1,18 @@
 """Break cycles, and comparisons between atoms: join some atoms into a relation until one tree has the rest.
 
+A cyclic part is joined by delta (`delta_join`) into a relation of what the rest looks at. If it is all of the query,
+it is left to the passes that store its rows, or feed them. Where it is joined in pairs instead (`cyclic_core`), pairs
+are relations.
+
 Atoms that a comparison links are joined along the shortest way between them, or others that break up a ring of
 comparisons, those first whose join is expected to be smallest (`materialise`), so that later joins start from few rows.
 A comparison is applied as soon as both its sides are there. What needs all atoms at once is left: the rows of the last
 tree are filtered on their way out.
 
-    query    q(a, b, c) :- R(a, b), S(b, c), T(c, a)
-    before   q(a, b, c) :- R(a, b), S(b, c), T(c, a)
-    after    q(a, b, c) :- R(a, b), q/2(a, b, c)
-    steps    tree q/1(a, b, c) :- S(b, c), T(c, a)
+    query    q(a, b, c, d) :- R(a, b), S(b, c), T(c, a), R(c, d)
+    before   q(a, b, c, d) :- R(a, b), S(b, c), T(c, a), R R_2(c, d)
+    after    q(a, b, c, d) :- R R_2(c, d), q/2(a, b, c)
+    steps    cycle q/1(a, b, c) :- R(a, b), S(b, c), T(c, a)
              relation q/2(a, b, c): rows of +q/1
 """
 
@@ -19,6 +23,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from dynq_cli.plan.choose import weights_of
+from dynq_cli.plan.cyclic_core import Breaking, break_up
 from dynq_cli.plan.lower.partial_program import PartialProgram
 from dynq_cli.plan.lower.query_builders import atom_over, columns_of, part_of, with_one
 from dynq_cli.plan.materialise import group_exponent, joining, merge, within
@@ -34,6 +39,12 @@ Group = tuple[int, ...]
 def break_cycles(query: ConjunctiveQuery, program: PartialProgram) -> tuple[ConjunctiveQuery, PartialProgram]:
     if program.fits(query):
         return query, program
+    breaking = breaking_of(query, program.spec)
+    for aliases in [{query.atoms[i].alias for i in group} for group in breaking.groups]:
+        group = tuple(i for i, atom in enumerate(query.atoms) if atom.alias in aliases)
+        if len(group) == len(query.atoms):
+            return query, program
+        query, program = joined(query, program, group)
     while groups := next_groups(query, program.spec):
         for aliases in [{query.atoms[i].alias for i in group} for group in groups]:
             group = tuple(i for i, atom in enumerate(query.atoms) if atom.alias in aliases)
@@ -66,9 +77,14 @@ def next_groups(query: ConjunctiveQuery, spec: Spec) -> tuple[Group, ...]:
     return groups
 
 
+def breaking_of(query: ConjunctiveQuery, spec: Spec) -> Breaking:
+    rank = {v.name: i for i, v in enumerate(query.variables)}
+    return break_up(hypergraph_of(query), weights_of(query, spec), rank)
+
+
 def ring_group(query: ConjunctiveQuery, spec: Spec) -> Group:
     """The atoms to be joined next of a query for which no tree can have all comparisons on its edges."""
-    return _breaking(query, spec)[0]
+    return (breaking_of(query, spec).groups or _breaking(query, spec))[0]
 
 
 def _breaking(query: ConjunctiveQuery, spec: Spec) -> list[Group]:

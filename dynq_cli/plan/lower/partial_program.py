@@ -25,10 +25,12 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 from dynq_cli.plan.choose import plan_query
+from dynq_cli.plan.delta_join import routes_of
 from dynq_cli.plan.lower.query_builders import columns_of
 from dynq_cli.plan.lower.ranges import has_ranges
 from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.program import (
+    Cycle,
     Derived,
     Feed,
     Groups,
@@ -136,6 +138,12 @@ class PartialProgram:
         assert not any(c.variables <= a.variables for c in plan.query.comparisons for a in plan.query.atoms), plan
         # Nobody looks at the rows of an inner tree but as they come and go.
         return made, self._with(Tree(made, plan if is_read else replace(plan, tree=plan.tree.condensed())))
+
+    def add_cycle(self, query: ConjunctiveQuery) -> tuple[str, PartialProgram]:
+        """A cyclic join of which only the delta is computed."""
+        made = self._fresh()
+        named = replace(query, name=made, order=())
+        return made, self._with(Cycle(made, named, routes_of(named)))
 
     def add_relation(
         self,
