@@ -37,6 +37,7 @@ COMMANDS = (
     "sample",
     "rank",
     "test",
+    "why",
     "dump",
     # versions and marks
     "mark",

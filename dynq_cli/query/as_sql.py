@@ -33,15 +33,15 @@ def as_sql(query: Query) -> str:
 
 def _conjunctive(query: ConjunctiveQuery) -> str:
     views = ", ".join(f"{quote(v.name)} AS ({as_sql(v.query)})" for v in query.views)
-    body = _body(query)
+    body = body_of(query)
     inner = _grouped(query, body) if query.grouped else _plain(query, body)
-    columns = ", ".join(f"{_column(query, c)} AS {quote(c.name)}" for c in query.columns)
+    columns = ", ".join(f"{column_of(query, c)} AS {quote(c.name)}" for c in query.columns)
     having = f" WHERE {query.having.sql}" if query.having else ""
     text = f"SELECT {columns or '1 AS one'} FROM ({inner}) AS result{having}"
     return f"WITH {views} {text}" if views else text
 
 
-def _column(query: ConjunctiveQuery, column: OutputColumn) -> str:
+def column_of(query: ConjunctiveQuery, column: OutputColumn) -> str:
     if column.kind == "expression":
         return column.source
     # What a column was joined with may have made its variable wider than the column.
@@ -50,8 +50,13 @@ def _column(query: ConjunctiveQuery, column: OutputColumn) -> str:
 
 
 def _plain(query: ConjunctiveQuery, body: str) -> str:
-    head = ", ".join(f"{_where_bound(query, v)} AS {quote(v)}" for v in query.head) or "1 AS one"
+    head = ", ".join(f"{where_bound(query, v)} AS {quote(v)}" for v in query.head) or "1 AS one"
     return f"SELECT {'DISTINCT ' if query.semantics == 'set' else ''}{head} {body}"
+
+
+def grouped_of(query: ConjunctiveQuery) -> str:
+    """The groups of a query: head variables and aggregates, without HAVING."""
+    return _grouped(query, body_of(query))
 
 
 def _grouped(query: ConjunctiveQuery, body: str) -> str:
@@ -67,23 +72,23 @@ def _grouped(query: ConjunctiveQuery, body: str) -> str:
 def _distinct(query: ConjunctiveQuery, body: str) -> str:
     """Every binding of the body's variables once, with the factors, which depend on them."""
     bound = [v.name for v in query.variables if _in_joins(query, v.name)]
-    columns = [f"{_where_bound(query, v)} AS {quote(v)}" for v in bound]
+    columns = [f"{where_bound(query, v)} AS {quote(v)}" for v in bound]
     for i, a in enumerate(query.aggregates):
         for j, m in enumerate(a.monomials):
-            columns += [f"{_alias(f.atom)}.{_factor_name(i, j, k)}" for k, f in enumerate(m.factors)]
+            columns += [f"{alias_of(f.atom)}.{_factor_name(i, j, k)}" for k, f in enumerate(m.factors)]
     return f"FROM (SELECT DISTINCT {', '.join(columns) or '1 AS one'} {body}) AS bindings"
 
 
 def _variable(query: ConjunctiveQuery, variable: str) -> str:
     """A variable as aggregates see it: of the distinct bindings, or of the atom that binds it."""
-    return f"bindings.{quote(variable)}" if query.semantics == "set" else _where_bound(query, variable)
+    return f"bindings.{quote(variable)}" if query.semantics == "set" else where_bound(query, variable)
 
 
 def _factor(query: ConjunctiveQuery, factor: Factor, name: str) -> str:
-    return f"bindings.{name}" if query.semantics == "set" else f"{_alias(factor.atom)}.{name}"
+    return f"bindings.{name}" if query.semantics == "set" else f"{alias_of(factor.atom)}.{name}"
 
 
-def _alias(index: int) -> str:
+def alias_of(index: int) -> str:
     return f"a{index}"
 
 
@@ -91,44 +96,46 @@ def _factor_name(aggregate: int, monomial: int, factor: int) -> str:
     return f"factor_{aggregate}_{monomial}_{factor}"
 
 
-def _subselect(query: ConjunctiveQuery, index: int) -> str:
+def _subselect(query: ConjunctiveQuery, index: int, *, numbered: bool = False) -> str:
     atom = query.atoms[index]
-    columns = [f"{b.scalar.sql} AS {quote(b.variable)}" for b in atom.bindings]
+    columns = ["rowid"] if numbered else []
+    columns += [f"{b.scalar.sql} AS {quote(b.variable)}" for b in atom.bindings]
     for i, a in enumerate(query.aggregates):
         for j, m in enumerate(a.monomials):
             for k, f in enumerate(m.factors):
                 if f.atom == index:
                     columns.append(f"{f.scalar.sql} AS {_factor_name(i, j, k)}")
     where = " AND ".join(f"({f.sql})" for f in atom.filters) or "TRUE"
-    return f"(SELECT {', '.join(columns) or '1 AS one'} FROM {quote(atom.source)} WHERE {where}) AS {_alias(index)}"
+    return f"(SELECT {', '.join(columns) or '1 AS one'} FROM {quote(atom.source)} WHERE {where}) AS {alias_of(index)}"
 
 
 def _joins(query: ConjunctiveQuery) -> list[tuple[int, Atom]]:
     return [(i, a) for i, a in enumerate(query.atoms) if a.mode == "join"]
 
 
-def _where_bound(query: ConjunctiveQuery, variable: str) -> str:
+def where_bound(query: ConjunctiveQuery, variable: str) -> str:
     index = next(i for i, a in _joins(query) if variable in a.variables)
-    return f"{_alias(index)}.{quote(variable)}"
+    return f"{alias_of(index)}.{quote(variable)}"
 
 
 def _in_joins(query: ConjunctiveQuery, variable: str) -> bool:
     return any(variable in a.variables for _, a in _joins(query))
 
 
-def _body(query: ConjunctiveQuery) -> str:
-    tables = ", ".join(_subselect(query, i) for i, _ in _joins(query))
+def body_of(query: ConjunctiveQuery, *, numbered: bool = False) -> str:
+    """FROM and WHERE of a body; `numbered`: the row numbers of its atoms can be selected as `alias.rowid`."""
+    tables = ", ".join(_subselect(query, i, numbered=numbered) for i, _ in _joins(query))
     conditions = []
     for i, atom in _joins(query):
         for b in atom.bindings:
-            first = _where_bound(query, b.variable)
-            here = f"{_alias(i)}.{quote(b.variable)}"
+            first = where_bound(query, b.variable)
+            here = f"{alias_of(i)}.{quote(b.variable)}"
             if first != here:
                 # Only what is joined NULL to NULL has no filter that leaves NULL out.
                 conditions.append(f"{first} {'IS NOT DISTINCT FROM' if b.scalar.nullable else '='} {here}")
     for c in query.comparisons:
         if _in_joins(query, c.left) and _in_joins(query, c.right):
-            conditions.append(_comparison(c, _where_bound(query, c.left), _where_bound(query, c.right)))
+            conditions.append(_comparison(c, where_bound(query, c.left), where_bound(query, c.right)))
     for i, atom in enumerate(query.atoms):
         if atom.mode != "join":
             conditions.append(_exists(query, i))
@@ -139,9 +146,9 @@ def _exists(query: ConjunctiveQuery, index: int) -> str:
     atom = query.atoms[index]
     conditions = []
     for b in atom.bindings:
-        here = f"{_alias(index)}.{quote(b.variable)}"
+        here = f"{alias_of(index)}.{quote(b.variable)}"
         if _in_joins(query, b.variable):
-            there = _where_bound(query, b.variable)
+            there = where_bound(query, b.variable)
             if atom.null_aware == b.variable:
                 conditions.append(f"({here} = {there} OR {here} IS NULL OR {there} IS NULL)")
             else:
@@ -150,9 +157,9 @@ def _exists(query: ConjunctiveQuery, index: int) -> str:
         sides = []
         for v in (c.left, c.right):
             if _in_joins(query, v):
-                sides.append(_where_bound(query, v))
+                sides.append(where_bound(query, v))
             elif v in atom.variables:
-                sides.append(f"{_alias(index)}.{quote(v)}")
+                sides.append(f"{alias_of(index)}.{quote(v)}")
         if len(sides) == 2 and not (_in_joins(query, c.left) and _in_joins(query, c.right)):
             conditions.append(_comparison(c, *sides))
     inner = f"EXISTS (SELECT 1 FROM {_subselect(query, index)} WHERE {' AND '.join(conditions) or 'TRUE'})"

@@ -9,5 +9,6 @@
 - `run`: apply new logs in a folder, then write the outputs; `marks`: the versions at which their diffs start
 - `quarantine`: set refused logs aside; `metrics`: the metrics of a run
 - `changes`: write differences of a result as files that another state can apply
+- `why`: the base rows that make a row of a result, or what keeps one out
 - `verify`, `recompute`: compare the results with a recomputation by DuckDB
 """
