@@ -96,9 +96,9 @@ class Layout:
         return self.passages[step].query if step in self.passages else self.trees[step].plan.query
 
     def result_of(self, query: str) -> tuple[TreeLayout, ...]:
-        """Return the trees from which the rows of a query are read."""
+        """Return the trees from which the rows of a query are read, and those whose rows it lacks."""
         step = self.together.get(query)
-        return (self.trees[query],) if step is None else tuple(self.trees[m.tree] for m in step.members)
+        return (self.trees[query],) if step is None else tuple(self.trees[m.tree] for m in step.read)
 
     @property
     def widest(self) -> int:

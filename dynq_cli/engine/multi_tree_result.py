@@ -6,8 +6,8 @@
 
 Each member has a cursor, and rows are enumerated in blocks (Algorithm 15 of the thesis). If a later member also has a
 row, the row is left to that member, whose cursor yields one of its rows instead, and so on. So every row taken from the
-first cursor yields one result row: constant delay, in blocks. Rows that fail a comparison of `where` are filtered out,
-with no bound on the number of such rows between two results.
+first cursor yields one result row: constant delay, in blocks. Rows that fail a comparison of `where`, or that a tree of
+`lacking` has, are filtered out, with no bound on the number of such rows between two results.
 
 The order depends only on the trees, not on the block size: cursors advance in steps of `STEP`.
 """
@@ -40,21 +40,22 @@ class MultiTreeResult:
         self.members = step.members
         self.is_set = step.form.semantics == "set"
         self.lookups = [Lookup(reading, m.tree, m.variables) for m in step.members]
-        self._step = step
+        self.lacking = [Lookup(reading, m.tree, m.variables) for m in step.lacking]
+        self.step = step
         self._reading = reading
         self._meaning = meaning
 
     @property
     def keeps_count(self) -> bool:
         """Whether terms give the count."""
-        return bool(self._step.terms)
+        return bool(self.step.terms)
 
     def count(self) -> tuple[int, int]:
         """Return the number of rows, counting copies, and of distinct rows. Without terms, O(rows)."""
         if not self.keeps_count:
             return self._walked()
         rows = distinct = 0
-        for term in self._step.terms:
+        for term in self.step.terms:
             counted = self._reading.count(term.tree)
             rows += term.rows * counted[0]
             distinct += term.distinct * counted[1]
@@ -80,27 +81,38 @@ class MultiTreeResult:
     def passes(self, codes: Words) -> Flags | None:
         """Return which rows satisfy the comparisons; None without comparisons. One row of codes per head variable."""
         kept = None
-        for c in self._step.where:
-            left, right = (self._step.form.variable(v) for v in (c.left, c.right))
+        for c in self.step.where:
+            left, right = (self.step.form.variable(v) for v in (c.left, c.right))
             mine, theirs = (codes[self.head.index(v)] for v in (c.left, c.right))
             true = holds(c, left, right, mine, theirs, self._meaning)
             kept = true if kept is None else kept & true
         return kept
 
+    def _kept(self, codes: Words) -> Flags | None:
+        """Return which rows of members are rows of the result; None if all are."""
+        kept = self.passes(codes)
+        for lookup in self.lacking:
+            absent: Flags = lookup.copies(codes) == 0
+            kept = absent if kept is None else kept & absent
+        return kept
+
     def copies(self, row: Mapping[str, int]) -> int:
         """Return the multiplicity of the row given by a code per head variable."""
         codes = np.array([[row[v]] for v in self.head], np.int64)
-        kept = self.passes(codes)
+        kept = self._kept(codes)
         if kept is not None and not kept[0]:
             return 0
         many = sum(int(lookup.copies(codes)[0]) for lookup in self.lookups)
         return min(many, 1) if self.is_set else many
 
     def total(self, codes: Words) -> Words:
-        """Return the total multiplicity of rows over all members; at most 1 if the result is a set."""
+        """Return the multiplicity of rows in the result, over all members; at most 1 if it is a set."""
         many = np.zeros(codes.shape[1], np.int64)
         for lookup in self.lookups:
             many = _sum(many, lookup.copies(codes))
+        kept = self._kept(codes)
+        if kept is not None:
+            many = np.where(kept, many, 0)
         return np.minimum(many, 1) if self.is_set else many
 
     def _check(self) -> None:
@@ -115,10 +127,10 @@ class MultiTreeResult:
         assert self.count() == (many, len(found)), "terms add up to the rows that are enumerated"
 
     def _filtered(self, block: int) -> Iterator[Block]:
-        """Yield the rows of the only member that pass the comparisons."""
+        """Yield the rows of the only member that no condition leaves out."""
         (member,) = self.members
         for codes, copies in self._reading.blocks(member.tree, member.variables, block):
-            kept = self.passes(codes)
+            kept = self._kept(codes)
             assert kept is not None
             if kept.all():
                 yield codes, copies

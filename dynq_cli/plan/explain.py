@@ -38,7 +38,8 @@ _UNION_TREES = (
     "intersections"
 )
 _UNEQUAL_TREES = (
-    "without a table: rows are filtered by != while they are read, and counted without it, less those that are equal"
+    "without a table: rows are filtered by != and NOT EXISTS while they are read, and counted without these "
+    "conditions, less those that break one"
 )
 
 

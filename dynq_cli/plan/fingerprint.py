@@ -55,7 +55,8 @@ def _step(step: Step, trees: Mapping[str, Plan]) -> object:
         read.append([member.tree, [number[v] for v in member.variables]])
     place = {v: i for i, v in enumerate(step.form.head)}
     where = [[place[c.left], c.op, place[c.right], str(c.offset.normalize())] for c in step.where]
-    return ["together", step.form.semantics, read, where, [[t.tree, t.rows, t.distinct] for t in step.terms]]
+    made = ["together", step.form.semantics, read, where, [[t.tree, t.rows, t.distinct] for t in step.terms]]
+    return [*made, [m.tree for m in step.lacking]] if step.lacking else made
 
 
 def _alternative(step: Alternative, trees: Mapping[str, Plan]) -> object:

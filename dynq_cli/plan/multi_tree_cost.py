@@ -7,9 +7,9 @@ from dynq_cli.plan.program import Term, Together
 
 def delay_of(step: Together) -> tuple[str, str]:
     """Bound and meaning of the delay."""
-    if not step.where:
+    if not step.is_filtered:
         return "O(1)", "a row that a later member has is left to it, and it gives one instead: each step yields a row"
-    said = " and ".join(map(str, step.where))
+    said = " and ".join([*map(str, step.where), *(f"what {m.tree} has" for m in step.lacking)])
     return (
         f"O({' + '.join(f'|{t.tree}|' for t in step.terms if t.rows < 0)})",
         f"rows of {step.members[0].tree} are filtered by {said}: between two that pass may be all that do not",
@@ -28,8 +28,10 @@ def positions_of(step: Together) -> tuple[str, str]:
 def read_together(step: Together) -> str:
     """The step in words."""
     names = " and ".join(m.tree for m in step.members)
-    if step.where:
-        said = f"those of {names} where {' and '.join(map(str, step.where))}"
+    if step.is_filtered:
+        where = f" where {' and '.join(map(str, step.where))}" if step.where else ""
+        less = f" without those of {' and '.join(m.tree for m in step.lacking)}" if step.lacking else ""
+        said = f"those of {names}{where}{less}"
     else:
         kind = "each row once" if step.form.semantics == "set" else "with the copies of all"
         said = f"those of {names}, {kind}"

@@ -205,10 +205,11 @@ class _Drawing:
     def _together(self, place: str, step: Together) -> None:
         where = f"\nwhere {' and '.join(map(str, step.where))}" if step.where else ""
         self.frame.boxes.append(Box(place, f"{step.name}{where}", "union"))
+        self.frame.lines += [Line(place, self.roots[m.tree], "less", "rows") for m in step.lacking]
         for member in step.members:
             self.frame.lines.append(Line(place, self.roots[member.tree], "reads"))
         # What is counted only, to be taken off.
-        counted = [t.tree for t in step.terms if t.tree not in {m.tree for m in step.members}]
+        counted = [t.tree for t in step.terms if t.tree not in {m.tree for m in step.read}]
         self.frame.lines += [Line(place, self.roots[tree], "less", "in the count") for tree in counted]
 
     def _tested(self, place: str, step: Lookups) -> None:

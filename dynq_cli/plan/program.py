@@ -175,7 +175,8 @@ class Term:
 class Together:
     """A result that is read from several trees at once.
 
-        rows = those of the members, without those that do not satisfy every comparison of `where`
+        rows = those of the members, without those that do not satisfy every comparison of `where`, and without those
+               that a tree of `lacking` has, which has the same head
         count = Σ terms
 
     A row that several members have is one row: of a set once, of a bag with the copies of all. `form` says head,
@@ -187,6 +188,17 @@ class Together:
     members: tuple[Member, ...]
     terms: tuple[Term, ...]
     where: tuple[Comparison, ...] = ()
+    lacking: tuple[Member, ...] = ()
+
+    @property
+    def read(self) -> tuple[Member, ...]:
+        """The trees that decide which rows the result has."""
+        return (*self.members, *self.lacking)
+
+    @property
+    def is_filtered(self) -> bool:
+        """Whether some rows of the members are left out as they are read."""
+        return bool(self.where or self.lacking)
 
 
 @record(frozen=True)

@@ -130,7 +130,7 @@ class _Program:
         if isinstance(self.program.result, Lookups):
             return "lookups"
         result = stored_result(self.program)
-        if isinstance(self.program.result, Together) and not self.program.result.where:
+        if isinstance(self.program.result, Together) and not self.program.result.is_filtered:
             return "union"
         if result is not None and result.groups is None and len({f.tree for f in result.feeds if f.sign == 1}) > 1:
             return "union+table"
@@ -215,14 +215,14 @@ class _Program:
                 "O(n)", f"{said} {'is' if len(hidden) == 1 else 'are'} not selected: rows that look alike are walked"
             )
         if isinstance(last, Together):
-            return Guarantee("O(1)", f"a row is looked up in {len(last.members)} trees")
+            return Guarantee("O(1)", f"a row is looked up in {len(last.read)} tree{'s' if len(last.read) > 1 else ''}")
         return Guarantee("O(1)", "one row per level of the tree is looked up")
 
     def _diff(self) -> Guarantee:
         last = self.program.result
         if isinstance(last, Lookups):
             return _not_kept("diff")
-        where = f" in {' and '.join(m.tree for m in last.members)}" if isinstance(last, Together) else ""
+        where = f" in {' and '.join(m.tree for m in last.read)}" if isinstance(last, Together) else ""
         return Guarantee("O(|Δ|)", f"Δ are the rows that came or went{where}; first the changes since are taken back")
 
     def _space(self) -> Guarantee:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from random import Random
 
 import pyarrow as pa
 import pytest
 
+import dynq_cli
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import DynqError
 from dynq_cli.storage.plans import plan_spec
@@ -77,3 +79,54 @@ def _run(seed: int, formulas: int = 5, commits: int = 6) -> None:
 @pytest.mark.parametrize("seed", seeds(60))
 def test_results_are_those_of_a_model_checker_after_every_commit(seed: int) -> None:
     _run(seed)
+
+
+PAIRS = (
+    "q(x, y) := S(x) and T(y) and not E(x, y)",
+    "q(x, y) := S(x) and T(y) and x != y and not E(x, y)",
+    "q(x, y) := S(x) and S(y) and not E(x, y) and not F(y, x)",
+    "q(x, y) := (exists z: E(x, z)) and T(y) and not exists z: E(x, z) and E(z, y)",
+    "q(x, y, z) := S(x) and E(y, z) and not E(x, y) and not R(x, y, z)",
+)
+
+
+@pytest.mark.parametrize("formula", PAIRS)
+@pytest.mark.parametrize("seed", seeds(2))
+def test_pairs_without_an_edge_are_read_from_a_product_and_differ_as_they_should(
+    formula: str, seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("spec.yaml").write_text(spec_text({"q": formula}))
+    assert "not the result" in dynq_cli.explain_spec("spec.yaml").text()
+    chance = Random(f"{formula} {seed}")
+    rows: dict[str, list[tuple[int | None, ...]]] = {name: [] for name in ARITY}
+    with dynq_cli.create("spec.yaml") as view:
+        before: set[tuple[int | None, ...]] = set()
+        for version in range(1, 8):
+            view.apply(_commit(chance, rows))
+            now = {tuple(row.values()) for batch in view.enum("q") for row in batch.to_pylist()}
+            assert now == _recomputed(formula, rows)
+            assert view.counts("q").rows == len(now)
+            changes = [
+                tuple(row.values()) for batch in view.diff("q", since=version - 1).batches for row in batch.to_pylist()
+            ]
+            came, went = ({c[:-1] for c in changes if c[-1] == kind} for kind in ("insert", "delete"))
+            assert (came, went) == (now - before, before - now)
+            assert len(changes) == len(came) + len(went)
+            before = now
+
+
+def _recomputed(formula: str, rows: dict[str, list[tuple[int | None, ...]]]) -> set[tuple[int | None, ...]]:
+    """The rows of one of `PAIRS`, written again in Python."""
+    s, t = ({x for (x,) in rows[name] if x is not None} for name in ("S", "T"))
+    e, f = ({(x, y) for x, y in rows[name] if y is not None} for name in ("E", "F"))
+    r = set(rows["R"])
+    two = {(x, y) for x, z in e for w, y in e if z == w}
+    pairs: dict[str, set[tuple[int | None, ...]]] = {
+        PAIRS[0]: {(x, y) for x in s for y in t if (x, y) not in e},
+        PAIRS[1]: {(x, y) for x in s for y in t if x != y and (x, y) not in e},
+        PAIRS[2]: {(x, y) for x in s for y in s if (x, y) not in e and (y, x) not in f},
+        PAIRS[3]: {(x, y) for x, _ in e for y in t if (x, y) not in two},
+        PAIRS[4]: {(x, y, z) for x in s for y, z in e if (x, y) not in e and (x, y, z) not in r},
+    }
+    return pairs[formula]

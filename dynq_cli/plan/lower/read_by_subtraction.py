@@ -1,11 +1,13 @@
-"""Read a result with != from several trees, stored nowhere.
+"""Read a result with != and NOT EXISTS from several trees, stored nowhere.
 
-    rows     those of a tree without the comparison, filtered while they are read
-    count    that of this tree, less that of a tree with = in place of !=; one tree for each set of comparisons, with
-             alternating signs
+    rows     those of a tree without these conditions, filtered while they are read
+    count    that of this tree, less that of a tree with the opposite of a condition; one tree for each set of
+             conditions, with alternating signs
 
-Each has to fit into one tree, and the head has to have both sides. A result in an order is not one of these: an order
-needs a table.
+The opposite of != is =, and that of NOT EXISTS a join, which says no more of a set. Each has to fit into one tree, and
+the head has to have what the conditions look at. A NOT EXISTS whose values one atom has is left to
+`decorrelate_subqueries`: a relation of these values is no larger than the base tables, and no row is filtered out. A
+result in an order is not one of these: an order needs a table.
 
     query    q(a, b, c) :- R(a, b), S(b, c), a != c
     before   q(a, b, c) :- R(a, b), S(b, c), a != c
@@ -16,6 +18,8 @@ needs a table.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from dynq_cli.plan.lower.inequality_by_subtraction import (
     MOST_UNEQUAL,
     differing,
@@ -25,9 +29,11 @@ from dynq_cli.plan.lower.inequality_by_subtraction import (
     without,
 )
 from dynq_cli.plan.lower.partial_program import PartialProgram
+from dynq_cli.plan.lower.query_builders import is_wide, part_of
 from dynq_cli.plan.lower.ranges import in_one_tree
 from dynq_cli.plan.program import Member, Term, Together
-from dynq_cli.query.normal_form import ConjunctiveQuery, Query, UnionQuery
+from dynq_cli.query.core import core
+from dynq_cli.query.normal_form import Atom, Comparison, ConjunctiveQuery, Query, UnionQuery
 
 
 def read_by_subtraction(query: Query, program: PartialProgram) -> tuple[Query | None, PartialProgram]:
@@ -38,26 +44,70 @@ def read_by_subtraction(query: Query, program: PartialProgram) -> tuple[Query | 
 
 
 def _subtracted(query: ConjunctiveQuery, program: PartialProgram) -> PartialProgram | None:
-    if not 1 <= len(differing(query)) <= MOST_UNEQUAL:
+    denied = _denied(query)
+    if not 1 <= len(differing(query)) + len(denied) <= MOST_UNEQUAL:
         return None
-    plain, program = program.joins(query)
+    left = replace(query, atoms=tuple(a for a in query.atoms if a not in denied))
+    plain, program = program.joins(_with_own_views(left))
     where = differing(plain)
-    if not where:
+    if not where and not denied:
         # All of them are within subqueries.
         return None
-    if not frozenset().union(*(c.variables for c in where)) <= frozenset(plain.head):
+    if not frozenset().union(*(c.variables for c in where), *(a.variables for a in denied)) <= frozenset(plain.head):
         return None
+    opposites: dict[Atom, tuple[Atom, ...]] = {}
+    for atom in denied:
+        alone = part_of(query, [atom], atom.variables, semantics="set")
+        inner, program = program.joins(_with_own_views(replace(alone, views=query.views)))
+        opposites[atom] = inner.atoms
     terms: list[Term] = []
+    lacking: list[Member] = []
     open_ = without(plain, where)
-    for some in ((), *sets(where)):
-        made = with_equalities(open_, some)
+    conditions: tuple[Comparison | Atom, ...] = (*where, *denied)
+    for some in ((), *sets(conditions)):
+        made = with_equalities(_joined(open_, some, opposites), [c for c in some if isinstance(c, Comparison)])
         if made is None:
             return None
         # What is equal is in the head, computed or not: there is one value of it for each row.
         counted = with_head(made.query, (*made.query.head, *made.said.values()))
+        if denied and some:
+            counted = core(counted)
         if in_one_tree(counted, program.spec) is None:
             return None
         sign = -1 if len(some) % 2 else 1
-        tree, program = program.add_tree(counted, is_read=True)
+        looked_up = len(some) == 1 and isinstance(some[0], Atom)
+        tree, program = program.add_tree(counted, is_read=not some or looked_up)
         terms.append(Term(tree, sign, sign))
-    return program.add_result(Together(query.name, open_, (Member(terms[0].tree, open_.head),), tuple(terms), where))
+        if looked_up:
+            lacking.append(Member(tree, open_.head))
+    read = (Member(terms[0].tree, open_.head),)
+    return program.add_result(Together(query.name, open_, read, tuple(terms), where, tuple(lacking)))
+
+
+def _denied(query: ConjunctiveQuery) -> tuple[Atom, ...]:
+    """The NOT EXISTS of a set whose values no atom has by itself: a relation of them would be as large as a product."""
+    if query.semantics != "set":
+        return ()
+    joins = [a.variables for a in query.atoms if a.mode == "join"]
+    compared = frozenset().union(*(c.variables for c in query.comparisons))
+    found = []
+    for atom in (a for a in query.atoms if a.mode == "anti" and a.null_aware is None and a.variables):
+        is_linked = atom.variables <= frozenset().union(*joins) and not any(atom.variables <= j for j in joins)
+        is_narrow = not any(is_wide(query.variable(v).type) for v in atom.variables)
+        if is_linked and is_narrow and not (compared & atom.variables - frozenset().union(*joins)):
+            found.append(atom)
+    return tuple(found)
+
+
+def _with_own_views(query: ConjunctiveQuery) -> ConjunctiveQuery:
+    """The query with those views only that its atoms are over."""
+    sources = {a.source for a in query.atoms}
+    return replace(query, views=tuple(v for v in query.views if v.name in sources))
+
+
+def _joined(
+    query: ConjunctiveQuery, some: tuple[Comparison | Atom, ...], opposites: dict[Atom, tuple[Atom, ...]]
+) -> ConjunctiveQuery:
+    """The query with joins in place of what is denied."""
+    atoms = [a for c in some if isinstance(c, Atom) for a in opposites[c]]
+    return replace(query, atoms=(*query.atoms, *atoms))
