@@ -86,7 +86,7 @@ kernels: $(STAMP) ## the list of the kernels to build, from what all tests call,
 	$(BIN)/python -m dynq_cli.engine.kernels.reached $$all
 	@$(BUILD_KERNELS)
 
-HISTORIES := $(addprefix tests/engine/test_,$(addsuffix .py,random_queries aggregates correlated order positions difference ranges together formulas outer_joins cycles)) tests/storage/test_versions.py
+HISTORIES := $(addprefix tests/engine/test_,$(addsuffix .py,random_queries aggregates correlated order places positions difference ranges together formulas outer_joins cycles)) tests/storage/test_versions.py
 
 tpc: $(STAMP) $(LIBRARY) ## the papers' TPC-H and TPC-DS queries at scale 0.1 against DuckDB after each of 24 commits
 	@$(BIN)/python benchmarks/environments.py tpcds

@@ -18,6 +18,7 @@ from dynq_cli.engine.evaluator import Evaluator
 from dynq_cli.engine.grouped import Grouped, by_itself
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.layout import Layout
+from dynq_cli.engine.partitioned import by_itself as partitions_by_themselves
 from dynq_cli.engine.result_reader import ResultReader
 from dynq_cli.engine.transient_groups import TransientGroups
 from dynq_cli.plan.program import relayed
@@ -29,6 +30,8 @@ def check_derived(layout: Layout, arena: Arena, reading: ResultReader, meaning: 
         sink: Sink = Rows(name, len(derived.relation.columns), lambda: 2**62)
         if derived.groups:
             sink = by_itself(derived.groups, meaning.labels)
+        elif derived.partitions:
+            sink = partitions_by_themselves(derived.partitions, meaning.order_labels, meaning.window_functions)
         for feed in derived.feeds:
             outflow = Outflow(layout.query_of(feed.tree), [(feed, sink)], meaning)
             if feed.tree in layout.passages:

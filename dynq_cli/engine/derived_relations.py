@@ -25,6 +25,7 @@ from dynq_cli.engine.evaluator import Evaluator
 from dynq_cli.engine.grouped import AggregateOverflowedError, Grouped
 from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.order_statistic_trees import CountedTrees
+from dynq_cli.engine.partitioned import Partitioned, TooManyCopiesError
 from dynq_cli.engine.result_reader import OverflowedError
 from dynq_cli.engine.transient_groups import TransientGroups
 from dynq_cli.plan.program import Derived, relayed
@@ -44,8 +45,14 @@ class DerivedRelations:
         self._meaning = meaning
         self._written = [b.table for name, b in layout.bases.items() if name not in layout.derived]
         self.groups = {name: Grouped(arena, g, meaning.labels) for name, g in layout.groups.items()}
-        self._sinks: dict[str, Sink] = {n: self._rows(d) for n, d in layout.derived.items() if not d.groups}
+        self.partitions = {
+            name: Partitioned(arena, each, meaning.order_labels, meaning.window_functions)
+            for name, each in layout.partitions.items()
+        }
+        plain = {n: d for n, d in layout.derived.items() if not (d.groups or d.partitions)}
+        self._sinks: dict[str, Sink] = {n: self._rows(d) for n, d in plain.items()}
         self._sinks |= self.groups
+        self._sinks |= self.partitions
         self._outflows = outflows(layout, self._sinks, meaning)
         self.relays = {n: TransientGroups(layout.derived[n], layout.bases[n], meaning) for n in relayed(layout.steps)}
         self._passages = {n: BaseDeltaScan(arena, p, self._outflows[n].variables) for n, p in layout.passages.items()}
@@ -120,5 +127,7 @@ def _kept(step: str) -> Iterator[None]:
     """Turn errors of expressions and sums into a DerivedError of the step."""
     try:
         yield
+    except TooManyCopiesError:
+        raise DerivedError.too_many_copies(step) from None
     except (AggregateOverflowedError, ScalarError, CodeError) as error:
         raise DerivedError(step, f"cannot be kept: {error}") from None

@@ -352,5 +352,7 @@ class Engine:
         check_derived(self.layout, self.arena, self._reading, self._meaning)
         for groups in self._deriving.groups.values():
             groups._check()
+        for partitions in self._deriving.partitions.values():
+            partitions._check()
         for together in self.combined.values():
             together._check()

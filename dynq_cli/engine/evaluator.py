@@ -13,16 +13,18 @@ import pyarrow as pa
 
 from dynq_cli.engine.base_layout import BaseLayout
 from dynq_cli.engine.changes import Codes
-from dynq_cli.engine.codes import decode
+from dynq_cli.engine.codes import decode, encode
 from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.expressions import computed_of
 from dynq_cli.engine.kernels.fields import Flags, Words
 from dynq_cli.engine.order_labels import OrderLabels
-from dynq_cli.engine.pairs import joined
-from dynq_cli.plan.program import Derived, high, low
+from dynq_cli.engine.pairs import joined, split
+from dynq_cli.engine.partition_layout import is_pair
+from dynq_cli.plan.program import Derived, Partitions, high, low
 from dynq_cli.query.normal_form import Comparison, Scalar
 from dynq_cli.query.scalar import compare_shifted, evaluate
 from dynq_cli.spec.types import Type
+from dynq_cli.values.convert import arrow_type
 
 
 class Evaluator:
@@ -52,6 +54,30 @@ class Evaluator:
                 upper, lower = (base.order.index(part(column.name)) for part in (high, low))
                 typed[column.name] = joined(codes[:, upper], codes[:, lower], column.type)
         return pa.table(typed)
+
+    def window_functions(self, asked: Partitions, partitions: Codes, places: Codes, codes: Codes) -> Codes:
+        """Return the columns of window functions for all rows of some partitions, given by column. ScalarError."""
+        values = self._dictionaries()
+        held = {c.name: (c.type, codes[i]) for i, c in enumerate(asked.inputs)}
+        typed: dict[str, pa.Array] = {"_partition": pa.array(partitions), "_place": pa.array(places)}
+        for column in asked.columns:
+            if column.name in held:
+                kind, coded = held[column.name]
+                typed[column.name] = decode(coded, kind, values)
+            else:
+                upper, lower = (held[part(column.name)][1] for part in (high, low))
+                typed[column.name] = joined(upper, lower, column.type)
+        # Rows come as DuckDB has sorted them.
+        number = np.arange(len(places))
+        typed["_row"] = pa.array(number)
+        at, *found = evaluate(pa.table(typed), ['"_row"', *(function.sql for function in asked.functions)])
+        order = np.empty_like(number)
+        order[at.combine_chunks().to_numpy()] = number
+        made: list[Codes] = []
+        for function, column in zip(asked.functions, found, strict=True):
+            cast = column.take(pa.array(order)).cast(arrow_type(function.type))
+            made += split(cast, function.type) if is_pair(function.type) else [encode(cast, function.type, values)]
+        return np.stack(made)
 
     def labels(self, kind: Type) -> Words:
         """Return the labels of a type's ids."""

@@ -165,7 +165,7 @@ def _width(kind: Type) -> int:
     return 2 if kind.name == "decimal" and kind.precision > _NARROW_DIGITS else 1
 
 
-def _table(arity: int, words: int) -> dict[str, int]:
+def table_of(arity: int, words: int) -> dict[str, int]:
     """A table for records of so many words, and one more for the mark."""
     row = f.blank(f.TABLE)
     row["arity"] = row["hashed"] = arity
@@ -195,7 +195,7 @@ class _Builder:
             many = _width(measure.aggregate.type)
             self.layout.measures.append([*self._measure(measure), column, many])
             column += many
-        self.tables[0] = _table(len(self.groups.keys), self.words)
+        self.tables[0] = table_of(len(self.groups.keys), self.words)
         return self.layout, self.tables
 
     def _take(self, words: int) -> int:
@@ -280,7 +280,7 @@ class _Builder:
 
     def _window(self) -> int:
         if self.layout.spills == NONE:
-            self.layout.spills = self._new_table(_table(S_KEY, SPILL_WORDS))
+            self.layout.spills = self._new_table(table_of(S_KEY, SPILL_WORDS))
         return self._take(WINDOW_WORDS)
 
     def _of_bits(self, measure: Measure) -> list[int]:
@@ -318,7 +318,7 @@ class _Builder:
         return [r.SUM, values.exact, NONE, NONE, measure.scale - sum_type.scale]
 
     def _values(self, names: tuple[str, ...], columns: tuple[int, ...]) -> Values:
-        row = _table(1 + len(columns), 1 + len(columns) + 2)
+        row = table_of(1 + len(columns), 1 + len(columns) + 2)
         row["mult"] = 1 + len(columns)
         table, place = self._new_table(row), self._take(2)
         kind = self.types.get(names[0])

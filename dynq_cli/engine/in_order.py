@@ -21,6 +21,7 @@ from dynq_cli.engine.result_reader import level_above
 
 # Below all labels.
 _BELOW = -(2**62)
+_LEAST, _MOST = -(2**63), 2**63 - 1
 
 
 class Bound(NamedTuple):
@@ -41,6 +42,11 @@ class _Key(NamedTuple):
     place: int
     labels: int
     is_descending: bool
+    shift: int
+
+    def image(self, value: int) -> int:
+        """What a value is compared by, as `order_statistic_blocks.image` makes it."""
+        return ((~value if self.is_descending else value) + self.shift + 2**63) % 2**64 - 2**63
 
 
 class InOrder:
@@ -64,8 +70,8 @@ class InOrder:
 
     def _keys_of(self, level: int, tree: int) -> list[_Key]:
         many, orders = int(self._trees.forest["keys"][tree]), self._trees.orders[tree]
-        each = zip(orders["labels"][:many], orders["flip"][:many], strict=True)
-        return [_Key(level, place, int(labels), bool(flip)) for place, (labels, flip) in enumerate(each)]
+        each = zip(orders["labels"][:many], orders["flip"][:many], orders["shift"][:many], strict=True)
+        return [_Key(level, i, int(labels), bool(flip), int(shift)) for i, (labels, flip, shift) in enumerate(each)]
 
     def rows(self, positions: Words) -> Words:
         """Return the row of the root and of each level, one column per position. All positions must exist."""
@@ -98,12 +104,15 @@ class InOrder:
         a, levels = self._arena, len(self._levels)
         given, meant = np.zeros(levels, np.int64), np.zeros(levels, np.int64)
         for bound, key in zip(bounds, self._keys, strict=False):
-            value = self._compared(bound, key)
-            self._targets[key.level, key.place] = ~value if key.is_descending else value
+            self._targets[key.level, key.place] = key.image(self._compared(bound, key))
             given[key.level] += 1
             if not bound.is_known:
                 # Rows with the next smaller value come before it; after it if the order is descending.
                 meant[key.level] = ranked.NOT_THERE if key.is_descending else ranked.BEHIND_EQUAL
+                if bound.code == NULL and key.shift:
+                    # A value below all others lies between them and NULL, which stands at the other end.
+                    self._targets[key.level, key.place] = _MOST if key.is_descending else _LEAST
+                    meant[key.level] = ranked.BEHIND_EQUAL if key.is_descending else ranked.NOT_THERE
                 break
         found: tuple[int, int, int, int] = ranked.place_of(
             a.store,

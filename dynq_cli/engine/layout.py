@@ -7,6 +7,7 @@
   variables that it shares with its parent. Nodes are numbered children before parents, tree after tree.
 - A derived relation has a base table too, and with a row per group also the tables of `group_layout`. In a tree that
   feeds one, output rows also store their old multiplicity during a commit (`kernels.delta_log`).
+- Partitions of a derived relation have the tables of `partition_layout`.
 - A tree whose rows are those of one relation (`program.passages`) has no tables: the base rows store the values of its
   expressions and the result of its filter.
 - A cycle has a table per edge and a table of groups per index (`cycle_layout`).
@@ -35,6 +36,7 @@ from dynq_cli.engine.group_layout import GroupLayout, group_layout
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.order_statistic_blocks import COUNT, LANES, UNIT
 from dynq_cli.engine.order_statistic_tree import OrderKey, Sizes, TreeDescription, pools
+from dynq_cli.engine.partition_layout import PartitionLayout, partition_layout
 from dynq_cli.engine.record_fields import RecordFields
 from dynq_cli.engine.tree_layout import Labelled, Place, TreeLayout
 from dynq_cli.plan.plan import Plan
@@ -72,6 +74,7 @@ class Layout:
     labelled: tuple[Labelled, ...]
     steps: tuple[Tree | Derived | Cycle, ...]
     groups: dict[str, GroupLayout]
+    partitions: dict[str, PartitionLayout]
     together: dict[str, Together]
     tested: dict[str, Lookups]
 
@@ -114,7 +117,8 @@ class Layout:
     def ordered_dictionaries(self) -> frozenset[str]:
         """The dictionaries whose ids are keys of order-statistic trees."""
         of_groups = (v.labels.name for g in self.groups.values() for v in g.values if v.labels and v.tree >= 0)
-        return frozenset(key.dictionary for key in self.labelled).union(of_groups)
+        of_partitions = (kind.name for p in self.partitions.values() for kind in p.labels if kind is not None)
+        return frozenset(key.dictionary for key in self.labelled).union(of_groups, of_partitions)
 
     def ordered_above(self, leaf: int) -> int:
         """Return how many order-statistic trees a change of a leaf's row may insert into or delete from."""
@@ -177,7 +181,7 @@ class _Builder:
             row["stride"] = fields.close()
         self._place_narrow()
         self._place_lists()
-        groups = self._groups()
+        groups, partitions = self._groups()
         ordered = self._ordered_trees()
         return Layout(
             f.made(f.TABLE, self.tables),
@@ -197,18 +201,22 @@ class _Builder:
             tuple(self.labelled),
             self.steps,
             groups,
+            partitions,
             self.together,
             self.tested,
         )
 
-    def _groups(self) -> dict[str, GroupLayout]:
-        """Add the tables of derived relations with a row per group, after all others."""
-        made = {}
+    def _groups(self) -> tuple[dict[str, GroupLayout], dict[str, PartitionLayout]]:
+        """Add the tables of derived relations with groups or partitions, after all others."""
+        groups, partitions = {}, {}
         for step in self.steps:
             if isinstance(step, Derived) and step.groups:
-                made[step.relation.name], tables = group_layout(step.groups, len(self.tables))
+                groups[step.name], tables = group_layout(step.groups, len(self.tables))
                 self.tables += tables
-        return made
+            elif isinstance(step, Derived) and step.partitions:
+                partitions[step.name], tables = partition_layout(step.partitions, len(self.tables))
+                self.tables += tables
+        return groups, partitions
 
     def _base(self, relation: Relation) -> None:
         names = tuple(c.name for c in relation.columns)
@@ -457,8 +465,12 @@ class _Builder:
     def _keep_in_order(self, plan: Plan, child: int, order: Sequence[VariableOrder], width: int) -> None:
         """Make the groups of a child order-statistic trees."""
         row = self.nodes[child]
-        # NULL is the smallest value in either direction: first if ascending, last if descending.
-        keys = [OrderKey(self._position(child, o.variable), o.descending, not o.descending) for o in order]
+        # NULL is the smallest value in either direction, unless the query says otherwise.
+        firsts = [not o.descending if o.nulls_first is None else o.nulls_first for o in order]
+        keys = [
+            OrderKey(self._position(child, o.variable), o.descending, first)
+            for o, first in zip(order, firsts, strict=True)
+        ]
         for i, o in enumerate(order):
             self._label(i, plan.query.variable(o.variable).type)
         table, payload = row["table"], UNIT if row["clamp"] else LANES if row["degree"] else COUNT

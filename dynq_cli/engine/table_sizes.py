@@ -85,10 +85,13 @@ def owners_of(layout: Layout, programs: Mapping[str, Program]) -> dict[int, set[
 
 
 def _group_tables(layout: Layout) -> dict[str, Iterable[int]]:
-    """Return the tables of each relation of groups; they come right before the blocks of order-statistic trees."""
+    """Return the tables of each relation with groups or partitions, right before the blocks of ordered trees."""
     end = layout.first_pool if len(layout.ordered) else len(layout.tables)
-    starts = [*(groups.table for groups in layout.groups.values()), end]
-    return {name: range(*both) for name, both in zip(layout.groups, pairwise(starts), strict=True)}
+    first = {name: made.table for name, made in layout.groups.items()}
+    first |= {name: made.table for name, made in layout.partitions.items()}
+    names = sorted(first, key=first.__getitem__)
+    starts = [*(first[name] for name in names), end]
+    return {name: range(*both) for name, both in zip(names, pairwise(starts), strict=True)}
 
 
 def _copies(live: Views, table: int) -> int:

@@ -23,7 +23,7 @@ from dynq_cli.plan.choose import weights_of
 from dynq_cli.plan.cost import Weights, is_keyed
 from dynq_cli.plan.delta_join import bound_in, signature
 from dynq_cli.plan.plan import Plan
-from dynq_cli.plan.program import Cycle, Derived, Program, Tree, passages, query_of
+from dynq_cli.plan.program import Cycle, Derived, Partitions, Program, Tree, passages, query_of
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.aggregates import basic
 from dynq_cli.query.normal_form import Atom, ConjunctiveQuery
@@ -224,9 +224,19 @@ class Costs:
                     query = self.queries[feed.tree]
                     for each in passed.get(feed.tree, ()):
                         views[step.name] = None
-                        is_ordered |= _has_extremum(step)
-                        changed.setdefault(step.name, []).append(self._reached(query, each.before, each.fixed, held))
+                        is_ordered |= _is_kept_in_order(step)
+                        reached = self._reached(query, each.before, each.fixed, held)
+                        changed.setdefault(step.name, []).append(reached)
+                        if step.partitions is not None and step.partitions.functions:
+                            rows.append(
+                                reached.times(self._partition(step, step.partitions), self.exponents[step.name])
+                            )
+                            changed[step.name][-1] = rows[-1]
         return ChangeCost(relation, frozenset(views), _longest(rows), is_ordered)
+
+    def _partition(self, step: Derived, partitions: Partitions) -> Rows:
+        fan_out = FanOut(" ⋈ ".join(self.origins[step.name]), partitions.keys, ())
+        return Rows((fan_out,), self.exponents[step.name])
 
     def _largest(self, plan: Plan) -> int:
         """Of a tree: the power of n that bounds the rows of its largest view."""
@@ -338,7 +348,9 @@ def _is_ordered(plan: Plan, atom: int) -> bool:
     return bool(plan.order) or any(c.comparisons for parent, _ in edges for c in parent.children)
 
 
-def _has_extremum(step: Derived) -> bool:
+def _is_kept_in_order(step: Derived) -> bool:
+    if step.partitions is not None:
+        return True
     return step.groups is not None and any(basic(m.aggregate.function).state == "ordered" for m in step.groups.measures)
 
 

@@ -72,7 +72,7 @@ class _Chooser:
             self.notes.append(
                 f"kept with {added} added to the head; the result asked for is its projection, kept as a table"
             )
-        tree, order, refusal = self._tree(shape, head, projected)
+        tree, order, unordered = self._tree(shape, head, projected)
         distinct = tuple(self._distinct_trees(shape))
         kept = Kept(self.query, tree, self.weights, bool(order), distinct)
         updates = updates_of(kept)
@@ -87,7 +87,7 @@ class _Chooser:
             distinct=distinct,
             views=views,
             notes=tuple(self.notes),
-            refusal=refusal,
+            unordered=unordered,
         )
 
     def _atoms(self) -> _Shape:
@@ -136,9 +136,9 @@ class _Chooser:
             if tree is not None and (best is None or cost_of(tree, self.weights) < cost_of(best[0], self.weights)):
                 best = (tree, order)
         if best is None:
-            return plain, (), self._order_refusal(shape, wanted, names)
-        directions = {o.variable: o.descending for o in self.query.order}
-        return best[0], tuple(VariableOrder(v, directions.get(v, False)) for v in best[1]), ""
+            return plain, (), self._why_unordered(shape, wanted, names)
+        asked = {o.variable: o for o in reversed(self.query.order)}
+        return best[0], tuple(asked.get(v, VariableOrder(v)) for v in best[1]), ""
 
     def _table_order(self) -> tuple[VariableOrder, ...]:
         """A table can be kept in any order; that of groups goes on by their output columns."""
@@ -151,12 +151,12 @@ class _Chooser:
                 shown.append(VariableOrder(c.name, of="column"))
         return without_repetition([*self.query.order, *shown, *map(VariableOrder, self.query.head)])
 
-    def _order_refusal(self, shape: _Shape, wanted: Sequence[str], names: Sequence[str]) -> str:
+    def _why_unordered(self, shape: _Shape, wanted: Sequence[str], names: Sequence[str]) -> str:
         state = reduce(shape.graph, start(shape.graph), shape.graph.free, first_pass=True)
         edges = [e for _, e in state.edges]
         within = obstacle(edges, state.comparisons, wanted)
         why = within or obstacle(edges, state.comparisons, next(iter(completions(wanted, names))))
-        return f"order_by [{', '.join(map(str, self.query.order))}] cannot be kept: {why}"
+        return f"no tree has the order [{', '.join(map(str, self.query.order))}]: {why}"
 
     def _distinct_trees(self, shape: _Shape) -> list[DistinctTree]:
         found = []

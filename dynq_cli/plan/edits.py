@@ -44,7 +44,13 @@ class _Edited:
 def edits_of(plan: AnyPlan, program: Program, spec: Spec) -> Iterator[str]:
     """What to edit, and what that saves; nothing if no edit that was tried does."""
     query = plan.query
-    if not isinstance(query, ConjunctiveQuery) or query.views or plan.refusal or len(query.atoms) > MOST_ATOMS:
+    if (
+        not isinstance(query, ConjunctiveQuery)
+        or query.views
+        or plan.refusal
+        or plan.unordered
+        or len(query.atoms) > MOST_ATOMS
+    ):
         return
     before, prices = stored_result(program), _prices(program, spec)
     said: list[str] = []
@@ -82,7 +88,8 @@ def _cheaper(edits: Iterator[_Edited], before: dict[str, Price]) -> Iterator[str
 
 def _program(edited: _Edited) -> Program | None:
     """The program of an edited query; None if it cannot be kept."""
-    if plan_query(edited.query, edited.spec).refusal:
+    plan = plan_query(edited.query, edited.spec)
+    if plan.refusal or plan.unordered:
         return None
     return program_of(edited.query, edited.spec)
 

@@ -99,6 +99,8 @@ def _lines(plan: AnyPlan, spec: Spec) -> Iterator[str]:
     yield from _order(program)
     if plan.refusal:
         yield from _entry("refused", plan.refusal)
+    if plan.unordered:
+        yield from _entry("kept", f"its rows are stored in their order, since {plan.unordered}")
     yield from _tree(
         "tree", plan, plan.tree, "of the query in one; it is kept in the steps above" if cost.steps else ""
     )
@@ -259,6 +261,7 @@ def explain_json(plan: AnyPlan, spec: Spec) -> dict[str, object]:
         "order": [str(o) for o in program.order],
         "lookup": lookup_of(plan, program),
         "refusal": plan.refusal,
+        "unordered": plan.unordered,
         "unmet": {required.guarantee: text for required, text in unmet(plan, spec)},
         "fingerprint": fingerprint(plan, program),
     }

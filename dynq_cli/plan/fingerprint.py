@@ -84,6 +84,10 @@ def _read(plan: AnyPlan) -> object:
     return ["union", plan.query.semantics, types, [_read(m) for m in plan.members]]
 
 
+def _nulls(o: VariableOrder) -> list[bool]:
+    return [] if o.nulls_first is None else [o.nulls_first]
+
+
 class _Kept:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
@@ -109,7 +113,7 @@ class _Kept:
             "grouped": q.grouped,
             "types": sorted([self.number[v.name], str(v.type)] for v in q.variables if v.name in self.number),
             "head": sorted(self.number[v] for v in q.head),
-            "order": [[self._ordered_by(o), o.descending] for o in self.plan.order],
+            "order": [[self._ordered_by(o), o.descending, *_nulls(o)] for o in self.plan.order],
             "aggregates": [self._aggregate(a) for a in q.aggregates],
             "having": q.having and renamed(q.having.sql, self._shown),
         }

@@ -14,6 +14,7 @@ from typing import Literal
 from dynq_cli.plan.draw import label
 from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.program import Cycle, Derived, Lookups, Program, Together, Tree, passages, relayed
+from dynq_cli.plan.program_cost import places_of
 from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.normal_form import ConjunctiveQuery
 
@@ -189,7 +190,12 @@ class _Drawing:
             self.frame.lines.append(Line(name, self.roots[source], "reads"))
 
     def _derived(self, place: str, step: Derived) -> None:
-        if step.groups is None:
+        if step.partitions is not None:
+            text, kind = (
+                f"{step.name}({', '.join(c.name for c in step.columns)})\n{places_of(step.partitions)}",
+                "table",
+            )
+        elif step.groups is None:
             text, kind = f"{step.name}({', '.join(c.name for c in step.columns)})", "table"
         else:
             per = f"per {', '.join(step.groups.keys)}" if step.groups.keys else "one row"

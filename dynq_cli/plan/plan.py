@@ -41,7 +41,7 @@ class DistinctTree:
 class Plan:
     """`head` is what the tree's output set holds: the query's head, or an extension of it that is
     projected. `order` is the complete order the tree keeps, if the query has one. `refusal` says why
-    the query cannot be kept as asked."""
+    the query cannot be kept as asked, `unordered` why no tree has its order: then the result is stored in it."""
 
     query: ConjunctiveQuery
     classification: Classification
@@ -54,6 +54,7 @@ class Plan:
     views: tuple[tuple[str, AnyPlan], ...] = ()
     notes: tuple[str, ...] = ()
     refusal: str = ""
+    unordered: str = ""
 
     @property
     def name(self) -> str:
@@ -80,6 +81,11 @@ class UnionPlan:
     @property
     def strategy(self) -> str:
         return "union"
+
+    @property
+    def unordered(self) -> str:
+        """Nothing: a union with an order is stored anyway."""
+        return ""
 
     def __repr__(self) -> str:
         return "\n".join([str(self.query), *(repr(m) for m in self.members)])

@@ -18,15 +18,18 @@ so a step costs what has changed in the one before it, and a derived relation ta
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Literal
 
 from dynq_cli.plan.plan import Plan
 from dynq_cli.query.normal_form import (
     Aggregate,
+    ColumnOrder,
     Comparison,
     ConjunctiveQuery,
     OutputColumn,
     VariableOrder,
+    WindowFunction,
     without_repetition,
 )
 from dynq_cli.records import record
@@ -80,12 +83,30 @@ class Groups:
 
 
 @record(frozen=True)
+class Partitions:
+    """The relation has rows by their places: those that agree on `keys` are a partition, in an order of all columns.
+
+    `inputs` are the columns taken in, by name, and `columns` the same with each pair `high`, `low` as one. Without
+    `functions`, `limit` rows behind the first `offset` of a partition are in the relation, counting copies; with them,
+    every copy is a row, with a column or two per function behind its own.
+    """
+
+    inputs: tuple[Column, ...]
+    columns: tuple[Column, ...]
+    keys: tuple[str, ...]
+    order: tuple[ColumnOrder, ...]
+    limit: int | None = None
+    offset: int = 0
+    functions: tuple[WindowFunction, ...] = ()
+
+
+@record(frozen=True)
 class Derived:
     """A relation made from the results of trees that stand before it.
 
-    Without `groups` it is the multiset of the rows that its feeds give. `columns` is what expressions over it can
-    name: those of the relation, with each pair `high`, `low` as one decimal. `budget` is the number of rows that it
-    may have, if the query says one.
+    Without `groups` and `partitions` it is the multiset of the rows that its feeds give. `columns` is what expressions
+    over it can name: those of the relation, with each pair `high`, `low` as one decimal. `budget` is the number of rows
+    that it may have, if the query says one.
     """
 
     relation: Relation
@@ -93,6 +114,7 @@ class Derived:
     feeds: tuple[Feed, ...]
     groups: Groups | None = None
     budget: int | None = None
+    partitions: Partitions | None = None
 
     @property
     def name(self) -> str:
@@ -268,7 +290,7 @@ class Program:
             return ()
         shown = {v: c.name for c in reversed(self.form.columns) for v in variables_of(c)}
         return without_repetition(
-            VariableOrder(shown[o.variable], o.descending, "column") if o.variable in shown else o
+            replace(o, variable=shown[o.variable], of="column") if o.variable in shown else o
             for o in self.result.plan.order
         )
 

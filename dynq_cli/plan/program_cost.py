@@ -19,7 +19,17 @@ from dataclasses import dataclass
 
 from dynq_cli.plan.change_cost import ChangeCost, Costs
 from dynq_cli.plan.multi_tree_cost import delay_of, positions_of, read_together, sum_of
-from dynq_cli.plan.program import Cycle, Derived, Feed, Lookups, Program, Together, Tree, variables_of
+from dynq_cli.plan.program import (
+    Cycle,
+    Derived,
+    Feed,
+    Lookups,
+    Partitions,
+    Program,
+    Together,
+    Tree,
+    variables_of,
+)
 from dynq_cli.query.normal_form import ConjunctiveQuery
 from dynq_cli.spec.model import Spec
 
@@ -272,6 +282,18 @@ def _looked_up(step: Lookups) -> str:
     return f"a row of {step.name} is looked up: it is in {'; or in '.join(said)}"
 
 
+def places_of(partitions: Partitions) -> str:
+    """Which rows of partitions a relation has, or what is computed from them."""
+    per = f"per {', '.join(partitions.keys)}, " if partitions.keys else ""
+    order = f"in the order of {', '.join(map(str, partitions.order))}"
+    if partitions.functions:
+        made = ", ".join(f"{f.name} = {f.sql}" for f in partitions.functions)
+        return f"{per}{order}: {made}, computed again for each partition that a change touches"
+    behind = f" behind the first {partitions.offset}" if partitions.offset else ""
+    rows = "all rows" if partitions.limit is None else f"the first {partitions.limit} rows"
+    return f"{per}{rows}{behind} {order}"
+
+
 def _either(words: list[str]) -> str:
     return words[0] if len(words) == 1 else f"{', '.join(words[:-1])} or {words[-1]}"
 
@@ -298,6 +320,9 @@ def _derived(step: Derived) -> str:
     source = " and ".join(fed.get("all", []))
     if "less" in fed:
         source += f" without those of {' and '.join(fed['less'])}"
+    if step.partitions is not None:
+        columns = ", ".join(c.name for c in step.columns)
+        return f"relation {step.relation.name}({columns}), {places_of(step.partitions)}; from the rows of {source}"
     if step.groups is None:
         return f"relation {step.relation.name}({', '.join(c.name for c in step.columns)}), the rows of {source}"
     keys = ", ".join(step.groups.keys)

@@ -17,7 +17,7 @@ from dynq_cli.query.normal_form import UnionQuery
 def plan_union(query: UnionQuery, members: Sequence[AnyPlan]) -> UnionPlan:
     classes = _classes(members)
     made = UnionPlan(query, tuple(members), classes)
-    refused = why_untestable(made) if query.keep == "test" else next((m.refusal for m in members if m.refusal), "")
+    refused = why_untestable(made) if query.keep == "test" else ""
     return replace(made, refusal=refused)
 
 

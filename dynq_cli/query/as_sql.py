@@ -12,6 +12,7 @@ from dynq_cli.query.aggregates import basic
 from dynq_cli.query.normal_form import (
     Aggregate,
     Atom,
+    ColumnOrder,
     Comparison,
     ConjunctiveQuery,
     Factor,
@@ -19,6 +20,7 @@ from dynq_cli.query.normal_form import (
     OutputColumn,
     Query,
     UnionQuery,
+    View,
 )
 from dynq_cli.query.scalar import quote
 
@@ -32,13 +34,37 @@ def as_sql(query: Query) -> str:
 
 
 def _conjunctive(query: ConjunctiveQuery) -> str:
-    views = ", ".join(f"{quote(v.name)} AS ({as_sql(v.query)})" for v in query.views)
+    views = ", ".join(f"{quote(v.name)} AS ({view_sql(v)})" for v in query.views)
     body = body_of(query)
     inner = _grouped(query, body) if query.grouped else _plain(query, body)
     columns = ", ".join(f"{column_of(query, c)} AS {quote(c.name)}" for c in query.columns)
     having = f" WHERE {query.having.sql}" if query.having else ""
     text = f"SELECT {columns or '1 AS one'} FROM ({inner}) AS result{having}"
     return f"WITH {views} {text}" if views else text
+
+
+def view_sql(view: View) -> str:
+    """A view's query; of a window, the rows of each partition are numbered in their whole order."""
+    text, window = as_sql(view.query), view.window
+    if window is None:
+        return text
+    taken = view.columns[: len(view.columns) - len(window.functions)]
+    ordered = [f"{quote(o.column)} {_direction(o)}" for o in window.order]
+    ordered += [f"{quote(c.name)} NULLS LAST" for c in taken if c.name not in {o.column for o in window.order}]
+    keys = ", ".join(map(quote, window.partition))
+    columns = ", ".join(quote(c.name) for c in taken)
+    place = f"row_number() OVER ({f'PARTITION BY {keys} ' if keys else ''}ORDER BY {', '.join(ordered)})"
+    number = f"dense_rank() OVER (ORDER BY {keys})" if keys else "1"
+    numbered = f'SELECT {columns}, {place} AS "_place", {number} AS "_partition" FROM ({text})'
+    if window.functions:
+        made = ", ".join(f"CAST({f.sql} AS {f.type.sql}) AS {quote(f.name)}" for f in window.functions)
+        return f"SELECT {columns}, {made} FROM ({numbered})"
+    within = "" if window.limit is None else f' AND "_place" <= {window.offset + window.limit}'
+    return f'SELECT {columns} FROM ({numbered}) WHERE "_place" > {window.offset}{within}'
+
+
+def _direction(o: ColumnOrder) -> str:
+    return f"{'DESC' if o.descending else 'ASC'} NULLS {'FIRST' if o.nulls_first else 'LAST'}"
 
 
 def column_of(query: ConjunctiveQuery, column: OutputColumn) -> str:

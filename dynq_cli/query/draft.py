@@ -102,8 +102,8 @@ class Draft:
         self.outputs: list[OutputItem] = []
         self.group_by: list[Term] | None = None
         self.having: Expression | None = None
-        # By a term, or by the output column of that name, with whether it is descending.
-        self.order: list[tuple[Term | str, bool]] = []
+        # By a term, or by the output column of that name; whether it descends, and has NULL first, if that is said.
+        self.order: list[tuple[Term | str, bool, bool | None]] = []
         self.views: list[View] = []
         # Terms that equal others also where both are NULL.
         self.null_safe: set[Term] = set()

@@ -180,14 +180,19 @@ class OutputColumn:
 
 @record(frozen=True)
 class VariableOrder:
-    """`of`: a head variable; or, of a grouped query, the output column of that name, which groups have a value of."""
+    """`of`: a head variable; or, of a grouped query, the output column of that name, which groups have a value of.
+
+    NULL is the least value, first if the order ascends and last if it descends, unless `nulls_first` says otherwise.
+    """
 
     variable: str
     descending: bool = False
     of: Literal["variable", "column"] = "variable"
+    nulls_first: bool | None = None
 
     def __str__(self) -> str:
-        return f"{self.variable} desc" if self.descending else self.variable
+        nulls = "" if self.nulls_first is None else f" nulls {'first' if self.nulls_first else 'last'}"
+        return f"{self.variable}{' desc' * self.descending}{nulls}"
 
 
 def without_repetition(order: Iterable[VariableOrder | None]) -> tuple[VariableOrder, ...]:
@@ -197,6 +202,48 @@ def without_repetition(order: Iterable[VariableOrder | None]) -> tuple[VariableO
         if entry is not None:
             found.setdefault((entry.of, entry.variable), entry)
     return tuple(found.values())
+
+
+@record(frozen=True)
+class ColumnOrder:
+    """A key of an order of rows, by a column."""
+
+    column: str
+    descending: bool = False
+    nulls_first: bool = False
+
+    def __str__(self) -> str:
+        return f"{self.column}{' desc' * self.descending}{' nulls first' * self.nulls_first}"
+
+
+@record(frozen=True)
+class WindowFunction:
+    """A column that is computed from the rows of a partition.
+
+    `sql` is DuckDB's, over the columns, `"_partition"`, which tells partitions apart, and `"_place"`, which numbers the
+    rows of each.
+    """
+
+    name: str
+    sql: str
+    type: Type
+    nullable: bool
+
+
+@record(frozen=True)
+class Window:
+    """What a view makes of its query's rows by their places.
+
+    Rows that agree on the columns `partition` are in the order of `order`, ties in that of all columns, ascending, NULL
+    last. Without `functions`, the view has `limit` rows of each partition behind the first `offset`, counting copies;
+    with them all rows, and the functions' columns.
+    """
+
+    partition: tuple[str, ...]
+    order: tuple[ColumnOrder, ...]
+    limit: int | None = None
+    offset: int = 0
+    functions: tuple[WindowFunction, ...] = ()
 
 
 @record(frozen=True)
@@ -212,6 +259,7 @@ class View:
     query: Query
     outer_join: str = ""
     key: tuple[str, ...] = ()
+    window: Window | None = None
 
 
 @record(frozen=True)

@@ -186,7 +186,7 @@ class _Normaliser:
         """Variables that something other than joins refers to."""
         draft = self.draft
         terms: list[Term] = [term for a in draft.aggregates for term in a.terms]
-        terms += [*(draft.group_by or []), *(t for t, _ in draft.order if isinstance(t, Term))]
+        terms += [*(draft.group_by or []), *(t for t, *_ in draft.order if isinstance(t, Term))]
         for value in [o.value for o in draft.outputs] + ([draft.having] if draft.having else []):
             parts = value.parts if isinstance(value, Expression) else (value,)
             terms += [p for p in parts if isinstance(p, Term)]

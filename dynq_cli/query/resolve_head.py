@@ -101,11 +101,15 @@ class Speaker:
     def _order(self) -> tuple[VariableOrder, ...]:
         return without_repetition(map(self._key, self.draft.order))
 
-    def _key(self, key: tuple[Term | str, bool]) -> VariableOrder | None:
-        value, descending = key
+    def _key(self, key: tuple[Term | str, bool, bool | None]) -> VariableOrder | None:
+        value, descending, nulls_first = key
+        # A word that says what dynq does anyway makes no other order.
+        nulls = None if nulls_first is None or nulls_first != descending else nulls_first
         if isinstance(value, str):
-            return VariableOrder(value, descending, "column")
-        return VariableOrder(self._name(value), descending) if self._constant(value) is None else None
+            return VariableOrder(value, descending, "column", nulls)
+        return (
+            VariableOrder(self._name(value), descending, nulls_first=nulls) if self._constant(value) is None else None
+        )
 
     def _expand(self, e: Expression) -> str:
         shown = []

@@ -23,7 +23,7 @@ from dynq_cli.engine.views import Views
 from dynq_cli.errors import DynqError, RejectedError
 from dynq_cli.io.results.lines import json_lines
 from dynq_cli.phases import phase
-from dynq_cli.query.as_sql import as_sql
+from dynq_cli.query.as_sql import view_sql
 from dynq_cli.query.compile import compile_query
 from dynq_cli.query.duck import Duck, DuckError
 from dynq_cli.query.normal_form import Atom, ConjunctiveQuery, Query, UnionQuery, walk
@@ -207,13 +207,15 @@ class _Found:
         if view is None:
             yield Used(atom.alias, atom.source, _json(values))
             return
+        # A window function is computed from other rows, too: these are the ones behind the row itself.
+        values = values.select([c.name for c in view.query.columns])
         for several in self.derivations(view.query, values, limit):
             for used in several:
                 yield Used(f"{atom.alias}.{used.atom}", used.relation, used.row)
 
     def _make_views(self, query: ConjunctiveQuery) -> None:
         for view in query.views:
-            self._duck.run(f"CREATE OR REPLACE TABLE {quote(view.name)} AS {as_sql(view.query)}")
+            self._duck.run(f"CREATE OR REPLACE TABLE {quote(view.name)} AS {view_sql(view)}")
 
     def _rows(self, sql: str) -> list[tuple[Any, ...]]:
         try:

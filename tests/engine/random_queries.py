@@ -75,11 +75,12 @@ class Drawn:
         return is_equi_join and self.plan.strategy == "view-tree"
 
     @property
-    def order(self) -> list[tuple[int, bool]]:
-        """The complete order that is kept: output columns by number, and whether they descend."""
+    def order(self) -> list[tuple[int, bool, bool]]:
+        """The complete order that is kept: output columns by number, whether they descend and have NULL first."""
         assert self.program is not None
         names = [c.name for c in self.program.form.columns]
-        return [(names.index(o.variable), o.descending) for o in self.program.order]
+        firsts = [not o.descending if o.nulls_first is None else o.nulls_first for o in self.program.order]
+        return [(names.index(o.variable), o.descending, f) for o, f in zip(self.program.order, firsts, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -325,8 +326,8 @@ def draw_query(chance: Random, spec: Spec, name: str, refused: Counter[str]) -> 
         except SpecError as error:
             refused[error.problems[0].message[:60]] += 1
             continue
-        if plan.refusal or not isinstance(plan, Plan):
-            refused[plan.refusal or plan.strategy] += 1
+        if not isinstance(plan, Plan) or plan.unordered:
+            refused[plan.strategy if not isinstance(plan, Plan) else plan.unordered] += 1
             continue
         tags |= shape.tags() | {plan.classification.name, plan.query.semantics}
         tags |= {"simple tree" if plan.tree.is_simple else "other tree"}
@@ -343,7 +344,7 @@ def in_order(chance: Random, spec: Spec, drawn: Drawn, tries: int = 6) -> Drawn:
         plan = plan_query(
             compile_query(spec, QuerySpec(drawn.name, drawn.language, (text,), drawn.semantics, keys)), spec
         )
-        if not plan.refusal:
+        if not plan.unordered:
             assert isinstance(plan, Plan) and plan.order
             tags = drawn.tags | {"ordered", "descending" if any(k.descending for k in keys) else "ascending"}
             tags |= {"simple ordered tree" if plan.tree.is_simple else "other ordered tree"}

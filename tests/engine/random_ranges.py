@@ -143,7 +143,7 @@ def _drawn(
             plan = plan_query(compile_query(spec, written), spec)
         except SpecError:
             continue
-        if isinstance(plan, Plan) and not plan.refusal:
+        if isinstance(plan, Plan) and not plan.unordered:
             oracle = f"SELECT DISTINCT * FROM ({text})" if semantics == "set" else text
             program = program_of(plan.query, spec)
             tags = {"in ranges"} if isinstance(program.result, Tree) and program.form.comparisons else set()

@@ -133,8 +133,8 @@ def _given(live: Views, query: Drawn, block: int = 65536) -> list[tuple[Row, int
 
 
 def compare_order(found: list[tuple[Row, int]], stored: Stored, query: Drawn) -> None:
-    """Rows stand in the order of DuckDB's ORDER BY, NULL being the smallest value."""
-    keys = [f"{i + 1} {'DESC NULLS LAST' if desc else 'ASC NULLS FIRST'}" for i, desc in query.order]
+    """Rows stand in the order of DuckDB's ORDER BY, NULL where the order has it."""
+    keys = [f"{i + 1} {'DESC' if d else 'ASC'} NULLS {'FIRST' if first else 'LAST'}" for i, d, first in query.order]
     rows = stored.connection.execute(f"SELECT * FROM ({query.oracle}) ORDER BY {', '.join(keys)}").fetchall()
     in_order = list(dict.fromkeys(tuple(map(plain, row)) for row in rows))
     expect(query, "order", [row for row, _ in found], in_order)

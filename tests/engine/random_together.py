@@ -159,7 +159,7 @@ def _drawn(chance: Random, spec: Spec, name: str, form: str) -> Drawn:
             query = compile_query(spec, written)
         except SpecError:
             continue
-        if plan_query(query, spec).refusal:
+        if plan_query(query, spec).unordered:
             continue
         program = program_of(query, spec)
         if form == "sums":

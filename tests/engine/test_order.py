@@ -67,8 +67,10 @@ def compared(query: Drawn) -> Any:
         return (1, each)
 
     def less(a: Row, b: Row) -> int:
-        for i, descending in query.order:
+        for i, descending, nulls_first in query.order:
             x, y = value(a[i]), value(b[i])
+            if x != y and (0,) in (x, y):
+                return -1 if (x == (0,)) == nulls_first else 1
             if x != y:
                 return 1 if (x < y) == descending else -1
         return 0
@@ -100,8 +102,8 @@ def check_places(live: Views, query: Drawn, chance: Random) -> None:
             with pytest.raises(RejectedError):
                 ranked.rank(values)
         given = query.order[: chance.randint(1, len(query.order))]
-        some = {columns[i].name: values[columns[i].name] for i, _ in given}
-        first = [i for i, _ in given]
+        some = {columns[i].name: values[columns[i].name] for i, *_ in given}
+        first = [i for i, *_ in given]
         end = sum(key_of_some(query, r, first) <= key_of_some(query, row, first) for r in expanded)
         assert rows_of(ranked.after(some, limit)) == expanded[end : end + limit], some
 

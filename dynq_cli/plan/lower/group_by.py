@@ -193,7 +193,7 @@ class _Shown:
         found: list[VariableOrder] = []
         for o in self.asked.order:
             sources = variables_of(by_name[o.variable]) if o.of == "column" else (o.variable,)
-            found += [VariableOrder(v, o.descending) for v in sources]
+            found += [replace(o, variable=v, of="variable") for v in sources]
         found += [VariableOrder(v) for c in columns for v in variables_of(c)]
         return without_repetition(found)
 

@@ -13,16 +13,17 @@ is joined, compared or computed with, the atom makes one decimal of the two.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from dynq_cli.plan.lower.partial_program import PartialProgram
+from dynq_cli.plan.lower.partial_program import PartialProgram, physical
 from dynq_cli.plan.lower.query_builders import ONE, is_wide
-from dynq_cli.plan.program import Derived, high, low
+from dynq_cli.plan.program import Derived, Partitions, high, low
 from dynq_cli.query.normal_form import (
     Aggregate,
     Atom,
     Binding,
+    ColumnOrder,
     ConjunctiveQuery,
     Factor,
     OutputColumn,
@@ -31,6 +32,7 @@ from dynq_cli.query.normal_form import (
     UnionQuery,
     Variable,
     View,
+    Window,
 )
 from dynq_cli.query.scalar import quote, renamed
 from dynq_cli.spec.model import Column
@@ -84,6 +86,8 @@ def _kept(view: View, program: PartialProgram) -> tuple[_Kept, PartialProgram]:
         feed, program = program.rows(made)
         relation, program = program.add_relation((Column("one", INT64),), [feed])
         return _Kept(relation.name, {}), program
+    if view.window is not None:
+        return _by_places(view, view.window, program)
     made, program = program.typed(view.query, [c.type for c in view.columns])
     there = _already(made, program)
     if there is not None:
@@ -92,6 +96,41 @@ def _kept(view: View, program: PartialProgram) -> tuple[_Kept, PartialProgram]:
     feed, program = program.rows(made)
     relation, program = program.add_relation(view.columns, [feed], pairs=pairs, key=view.key or _key(view.query))
     return _Kept(relation.name, {c.name: c.name for c in view.columns}, pairs), program
+
+
+def _by_places(view: View, window: Window, program: PartialProgram) -> tuple[_Kept, PartialProgram]:
+    """The relation of a view that has rows by their places in partitions."""
+    taken = view.columns[: len(view.columns) - len(window.functions)]
+    pairs = frozenset(c.name for c in view.columns if is_wide(c.type))
+    made, program = program.typed(view.query, [c.type for c in taken])
+    feed, program = program.rows(made)
+    inputs = physical(taken, pairs)
+    partitions = Partitions(
+        inputs,
+        taken,
+        tuple(c.name for name in window.partition for c in inputs if c.name in (name, high(name), low(name))),
+        _whole_order(window.order, taken, pairs),
+        window.limit,
+        window.offset,
+        window.functions,
+    )
+    key = window.partition if window.limit == 1 and not pairs.intersection(window.partition) else _key(view.query)
+    relation, program = program.add_relation(view.columns, [feed], pairs=pairs, key=key, partitions=partitions)
+    return _Kept(relation.name, {c.name: c.name for c in view.columns}, pairs), program
+
+
+def _whole_order(
+    order: Sequence[ColumnOrder], columns: Sequence[Column], pairs: frozenset[str]
+) -> tuple[ColumnOrder, ...]:
+    """The order asked for, then that of all other columns; a pair is ordered part by part."""
+    asked = {o.column: o for o in reversed(order)}
+    others = (ColumnOrder(c.name) for c in columns if c.name not in asked)
+    whole = [*{o.column: asked[o.column] for o in order}.values(), *others]
+    return tuple(
+        replace(o, column=name)
+        for o in whole
+        for name in ((high(o.column), low(o.column)) if o.column in pairs else (o.column,))
+    )
 
 
 def _already(made: ConjunctiveQuery, program: PartialProgram) -> _Kept | None:

@@ -36,6 +36,7 @@ from dynq_cli.plan.program import (
     Groups,
     Lookups,
     Measure,
+    Partitions,
     Program,
     Step,
     Together,
@@ -152,17 +153,18 @@ class PartialProgram:
         *,
         pairs: Collection[str] = (),
         groups: Groups | None = None,
+        partitions: Partitions | None = None,
         key: Sequence[str] = (),
         is_linear: bool = False,
     ) -> tuple[Relation, PartialProgram]:
-        """A relation that holds what feeds give, or its groups; each column of `pairs` is two.
+        """A relation of what feeds give, its groups, or its rows by their places; each column of `pairs` is two.
 
         The relation is a multiset; `key` is what only the planner knows to tell its rows apart. The budget does not
         bound a relation that has no more rows than one it is made from (`is_linear`).
         """
-        made = Relation(self._fresh(), _physical(columns, pairs))
+        made = Relation(self._fresh(), physical(columns, pairs))
         budget = None if is_linear else self.budget
-        program = self._with(Derived(made, tuple(columns), tuple(feeds), groups, budget))
+        program = self._with(Derived(made, tuple(columns), tuple(feeds), groups, budget, partitions))
         spec = replace(self.spec, relations=(*self.spec.relations, replace(made, key=tuple(key))))
         return made, replace(program, spec=spec)
 
@@ -269,7 +271,7 @@ def _conjunctive(made: tuple[Query | None, PartialProgram]) -> tuple[Conjunctive
     return query, program
 
 
-def _physical(columns: Sequence[Column], pairs: Collection[str]) -> tuple[Column, ...]:
+def physical(columns: Sequence[Column], pairs: Collection[str]) -> tuple[Column, ...]:
     """The columns as they are kept: two of each pair."""
     kept: list[Column] = []
     for c in columns:

@@ -96,7 +96,7 @@ def in_one_tree(query: ConjunctiveQuery, spec: Spec, *, may_grow: bool = False) 
         assert isinstance(wider, Plan)
         query = part_of(query, query.atoms, wider.head, query.comparisons)
     plan = plan_query(query, spec)
-    if not isinstance(plan, Plan) or plan.strategy != "view-tree" or plan.refusal:
+    if not isinstance(plan, Plan) or plan.strategy != "view-tree" or plan.unordered:
         return None
     return query if has_ranges(plan.query, plan.tree) and _is_ascending(plan) else None
 

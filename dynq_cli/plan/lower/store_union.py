@@ -83,7 +83,7 @@ def _parts(order: VariableOrder, pairs: Collection[str]) -> tuple[VariableOrder,
     """An entry of the order; of a pair the upper part decides, then the lower."""
     if order.variable not in pairs:
         return (order,)
-    return tuple(VariableOrder(part(order.variable), order.descending) for part in (high, low))
+    return tuple(replace(order, variable=part(order.variable)) for part in (high, low))
 
 
 def _with_one(query: Query) -> Query:

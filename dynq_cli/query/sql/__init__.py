@@ -19,6 +19,7 @@ from dynq_cli.query.sql.context import Ctes
 from dynq_cli.query.sql.duckdb_opinion import is_syntax, objection, refused
 from dynq_cli.query.sql.parse import parse, too_deep
 from dynq_cli.query.sql.scope import Scope
+from dynq_cli.query.sql.shape import is_by_places
 from dynq_cli.query.sql.union import compile_any
 from dynq_cli.query.sql.unsupported import refuse_outside
 from dynq_cli.spec.model import QuerySpec, Spec
@@ -69,6 +70,7 @@ def compile_text(text: str, spec: Spec, query: QuerySpec) -> Query:
 
 
 def duckdb_text(text: str) -> str | None:
-    """The text itself, unless it has aggregates that DuckDB does not have, or not to the last digits."""
+    """The text itself, unless DuckDB does not have an aggregate, or not to the last digits, or ties are left open."""
     tree = parse(text)[0]
-    return None if has_own_aggregate(tree) or may_cancel(tree) else text.rstrip().rstrip(";")
+    ties = any(is_by_places(node) for node in tree.find_all(exp.Query))
+    return None if ties or has_own_aggregate(tree) or may_cancel(tree) else text.rstrip().rstrip(";")

@@ -1,11 +1,13 @@
-"""ORDER BY: which output columns, in which direction.
+"""ORDER BY: which output columns, in which direction, and where NULL is.
 
-dynq orders NULL before everything else; an explicit NULLS FIRST or LAST must say the same.
+Without a word on NULL, the order of a whole result has NULL first if it ascends, last if it descends. Where an order
+decides which rows there are, NULL is last in both directions, as in DuckDB.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from sqlglot import exp
 
@@ -16,32 +18,58 @@ from dynq_cli.query.sql.scope import Scope
 _HINT = "order by output columns: their names, positions or expressions"
 
 
+@dataclass(frozen=True)
+class SortKey:
+    """A key of an ORDER BY: the index of an output column; `nulls_first` is None where nothing is said of NULL."""
+
+    index: int
+    descending: bool
+    nulls_first: bool | None
+    at: int
+
+
 def order_keys(
-    context: Context, node: exp.Expr | None, names: Sequence[str], scope: Scope | None, items: Sequence[Item]
-) -> list[tuple[int, bool, int]]:
-    """The keys of an ORDER BY as (index of the output column, descending, place)."""
-    found: list[tuple[int, bool, int]] = []
+    context: Context,
+    node: exp.Expr | None,
+    names: Sequence[str],
+    scope: Scope | None,
+    items: Sequence[Item],
+    hidden: list[Item] | None = None,
+) -> list[SortKey]:
+    """The keys of an ORDER BY. One that is no output column becomes an item of `hidden`, if that is given."""
+    found: list[SortKey] = []
     for key in node.expressions if node is not None else ():
         with context.gather():
-            descending = bool(key.args.get("desc"))
-            _check_nulls(context, key, descending)
-            found.append((_index(context, key, names, scope, items), descending, context.at(key)))
+            if isinstance(key.this, exp.Var) and key.this.name.upper() == "ALL":
+                first = bool(key.args.get("nulls_first")) if context.places.says(key.this, "NULLS") else None
+                every = (SortKey(i, bool(key.args.get("desc")), first, context.at(key)) for i in range(len(names)))
+                found += every
+            else:
+                found.append(sort_key(context, key, names, scope, items, hidden))
     return found
 
 
-def _check_nulls(context: Context, key: exp.Expr, descending: bool) -> None:
-    if not context.places.says(key.this, "NULLS"):
-        return
-    first = bool(key.args.get("nulls_first"))
-    if first == descending:
-        said, ours = ("FIRST", "LAST") if first else ("LAST", "FIRST")
-        at = context.places.word_after(key.this, "NULLS")
-        direction = "descending" if descending else "ascending"
-        message = f"NULLS {said}: in {direction} order dynq puts NULL {'last' if descending else 'first'}"
-        raise context.refuse_at(at, message, f"write NULLS {ours}, or leave it out")
+def sort_key(
+    context: Context,
+    key: exp.Expr,
+    names: Sequence[str],
+    scope: Scope | None,
+    items: Sequence[Item],
+    hidden: list[Item] | None = None,
+) -> SortKey:
+    nulls_first = bool(key.args.get("nulls_first")) if context.places.says(key.this, "NULLS") else None
+    index = _index(context, key, names, scope, items, hidden)
+    return SortKey(index, bool(key.args.get("desc")), nulls_first, context.at(key))
 
 
-def _index(context: Context, key: exp.Expr, names: Sequence[str], scope: Scope | None, items: Sequence[Item]) -> int:
+def _index(
+    context: Context,
+    key: exp.Expr,
+    names: Sequence[str],
+    scope: Scope | None,
+    items: Sequence[Item],
+    hidden: list[Item] | None,
+) -> int:
     node = bare(key.this)
     if isinstance(node, exp.Literal) and not node.is_string:
         position = int(node.this) if node.this.isdigit() else 0
@@ -54,9 +82,16 @@ def _index(context: Context, key: exp.Expr, names: Sequence[str], scope: Scope |
         if by_name:
             return by_name[0]
     if scope is not None:
-        wanted = key_of(scope.resolve(node))
-        by_text = [i for i, item in enumerate(items) if key_of(item.node) == wanted]
+        resolved = scope.resolve(node)
+        wanted = key_of(resolved)
+        by_text = [i for i, item in enumerate((*items, *(hidden or ()))) if key_of(item.node) == wanted]
         if by_text:
             return by_text[0]
+        if hidden is not None:
+            taken, count = {name.lower() for name in (*names, *(item.name for item in hidden))}, 1
+            while f"order_{count}" in taken:
+                count += 1
+            hidden.append(Item(f"order_{count}", resolved, context.at(key)))
+            return len(names) + len(hidden) - 1
     shown = node.sql(dialect="duckdb")
     raise context.refuse(key, f"ORDER BY {shown} is not an output column", _HINT)

@@ -110,7 +110,33 @@ def parse(text: str) -> tuple[exp.Query, Places]:
         message = "VALUES is outside the language" if isinstance(tree, exp.Values) else f"{kind} is not a query"
         raise refuse(start, message, "write a SELECT over the relations of the spec")
     _place_truth_values(tree, places)
+    for select in tree.find_all(exp.Select):
+        _name_no_windows(select)
     return tree, places
+
+
+def _name_no_windows(select: exp.Select) -> None:
+    """Put what WINDOW names where the names stand."""
+    named: dict[str, exp.Window] = {}
+    for window in select.args.get("windows") or ():
+        _put_in(window, named)
+        named[window.name.lower()] = window
+    if named:
+        select.set("windows", None)
+        for window in select.find_all(exp.Window):
+            _put_in(window, named)
+
+
+def _put_in(window: exp.Window, named: dict[str, exp.Window]) -> None:
+    alias = window.args.get("alias")
+    known = named.get(alias.name.lower()) if alias is not None else None
+    if known is None:
+        return
+    window.set("alias", None)
+    for part in ("partition_by", "order", "spec"):
+        if not window.args.get(part) and known.args.get(part):
+            given = known.args[part]
+            window.set(part, [g.copy() for g in given] if isinstance(given, list) else given.copy())
 
 
 def _refuse_cut_intervals(found: list[Token]) -> None:

@@ -11,11 +11,19 @@ from dynq_cli.query.normal_form import ConjunctiveQuery
 from dynq_cli.query.normalise import normalise
 from dynq_cli.query.sql.aggregates import Groups, expression, is_basic
 from dynq_cli.query.sql.build import Body, QueryContext, take_condition
+from dynq_cli.query.sql.by_places import compile_by_places
 from dynq_cli.query.sql.context import Ctes, bare, column_node, key_of, many, tables_of
 from dynq_cli.query.sql.items import Item, as_member, check_names, select_items
 from dynq_cli.query.sql.order import order_keys
 from dynq_cli.query.sql.scope import Scope
-from dynq_cli.query.sql.shape import has_aggregate, has_query, is_aggregating, is_distinct
+from dynq_cli.query.sql.shape import (
+    has_aggregate,
+    has_query,
+    has_window,
+    is_aggregating,
+    is_by_places,
+    is_distinct,
+)
 from dynq_cli.query.sql.sources import add_from, view_table, with_ctes
 from dynq_cli.spec.model import Semantics
 
@@ -33,6 +41,10 @@ def compile_select(
 ) -> ConjunctiveQuery:
     """`asked` overrides the semantics that the SELECT itself has; `around` is in sight only to
     say of a name that it belongs to the query around. `member` is which one of a union it is."""
+    if is_by_places(select):
+        is_bag = is_aggregating(select) or has_window(select) or not is_distinct(select)
+        made = _Select(context, select, name, ctes, "bag" if is_bag else "set", around, member)
+        return made.by_places(asked)
     if is_aggregating(select):
         return _Select(context, select, name, ctes, asked or "bag", around, member).grouped(asked is None)
     semantics: Semantics = asked or ("set" if is_distinct(select) else "bag")
@@ -70,15 +82,30 @@ class _Select:
             take_condition(self.body, scope, condition.this, self.ctes)
         return scope, items
 
-    def plain(self) -> ConjunctiveQuery:
+    def by_places(self, asked: Semantics | None) -> ConjunctiveQuery:
         scope, items = self._from_and_items()
+        self.context.stop_on_problems()
+
+        def rows(shown: list[Item], name: str) -> ConjunctiveQuery:
+            self.body.draft.name = self.name = name
+            if not is_aggregating(self.select):
+                return self._rows(scope, shown)
+            return self._groups(scope, items, shown, default=False)
+
+        return compile_by_places(self.context, self.select, self.name, scope, items, rows, asked)
+
+    def plain(self) -> ConjunctiveQuery:
+        return self._rows(*self._from_and_items(), is_ordered=True)
+
+    def _rows(self, scope: Scope, items: list[Item], *, is_ordered: bool = False) -> ConjunctiveQuery:
         values: list[Term | Expression | None] = []
         for item in items:
             values.append(None)
             with self.context.gather():
                 values[-1] = value = self._row_value(item)
                 self.body.draft.output(item.name, value)
-        self._order(scope, items, list(values))
+        if is_ordered:
+            self._order(scope, items, list(values))
         self.context.stop_on_problems()
         return normalise(self.body.draft)
 
@@ -95,7 +122,13 @@ class _Select:
     def grouped(self, default: bool) -> ConjunctiveQuery:
         """`default`: the semantics is the SELECT's own, so groups without aggregates may become a set."""
         scope, items = self._from_and_items()
-        terms = self._group_terms(scope, items)
+        return self._groups(scope, items, items, default=default, is_ordered=True)
+
+    def _groups(
+        self, scope: Scope, listed: list[Item], items: list[Item], *, default: bool, is_ordered: bool = False
+    ) -> ConjunctiveQuery:
+        """The groups with the columns `items`; GROUP BY means those that are `listed`."""
+        terms = self._group_terms(scope, listed)
         self.context.stop_on_problems()
         draft = self.body.draft
         draft.group_by = None if terms is None else list(dict.fromkeys(terms.values()))
@@ -123,11 +156,12 @@ class _Select:
         self.context.stop_on_problems()
         selected = {v for v in values if isinstance(v, Term)}
         whole = selected.issuperset(draft.group_by or ())
-        if is_distinct(self.select) and not whole:
-            return self._distinct_of_groups(scope, items)
+        if is_distinct(self.select) and not whole and not has_window(self.select):
+            return self._distinct_of_groups(scope, items, is_ordered=is_ordered)
         if default and whole and not draft.aggregates and draft.having is None and len(selected) == len(set(values)):
             draft.group_by, draft.semantics = None, "set"
-        self._order(scope, items, values)
+        if is_ordered:
+            self._order(scope, items, values)
         self.context.stop_on_problems()
         return normalise(draft)
 
@@ -196,7 +230,7 @@ class _Select:
             raise self.context.refuse(node, "HAVING needs a condition", "compare the aggregate with something")
         return Expression("{0}", (value,), kind, nullable)
 
-    def _distinct_of_groups(self, scope: Scope, items: list[Item]) -> ConjunctiveQuery:
+    def _distinct_of_groups(self, scope: Scope, items: list[Item], *, is_ordered: bool) -> ConjunctiveQuery:
         """DISTINCT over groups whose columns are not all selected: a distinct projection of a view."""
         inner = self.context.view_name(self.name, "groups")
         self.body.draft.name = inner
@@ -208,7 +242,8 @@ class _Select:
         for column, value in zip(table.columns, values, strict=True):
             outer.draft.output(column.name, value)
         self.body = outer
-        self._order(scope, items, list(values))
+        if is_ordered:
+            self._order(scope, items, list(values))
         self.context.stop_on_problems()
         return normalise(outer.draft)
 
@@ -216,9 +251,9 @@ class _Select:
         if self.context.problems:
             return
         keys = order_keys(self.context, self.select.args.get("order"), [i.name for i in items], scope, items)
-        for index, descending, _ in keys:
-            value = values[index]
+        for key in keys:
+            value = values[key.index]
             if isinstance(value, DraftAggregate) or (isinstance(value, Expression) and value.parts):
-                self.body.draft.order.append((items[index].name, descending))
+                self.body.draft.order.append((items[key.index].name, key.descending, key.nulls_first))
             elif isinstance(value, Term):
-                self.body.draft.order.append((value, descending))
+                self.body.draft.order.append((value, key.descending, key.nulls_first))

@@ -22,7 +22,39 @@ def outside_queries(node: exp.Expr) -> Iterator[exp.Expr]:
 
 
 def has_aggregate(node: exp.Expr) -> bool:
-    return any(is_aggregate(n) for n in outside_queries(node))
+    """Whether a node has an aggregate of groups; what stands before OVER is none."""
+    return any(is_aggregate(n) and not _is_over_window(n) for n in outside_queries(node))
+
+
+def _is_over_window(call: exp.Expr) -> bool:
+    around = call.parent
+    while isinstance(around, exp.Filter | exp.IgnoreNulls | exp.RespectNulls) and around.this is call:
+        call, around = around, around.parent
+    return isinstance(around, exp.Window) and around.this is call
+
+
+def has_window(node: exp.Expr) -> bool:
+    """Whether a node, or a SELECT outside of the queries in it, calls a window function."""
+    if isinstance(node, exp.Select):
+        order, qualify = node.args.get("order"), node.args.get("qualify")
+        parts = [*node.expressions, *(order.expressions if order is not None else ())]
+        return any(map(has_window, [*parts, *([qualify.this] if qualify is not None else [])]))
+    return any(isinstance(n, exp.Window) for n in outside_queries(node))
+
+
+def has_limit(node: exp.Expr) -> bool:
+    return node.args.get("limit") is not None or node.args.get("offset") is not None
+
+
+def is_by_places(node: exp.Expr) -> bool:
+    """Whether the places of rows decide which rows a query has, or what they hold."""
+    if has_limit(node):
+        return True
+    if not isinstance(node, exp.Select):
+        return False
+    distinct = node.args.get("distinct")
+    is_on = distinct is not None and distinct.args.get("on") is not None
+    return is_on or node.args.get("qualify") is not None or has_window(node)
 
 
 def has_query(node: exp.Expr) -> bool:
@@ -37,4 +69,6 @@ def is_aggregating(select: exp.Select) -> bool:
 
 
 def is_distinct(select: exp.Select) -> bool:
-    return select.args.get("distinct") is not None
+    """Whether rows of the result are distinct; DISTINCT ON keeps the copies of what it keeps."""
+    distinct = select.args.get("distinct")
+    return distinct is not None and distinct.args.get("on") is None

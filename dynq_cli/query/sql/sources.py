@@ -19,7 +19,7 @@ from dynq_cli.query.sql.context import Cte, Ctes, Table, column_node, many
 from dynq_cli.query.sql.items import check_unique, select_items
 from dynq_cli.query.sql.outer_joins import On, full_join, left_join
 from dynq_cli.query.sql.scope import Scope, Source
-from dynq_cli.query.sql.shape import is_aggregating, is_distinct, unwrapped
+from dynq_cli.query.sql.shape import is_aggregating, is_by_places, is_distinct, unwrapped
 from dynq_cli.spec.model import Column, Relation
 
 
@@ -294,7 +294,7 @@ def _derived(body: Body, node: exp.Expr, query: exp.Expr, alias: str, names: tup
 
 def is_inlined(body: Body, select: exp.Select) -> bool:
     """Whether a SELECT can be opened into the query around without changing multiplicities."""
-    return not is_aggregating(select) and (body.flat or not is_distinct(select))
+    return not is_aggregating(select) and not is_by_places(select) and (body.flat or not is_distinct(select))
 
 
 def add_view(body: Body, query: exp.Expr, alias: str, ctes: Ctes, around: Scope | None = None) -> Table:

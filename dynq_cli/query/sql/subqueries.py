@@ -26,7 +26,7 @@ from dynq_cli.query.sql.items import select_items
 from dynq_cli.query.sql.join_comparisons import Link
 from dynq_cli.query.sql.scalars import name_of, scalar
 from dynq_cli.query.sql.scope import Scope
-from dynq_cli.query.sql.shape import has_query, is_aggregating, unwrapped
+from dynq_cli.query.sql.shape import has_query, is_aggregating, is_by_places, unwrapped
 from dynq_cli.query.sql.sources import add_from, add_view, view_table, with_ctes
 
 _SCALAR_HINT = "join with a derived table: FROM …, (SELECT k, MAX(x) AS m FROM … GROUP BY k) AS d WHERE …"
@@ -52,7 +52,7 @@ def take_subquery(body: Body, scope: Scope, conjunct: exp.Expr, ctes: Ctes) -> N
     """Enter a conjunct that holds a subquery. Raises QueryProblems for other forms."""
     found = _recognised(body.context, scope, conjunct)
     select = unwrapped(found.query)
-    if not isinstance(select, exp.Select) or is_aggregating(select):
+    if not isinstance(select, exp.Select) or is_aggregating(select) or is_by_places(select):
         _over_view(body, scope, found, ctes)
     elif found.positive and body.flat:
         _inlined(body, scope, found, select, with_ctes(select, ctes))
@@ -64,7 +64,7 @@ def _recognised(context: Context, scope: Scope, conjunct: exp.Expr) -> _Subquery
     negated = isinstance(conjunct, exp.Not)
     node = bare(conjunct.this) if negated else conjunct
     if isinstance(node, exp.Exists):
-        return _Subquery(node.this, not negated, (), exp.EQ, False, conjunct)
+        return _Subquery(_without_limit(node.this), not negated, (), exp.EQ, False, conjunct)
     if isinstance(node, exp.In) and node.args.get("query") is not None:
         return _Subquery(node.args["query"], not negated, _row(context, scope, node.this), exp.EQ, True, conjunct)
     if type(node) in COMPARISONS and isinstance(node.args["expression"], exp.Any | exp.All):
@@ -74,6 +74,16 @@ def _recognised(context: Context, scope: Scope, conjunct: exp.Expr) -> _Subquery
         raise context.refuse(_first_query(node), message, "write a UNION of SELECTs, one for each side of the OR")
     message = "a subquery cannot stand for a value"
     raise context.refuse(_first_query(node), message, _SCALAR_HINT)
+
+
+def _without_limit(query: exp.Expr) -> exp.Expr:
+    """EXISTS asks for one row: a LIMIT of one or more leaves the answer as it is."""
+    select = unwrapped(query)
+    limit = select.args.get("limit")
+    many = limit.expression if isinstance(limit, exp.Limit) else None
+    if isinstance(many, exp.Literal) and many.this.isdigit() and int(many.this) and not select.args.get("offset"):
+        select.set("limit", None)
+    return query
 
 
 def _quantified(context: Context, scope: Scope, node: exp.Expr, negated: bool, conjunct: exp.Expr) -> _Subquery:

@@ -6,14 +6,15 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dynq_cli.query.normal_form import OutputColumn, Query, UnionQuery, VariableOrder
+from dynq_cli.query.normal_form import OutputColumn, Query, UnionQuery, VariableOrder, Window
 from dynq_cli.query.sql.build import QueryContext
+from dynq_cli.query.sql.by_places import column_orders, limit_of, prefix_of
 from dynq_cli.query.sql.context import Context, Ctes, many
 from dynq_cli.query.sql.items import UNTYPED_NULL
-from dynq_cli.query.sql.order import order_keys
+from dynq_cli.query.sql.order import SortKey, order_keys
 from dynq_cli.query.sql.scope import Scope
 from dynq_cli.query.sql.select import Member, compile_select
-from dynq_cli.query.sql.shape import is_aggregating, unwrapped
+from dynq_cli.query.sql.shape import has_limit, is_aggregating, is_by_places, unwrapped
 from dynq_cli.query.sql.sources import with_ctes
 from dynq_cli.spec.model import Semantics
 from dynq_cli.spec.types import Type, widen
@@ -52,21 +53,32 @@ def _union(
     first: Member,
 ) -> Query:
     inside = with_ctes(node, ctes)
-    semantics: Semantics = asked or ("set" if node.args.get("distinct") else "bag")
+    whole: Semantics = "set" if node.args.get("distinct") else "bag"
+    semantics, own_name = (whole, context.view_name(name, "rows")) if has_limit(node) else (asked or whole, name)
     members: list[tuple[exp.Expr, Query]] = []
     for i, member in enumerate(_members(node), 1):
         with context.gather():
             which = first if i == 1 else "later"
             own = _member(semantics, member)
-            members.append((member, compile_any(context, member, f"{name}.{i}", inside, own, around, which)))
+            members.append((member, compile_any(context, member, f"{own_name}.{i}", inside, own, around, which)))
     context.stop_on_problems()
     columns = _columns(context, members)
     context.stop_on_problems()
     order = order_keys(context, node.args.get("order"), [c.name for c in columns], None, ())
     context.stop_on_problems()
-    keys = dict.fromkeys(VariableOrder(columns[index].name, descending) for index, descending, _ in order)
+    limit, offset = limit_of(context, node)
     unordered = tuple(_with_nulls_of(columns, replace(query, order=())) for _, query in members)
+    if limit is not None or offset:
+        union = UnionQuery(own_name, unordered, columns, semantics)
+        window = Window((), column_orders(order, [c.name for c in columns]), limit, offset)
+        return prefix_of(context, name, union, window, len(columns), order, asked)
+    keys = dict.fromkeys(_order_of(columns[key.index].name, key) for key in order)
     return UnionQuery(name, unordered, columns, semantics, tuple(keys))
+
+
+def _order_of(column: str, key: SortKey) -> VariableOrder:
+    nulls = key.nulls_first if key.nulls_first == key.descending else None
+    return VariableOrder(column, key.descending, nulls_first=nulls)
 
 
 def _members(node: exp.Union) -> list[exp.Expr]:
@@ -75,7 +87,7 @@ def _members(node: exp.Union) -> list[exp.Expr]:
     for side in (node.this, node.expression):
         inner = unwrapped(side)
         same = isinstance(inner, exp.Union) and bool(inner.args.get("distinct")) == bool(node.args.get("distinct"))
-        if same and isinstance(inner, exp.Union) and not inner.args.get("with_"):
+        if same and isinstance(inner, exp.Union) and not inner.args.get("with_") and not has_limit(inner):
             found += _members(inner)
         else:
             found.append(side)
@@ -85,7 +97,7 @@ def _members(node: exp.Union) -> list[exp.Expr]:
 def _member(semantics: Semantics, node: exp.Expr) -> Semantics | None:
     """Members of a distinct union may be distinct themselves, unless they aggregate."""
     inner = unwrapped(node)
-    if semantics == "set" and isinstance(inner, exp.Select) and not is_aggregating(inner):
+    if semantics == "set" and isinstance(inner, exp.Select) and not is_aggregating(inner) and not is_by_places(inner):
         return "set"
     return None
 

@@ -13,15 +13,21 @@ from dynq_cli.query.problems import QueryProblems, TextProblem
 from dynq_cli.query.sql.allow import SCALAR_CLASSES, SCALAR_NAMES, SCALAR_TYPES, VOLATILE_NAMES
 from dynq_cli.query.sql.calls import definition_of
 from dynq_cli.query.sql.parse import Places
+from dynq_cli.query.sql.window_functions import CALLS as WINDOW_CALLS
 
 _STRUCTURE: tuple[type[exp.Expr], ...] = (
     exp.Select, exp.Union, exp.From, exp.Join, exp.Where, exp.Group, exp.Having, exp.Order, exp.Ordered, exp.With,
     exp.CTE, exp.Subquery, exp.Table, exp.TableAlias, exp.Distinct, exp.Alias, exp.Star, exp.Exists, exp.Any, exp.All,
-    exp.Filter,
+    exp.Filter, exp.Limit, exp.Offset, exp.Fetch, exp.LimitOptions, exp.Qualify, exp.Window, exp.WindowSpec, exp.Tuple,
+    exp.IgnoreNulls, exp.RespectNulls, exp.Var,
 )  # fmt: skip
 
-_SELECT_PARTS = {"with_", "expressions", "distinct", "from_", "joins", "where", "group", "having", "order"}
-_UNION_PARTS = {"with_", "this", "expression", "distinct", "order"}
+_SELECT_PARTS = {"with_", "expressions", "distinct", "from_", "joins", "where", "group", "having", "order"} | {
+    "limit",
+    "offset",
+    "qualify",
+}
+_UNION_PARTS = {"with_", "this", "expression", "distinct", "order", "limit", "offset"}
 _SUBQUERY_PARTS = {"this", "alias", "joins", "with_", "order"}
 _TABLE_PARTS = {"this", "alias", "joins", "db", "catalog"}
 
@@ -33,10 +39,8 @@ _PARTS: dict[type[exp.Expr], set[str]] = {
 }
 
 _CLAUSES: dict[str, tuple[tuple[str, ...], str, str]] = {
-    "limit": (("LIMIT",), "LIMIT is not part of a query", "keep the whole result and read pages with `dynq page`"),
-    "offset": (("OFFSET",), "OFFSET is not part of a query", "keep the whole result and read pages with `dynq page`"),
-    "qualify": (("QUALIFY",), "QUALIFY needs window functions, which are not supported", "use GROUP BY and HAVING"),
-    "windows": (("WINDOW",), "window functions are not supported", "use GROUP BY with aggregates"),
+    "limit": (("LIMIT",), "LIMIT is not supported here", "put a SELECT with ORDER BY and LIMIT into brackets"),
+    "offset": (("OFFSET",), "OFFSET is not supported here", "put a SELECT with ORDER BY and OFFSET into brackets"),
     "sample": (("SAMPLE", "TABLESAMPLE", "USING"), "samples are random", "keep the whole result and use `dynq sample`"),
     "pivots": (("PIVOT", "UNPIVOT"), "PIVOT and UNPIVOT are not supported", "use SUM(…) FILTER (WHERE …) per column"),
     "laterals": (("LATERAL",), "LATERAL is not supported", "join with a derived table that does not look outside"),
@@ -45,7 +49,6 @@ _CLAUSES: dict[str, tuple[tuple[str, ...], str, str]] = {
 }
 
 _NODES: dict[type[exp.Expr], tuple[str, str]] = {
-    exp.Window: ("window functions are not supported", "use GROUP BY with aggregates"),
     exp.Except: ("EXCEPT is not supported", "use NOT EXISTS (SELECT 1 FROM … WHERE …)"),
     exp.Intersect: ("INTERSECT is not supported", "use EXISTS (SELECT 1 FROM … WHERE …)"),
     exp.Values: ("VALUES is not a relation", "declare a relation for these rows, or write IN (…)"),
@@ -91,6 +94,12 @@ _WORDS: dict[type[exp.Expr], tuple[str, ...]] = {
 _TYPES_HINT = "cast to one of bool, the integers, float, double, decimal(p,s), varchar, blob, date, time, timestamp"
 
 
+def _outside_nulls(node: exp.Expr) -> exp.Expr:
+    while isinstance(node.parent, exp.IgnoreNulls | exp.RespectNulls | exp.Filter):
+        node = node.parent
+    return node
+
+
 class _Walk:
     def __init__(self, places: Places) -> None:
         self.places = places
@@ -109,10 +118,14 @@ class _Walk:
     def _refused(self, node: exp.Expr) -> bool:
         """Report a node that is outside the language; then only the parts it may have are looked at."""
         known = len(self.found)
-        if isinstance(node, exp.Order) and isinstance(node.parent, exp.Query | exp.Subquery):
+        if isinstance(node, exp.Order) and isinstance(node.parent, exp.Query | exp.Subquery | exp.Window):
             return False
         if isinstance(node, exp.IgnoreNulls) and isinstance(node.this, exp.AnyValue):
             return False  # which sqlglot puts around it, whether it is written or not
+        if isinstance(node, exp.IgnoreNulls | exp.RespectNulls) and isinstance(node.parent, exp.Window):
+            return False
+        if isinstance(node, WINDOW_CALLS) and isinstance(_outside_nulls(node).parent, exp.Window):
+            return False
         if type(node) in _NODES:
             message, hint = _NODES[type(node)]
             self.say(self._place(node), message, hint)
@@ -130,9 +143,7 @@ class _Walk:
                 at = self.places.keyword(node, "RECURSIVE")
                 self.say(at, "recursive queries are not supported", "write the joins of a fixed depth")
         elif isinstance(node, exp.Distinct):
-            if node.args.get("on"):
-                at = self.places.keyword(node, "DISTINCT")
-                self.say(at, "DISTINCT ON is not supported", "use GROUP BY with MIN or MAX")
+            pass
         elif isinstance(node, exp.Group):
             self._group(node)
         elif definition_of(node) is not None:

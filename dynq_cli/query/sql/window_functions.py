@@ -1,0 +1,112 @@
+"""The SQL of a window function over the rows of its partition: `"_partition"` tells partitions apart, and `"_place"` is
+the place of a row in an order in which no two rows are equal.
+
+Functions of places are computed in that order, so that ties give the same every time. Those that treat ties alike
+(`rank`, sums up to the current row) see the keys that were asked for.
+"""
+
+from __future__ import annotations
+
+from sqlglot import exp
+
+from dynq_cli.query.problems import QueryProblems
+from dynq_cli.query.sql.calls import is_aggregate
+from dynq_cli.query.sql.context import Context
+from dynq_cli.query.sql.scalars import text_of
+
+# By the class of their call: their names, and whether they number rows, look at neighbours, or read rows of the frame.
+_NUMBERING: dict[type[exp.Expr], str] = {exp.RowNumber: "row_number", exp.Ntile: "ntile"}
+_NEIGHBOURS: dict[type[exp.Expr], str] = {exp.Lag: "lag", exp.Lead: "lead"}
+_PEERS: dict[type[exp.Expr], str] = {
+    exp.Rank: "rank",
+    exp.DenseRank: "dense_rank",
+    exp.PercentRank: "percent_rank",
+    exp.CumeDist: "cume_dist",
+}
+_OF_FRAME: dict[type[exp.Expr], str] = {
+    exp.FirstValue: "first_value",
+    exp.LastValue: "last_value",
+    exp.NthValue: "nth_value",
+}
+_NAMES = _NUMBERING | _NEIGHBOURS | _PEERS | _OF_FRAME
+CALLS: tuple[type[exp.Expr], ...] = tuple(_NAMES)
+_AGGREGATES = (exp.Sum, exp.Count, exp.Avg, exp.Min, exp.Max)
+_HINT = (
+    "the window functions are row_number, rank, dense_rank, percent_rank, cume_dist, ntile, lag, lead, first_value, "
+    "last_value, nth_value, sum, count, avg, min, max"
+)
+
+
+def never_null(window: exp.Window) -> bool:
+    return isinstance(_call(window), (exp.Count, *_NUMBERING, *_PEERS))
+
+
+def _call(window: exp.Window) -> exp.Expr:
+    call: exp.Expr = window.this
+    while isinstance(call, exp.IgnoreNulls | exp.RespectNulls | exp.Filter):
+        call = call.this
+    return call
+
+
+def check_window(context: Context, window: exp.Window) -> None:
+    """Raise QueryProblems for a window function that is not known."""
+    call = _call(window)
+    if type(call) not in _NAMES and not (isinstance(call, _AGGREGATES) and is_aggregate(call)):
+        raise _refused(context, call, window)
+    if isinstance(call, _AGGREGATES) and isinstance(call.this, exp.Distinct):
+        raise context.refuse(window, "DISTINCT in a window function is not supported", "use GROUP BY, and join")
+
+
+def window_sql(window: exp.Window) -> str:
+    """The SQL of a window function that `check_window` knows, over columns that are resolved."""
+    call = _call(window)
+    order, spec = window.args.get("order"), window.args.get("spec")
+    is_by_place = isinstance(call, (*_NUMBERING, *_NEIGHBOURS)) or (spec is not None and _kind(spec) == "ROWS")
+    keys = f"ORDER BY {', '.join(map(_key, order.expressions))}" if order is not None else ""
+    if is_by_place or (isinstance(call, tuple(_OF_FRAME)) and order is None):
+        keys = 'ORDER BY "_place"'
+    frame = _frame(spec) if spec is not None else ""
+    inside = " ".join(part for part in ('PARTITION BY "_partition"', keys, frame) if part)
+    return f"{_called(window.this, call)} OVER ({inside})"
+
+
+def _refused(context: Context, call: exp.Expr, at: exp.Expr) -> QueryProblems:
+    name = call.sql_name().lower() if isinstance(call, exp.Func) else call.key
+    return context.refuse(at, f"the window function {name} is not in the language", _HINT)
+
+
+def _called(whole: exp.Expr, call: exp.Expr) -> str:
+    """The call, in which rows of the frame are read in the order of their places."""
+    name = _NAMES.get(type(call))
+    if name is None:
+        text = text_of(call)
+    else:
+        arguments = [text_of(a) for a in call.iter_expressions()]
+        ordered = ' ORDER BY "_place"' if isinstance(call, tuple(_OF_FRAME)) else ""
+        nulls = " IGNORE NULLS" if isinstance(whole, exp.IgnoreNulls) else ""
+        text = f"{name}({', '.join(arguments)}{ordered}{nulls})"
+    return f"{text} FILTER (WHERE {text_of(whole.expression.this)})" if isinstance(whole, exp.Filter) else text
+
+
+def _key(key: exp.Expr) -> str:
+    direction = "DESC" if key.args.get("desc") else "ASC"
+    return f"{text_of(key.this)} {direction} NULLS {'FIRST' if key.args.get('nulls_first') else 'LAST'}"
+
+
+def _kind(spec: exp.Expr) -> str:
+    return str(spec.args.get("kind") or "RANGE").upper()
+
+
+def _frame(spec: exp.Expr) -> str:
+    start, end = _end(spec, "start"), _end(spec, "end")
+    exclude = spec.args.get("exclude")
+    said = f" EXCLUDE {exclude if isinstance(exclude, str) else exclude.sql(dialect='duckdb')}" if exclude else ""
+    return f"{_kind(spec)} BETWEEN {start} AND {end or 'CURRENT ROW'}{said}"
+
+
+def _end(spec: exp.Expr, which: str) -> str:
+    value, side = spec.args.get(which), spec.args.get(f"{which}_side")
+    if value is None:
+        return ""
+    text = value.upper() if isinstance(value, str) else text_of(value)
+    return f"{text} {side.upper()}" if side else text
