@@ -86,7 +86,9 @@ def _guarded(read: Callable[[str, str], list[Row]], path: str, relation: str) ->
         try:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
             resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
-            signal.alarm(_LONGEST)
+            # Seconds of CPU: on a busy machine a reader may wait as long as it works.
+            resource.setrlimit(resource.RLIMIT_CPU, (_LONGEST, _LONGEST))
+            signal.alarm(30 * _LONGEST)
             try:
                 theirs.send(result(relation, read(path, relation)))
             except CannotBeError as error:
