@@ -67,10 +67,11 @@ test: $(STAMP) $(LIBRARY) ## lint, then all tests on all cores; ends with where 
 	  $$(( (linted - begin) / 1000000 )) $$(( (tested - linted) / 1000000 )); \
 	exit $$status
 
-# The inner loop: spec to engine, with a tenth of the random cases.
+# The inner loop: spec to engine, with a tenth of the random cases, and without what compiles or starts processes.
 QUICK := tests/test_layers.py tests/spec tests/query tests/plan tests/golden tests/session tests/engine
+NOT_QUICK := $(addprefix --ignore=tests/,engine/test_tpc.py engine/test_kernel_library.py engine/test_native.py session/test_estimate.py)
 test-quick: $(STAMP) $(LIBRARY) lint ## lint, then the tests from spec to engine with few random cases: about two minutes
-	@DYNQ_FUZZ=0.1 $(BIN)/pytest -q $(QUICK) --ignore=tests/engine/test_tpc.py --numprocesses=auto --dist=loadgroup $(PYTEST_ARGS)
+	@DYNQ_FUZZ=0.1 $(BIN)/pytest -q $(QUICK) $(NOT_QUICK) -k "not test_the_tests_notice" --numprocesses=auto --dist=loadgroup $(PYTEST_ARGS)
 
 # Tests of everything make the list anew; `make kernels TESTS=tests/engine` adds to it what some tests reach.
 RECORDING := build/kernels/recording
@@ -87,13 +88,15 @@ kernels: $(STAMP) ## the list of the kernels to build, from what all tests call,
 	@$(BUILD_KERNELS)
 
 HISTORIES := $(addprefix tests/engine/test_,$(addsuffix .py,random_queries aggregates correlated order places positions difference ranges together formulas outer_joins cycles)) tests/storage/test_versions.py
+TEXTS := $(addprefix tests/query/test_,$(addsuffix .py,rule_properties sql_fuzz sql_meaning))
+STATES := tests/plan/test_materialisation_reasons.py tests/session/test_verify.py tests/storage/test_rebuild.py tests/storage/test_batches.py
 
 tpc: $(STAMP) $(LIBRARY) ## the papers' TPC-H and TPC-DS queries at scale 0.1 against DuckDB after each of 24 commits
 	@$(BIN)/python benchmarks/environments.py tpcds
 	@DYNQ_TPC=0.1 $(BIN)/pytest -q tests/engine/test_tpc.py $(PYTEST_ARGS)
 
 fuzz: $(STAMP) $(LIBRARY) ## 20,000 random histories with 59,000 queries, 11,000 of them with aggregates, 38,000 with comparisons, 5,500 unions, against DuckDB: hours
-	@DYNQ_FUZZ=80 $(BIN)/pytest -q --numprocesses=auto $(HISTORIES) $(PYTEST_ARGS)
+	@DYNQ_FUZZ=80 $(BIN)/pytest -q --numprocesses=auto $(HISTORIES) $(TEXTS) $(STATES) $(PYTEST_ARGS)
 
 crash: $(STAMP) $(LIBRARY) ## 2,000 kills at random moments, every way in which every call can fail, and 20,000 damaged data files: half an hour
 	@DYNQ_CRASH=2000 DYNQ_MUTATIONS=$${DYNQ_MUTATIONS:-20000} $(BIN)/pytest -q tests/crash $(PYTEST_ARGS)

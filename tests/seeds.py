@@ -13,3 +13,8 @@ FUZZ = float(os.environ.get("DYNQ_FUZZ", "1"))
 def seeds(count: int, *found: int, first: int = 0) -> list[int]:
     """`count` seeds from `first` on, times DYNQ_FUZZ and at least one; then those that have found something."""
     return sorted({*range(first, first + max(1, int(count * FUZZ))), *found})
+
+
+def examples(count: int) -> int:
+    """How many examples hypothesis draws: `count` times DYNQ_FUZZ, and at least ten."""
+    return max(10, int(count * FUZZ))

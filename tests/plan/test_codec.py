@@ -21,6 +21,7 @@ from dynq_cli.spec.model import Spec
 from tests.engine.random_queries import random_case
 from tests.every_case import every_case
 from tests.plan.planned import planned
+from tests.seeds import seeds
 
 SPECS = sorted((Path(__file__).parents[2] / "specs").rglob("*.yaml"))
 Either = Plan | UnionPlan
@@ -50,7 +51,7 @@ def test_every_spec_with_its_plans_comes_back(path: Path) -> None:
         assert fingerprint(returned) == fingerprint(plan)
 
 
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize("seed", seeds(10))
 def test_random_plans_come_back(seed: int) -> None:
     case = random_case(seed, 2, 0)
     assert there_and_back(Spec, case.spec) == case.spec

@@ -28,6 +28,7 @@ from dynq_cli.query.rule.parse import parse
 from dynq_cli.query.rule.syntax import ANY, Atom, Call, Comparison, Constant, Item, Part, Rule, Sum, Variable
 from dynq_cli.spec.model import Column, QuerySpec, Relation, Spec
 from dynq_cli.spec.types import parse_type
+from tests.seeds import examples
 
 TABLES = {
     "R": {"a": "int64", "b": "int32?"},
@@ -259,7 +260,7 @@ def fill(database: duckdb.DuckDBPyConnection, tables: Data) -> None:
         database.executemany(f'INSERT INTO "{name}" VALUES (?, ?)', rows)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(rule=rules(), tables=data())
 def test_a_draft_means_what_its_rule_says(database: duckdb.DuckDBPyConnection, rule: Rule, tables: Data) -> None:
     try:
@@ -271,7 +272,7 @@ def test_a_draft_means_what_its_rule_says(database: duckdb.DuckDBPyConnection, r
     assert {row[1:] for row in database.execute(draft_as_sql(draft)).fetchall()} == by_hand(rule, tables)
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(rule=rules(most_atoms=3), tables=data())
 def test_a_normal_form_means_what_its_rule_says(database: duckdb.DuckDBPyConnection, rule: Rule, tables: Data) -> None:
     try:
@@ -295,7 +296,7 @@ null not and or count sum distinct min SELECT ; # [ é 99999999999999999999"""
 PIECES = st.sampled_from([*WORDS.split(), "\ud800", "\x00", "\n"])
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(st.one_of(st.text(), st.lists(PIECES, max_size=30).map(" ".join), st.lists(PIECES, max_size=30).map("".join)))
 @example(") <- ' \ud800 '1h'")
 def test_no_text_raises_anything_but_problems_with_their_place(text: str) -> None:
@@ -310,7 +311,7 @@ def test_no_text_raises_anything_but_problems_with_their_place(text: str) -> Non
                 assert problem.message.isprintable() and problem.hint.isprintable()
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(rules(aggregates=True))
 def test_every_draft_of_a_rule_can_be_normalised_or_is_refused_with_its_place(rule: Rule) -> None:
     try:

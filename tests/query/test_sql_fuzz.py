@@ -10,6 +10,7 @@ from dynq_cli.query.problems import QueryProblems
 from dynq_cli.query.sql import compile_sql
 from tests.query.meaning import make_query, make_spec
 from tests.query.test_sql_meaning import TEXTS
+from tests.seeds import examples
 
 SPEC = make_spec()
 WORDS = sorted({word for text in TEXTS for word in text.replace("(", " ( ").replace(")", " ) ").split()})
@@ -27,7 +28,7 @@ def check(text: str) -> None:
             assert problem.hint
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.text(max_size=60))
 @example("SELECT @")
 @example("SELECT a FROM r WHERE a = '")
@@ -39,13 +40,13 @@ def test_arbitrary_text_is_compiled_or_refused(text: str) -> None:
     check(text)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(150), deadline=None)
 @given(st.lists(st.sampled_from(WORDS), max_size=12).map(" ".join))
 def test_arbitrary_words_of_sql_are_compiled_or_refused(text: str) -> None:
     check("SELECT " + text)
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from(TEXTS), st.data())
 def test_a_query_with_one_word_exchanged_is_compiled_or_refused(text: str, data: st.DataObject) -> None:
     words = text.split()

@@ -13,6 +13,7 @@ from dynq_cli.query.problems import QueryProblems
 from dynq_cli.query.sql import compile_sql
 from tests.every_case import every_case
 from tests.query.meaning import database, make_query, make_spec, rows
+from tests.seeds import examples
 
 SPEC = make_spec()
 SEEDS = range(12)
@@ -319,7 +320,9 @@ def evaluated(seed: int, text: str) -> object:
         return None
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@settings(
+    max_examples=examples(150), deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much]
+)
 @given(st.sampled_from(TEXTS), st.data())
 def test_a_query_with_words_exchanged_is_refused_or_keeps_its_meaning(text: str, data: st.DataObject) -> None:
     words = re.findall(r"'(?:[^']|'')*'|\w+|[<>=!]+|\s+|.", text)

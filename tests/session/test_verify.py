@@ -19,6 +19,7 @@ from dynq_cli.storage.plans import plan_spec
 from tests.engine.random_queries import random_case
 from tests.engine.random_runs import Stored, apply
 from tests.every_case import every_case
+from tests.seeds import seeds
 from tests.storage.states import small_live, small_state, spec_text
 
 
@@ -34,7 +35,7 @@ def only(live: Views) -> Verdict:
     return verdict
 
 
-@pytest.mark.parametrize("seed", range(16))
+@pytest.mark.parametrize("seed", seeds(8))
 def test_random_states_agree(seed: int) -> None:
     case = random_case(seed)
     planned = plan_spec(spec_text(case))

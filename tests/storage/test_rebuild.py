@@ -22,6 +22,7 @@ from dynq_cli.storage.plans import plan_spec
 from dynq_cli.storage.state import State, create, open
 from tests.engine.random_queries import random_case
 from tests.engine.random_runs import Stored, as_table, make_live
+from tests.seeds import seeds
 
 from .states import files_of, rows_of, spec_text
 
@@ -161,7 +162,7 @@ def test_the_log_behind_the_snapshot_and_versions_before_are_read_as_ever(folder
     assert {q: state.counts(q, version).rows for q in QUERIES} == {q: live(version).count(q)[0] for q in QUERIES}
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", seeds(6))
 def test_random_states_are_what_they_were(seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(commit, "DUE_SECONDS", 1e-4)
     case = random_case(seed, queries=3, batches=6)
