@@ -56,7 +56,8 @@ def _sized(costs: Costs, step: Derived) -> str:
     else:
         what = f"one row per {', '.join(c.name for c in step.columns)}"
     exponent = costs.exponents[step.name]
-    names = " ⋈ ".join(costs.origins[step.name])
+    origins = costs.origins[step.name]
+    names = " ⋈ ".join(origins if len(origins) > 1 else origins * exponent)  # a relation may be joined with itself
     return what if exponent <= 1 else f"{what}, at most as many as {names} has"
 
 
