@@ -39,6 +39,8 @@ COMMANDS = (
     "test",
     "why",
     "dump",
+    "fit",
+    "moments",
     # versions and marks
     "mark",
     "marks",

@@ -85,6 +85,10 @@ OneQuery = Annotated[
     str | None,
     typer.Option("--query", "-q", metavar="NAME", help="The query; not needed where the spec has one."),
 ]
+Model = Annotated[
+    str | None,
+    typer.Option("--model", "-m", metavar="NAME", help="The model; not needed where the spec has one."),
+]
 State = Annotated[str, typer.Option("--state", "-s", metavar="DIR", envvar="DYNQ_STATE", help="The state directory.")]
 At = Annotated[
     str | None,

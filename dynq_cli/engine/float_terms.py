@@ -63,7 +63,8 @@ def _numbers(factor: Factor, codes: Codes) -> _Typed:
     numbers = own.astype(np.float64)
     if len(factor.columns) > 1:
         lo, hi = join_lanes(own, np.ascontiguousarray(codes[factor.columns[1]]))
-        numbers = hi * 2.0**64 + lo.view(np.uint64)
+        # The lower lane as a signed number: beside -2^64, small numbers would lose their digits.
+        numbers = (hi + (lo < 0)) * 2.0**64 + lo
     return _shifted(numbers, factor.type), None
 
 

@@ -43,6 +43,7 @@ _UNEQUAL_TREES = (
 )
 
 
+_UNCOUNTED = "for its rows alone: there is no count but that of walking them, and nothing is kept for positions"
 _LOOKUPS = (
     "for tests alone: atoms that meet the head in the same variables are one tree, and a row is looked up in each; "
     "neither rows nor a count are kept"
@@ -53,6 +54,8 @@ def _notes(plan: AnyPlan, program: Program, spec: Spec) -> tuple[str, ...]:
     if isinstance(program.result, Lookups):
         return (_LOOKUPS,)
     is_read_together = isinstance(program.result, Together)
+    if is_read_together and isinstance(program.result, Together) and not program.result.terms:
+        return (_UNCOUNTED,)
     if isinstance(plan, UnionPlan):
         table = f"{_UNION_TABLE}; {why_a_table(plan.query, spec)}"
         return (*plan.notes, _UNION_TREES if is_read_together else table)

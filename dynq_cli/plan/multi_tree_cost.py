@@ -10,10 +10,19 @@ def delay_of(step: Together) -> tuple[str, str]:
     if not step.is_filtered:
         return "O(1)", "a row that a later member has is left to it, and it gives one instead: each step yields a row"
     said = " and ".join([*map(str, step.where), *(f"what {m.tree} has" for m in step.lacking)])
+    skipped = [t.tree for t in step.terms if t.rows < 0] or [m.tree for m in step.members]
     return (
-        f"O({' + '.join(f'|{t.tree}|' for t in step.terms if t.rows < 0)})",
+        f"O({' + '.join(f'|{tree}|' for tree in skipped)})",
         f"rows of {step.members[0].tree} are filtered by {said}: between two that pass may be all that do not",
     )
+
+
+def count_of(step: Together) -> tuple[str, str]:
+    """Bound and meaning of the count."""
+    if step.terms:
+        return "O(1)", f"by inclusion and exclusion: {sum_of(step)}"
+    members = [m.tree for m in step.members]
+    return f"O({' + '.join(f'|{m}|' for m in members)})", "no count is kept: the rows are walked"
 
 
 def positions_of(step: Together) -> tuple[str, str]:
@@ -35,7 +44,8 @@ def read_together(step: Together) -> str:
     else:
         kind = "each row once" if step.form.semantics == "set" else "with the copies of all"
         said = f"those of {names}, {kind}"
-    return f"rows of {step.name}, read from the trees and stored nowhere: {said}; counted as {sum_of(step)}"
+    counted = f"counted as {sum_of(step)}" if step.terms else "counted when they are walked"
+    return f"rows of {step.name}, read from the trees and stored nowhere: {said}; {counted}"
 
 
 def sum_of(step: Together) -> str:

@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dynq_cli.plan.change_cost import ChangeCost, Costs
-from dynq_cli.plan.multi_tree_cost import delay_of, positions_of, read_together, sum_of
+from dynq_cli.plan.multi_tree_cost import count_of, delay_of, positions_of, read_together
 from dynq_cli.plan.program import (
     Cycle,
     Derived,
@@ -31,7 +31,7 @@ from dynq_cli.plan.program import (
     variables_of,
 )
 from dynq_cli.query.normal_form import ConjunctiveQuery
-from dynq_cli.spec.model import Spec
+from dynq_cli.spec.model import Keep, Spec
 
 
 @dataclass(frozen=True)
@@ -100,6 +100,8 @@ def stored_result(program: Program) -> Derived | None:
 class _Program:
     def __init__(self, program: Program, spec: Spec) -> None:
         self.program = program
+        written = spec.query(program.result.name)
+        self.keep: Keep = "all" if written is None else written.keep
         self.costs = Costs(program, spec)
         self.trees = self.costs.trees
         self.derived = [s for s in program.steps if isinstance(s, Derived)]
@@ -186,7 +188,7 @@ class _Program:
         if isinstance(last, Lookups):
             return _not_kept("count")
         if isinstance(last, Together):
-            return Guarantee("O(1)", f"by inclusion and exclusion: {sum_of(last)}")
+            return Guarantee(*count_of(last))
         result = stored_result(self.program)
         what = "groups" if result is not None and result.groups is not None else "rows"
         return Guarantee("O(1)", f"the number of {what} is kept with every version")
@@ -194,8 +196,8 @@ class _Program:
     def _positions(self) -> tuple[Guarantee, Guarantee]:
         """The row at a position, and the position of a row."""
         last = self.program.result
-        if isinstance(last, Lookups):
-            return (_not_kept("jth"), _not_kept("rank"))
+        if isinstance(last, Lookups) or self.keep != "all":
+            return (_not_kept("jth", self.keep), _not_kept("rank", self.keep))
         if self._is_one_row:
             return (Guarantee("O(1)", "the result has at most one row"),) * 2
         if isinstance(last, Together):
@@ -268,8 +270,8 @@ class _Program:
                 yield f"tree {_brief(step.plan.query)}{_ranges(step.plan.query)}"
 
 
-def _not_kept(verb: str) -> Guarantee:
-    return Guarantee(NOT_KEPT, f"`keep: test` keeps nothing for `dynq {verb}`")
+def _not_kept(verb: str, keep: Keep = "test") -> Guarantee:
+    return Guarantee(NOT_KEPT, f"`keep: {keep}` does not serve `dynq {verb}`")
 
 
 def _looked_up(step: Lookups) -> str:

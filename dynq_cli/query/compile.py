@@ -9,6 +9,7 @@ from dataclasses import replace
 from importlib import import_module
 
 from dynq_cli.errors import Place, Problem, SpecError
+from dynq_cli.query.models import model_query
 from dynq_cli.query.normal_form import (
     ConjunctiveQuery,
     OutputColumn,
@@ -26,7 +27,9 @@ from dynq_cli.spec.types import Type, widen
 
 
 def compile_spec(spec: Spec, wrong: Collection[str] = ()) -> dict[str, Query]:
-    """The normal form of every query, by name. Raises SpecError with all problems of all queries and `deleted_when`.
+    """The normal form of every query, by name, and of those behind models.
+
+    Raises SpecError with all problems of all queries, of models, and of `deleted_when`.
 
     Queries that mention a relation in `wrong` are passed over: what is said about those would be a consequence.
     """
@@ -40,6 +43,13 @@ def compile_spec(spec: Spec, wrong: Collection[str] = ()) -> dict[str, Query]:
             queries[query.name] = compile_query(spec, query)
         except SpecError as error:
             problems += error.problems
+    for model in spec.models:
+        over = queries.get(model.over)
+        if over is not None:
+            try:
+                queries[model.query] = model_query(model, over)
+            except SpecError as error:
+                problems += error.problems
     if problems:
         raise SpecError(problems)
     return queries

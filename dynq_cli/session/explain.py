@@ -20,13 +20,14 @@ from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.plan.explain import advice_of, explain_json, explain_text
 from dynq_cli.plan.lower import program_of
+from dynq_cli.plan.models import model_json, model_text
 from dynq_cli.plan.picture import Frame, as_dot, as_mermaid, frame_of
 from dynq_cli.plan.plan import AnyPlan
 from dynq_cli.plan.require import check_required
 from dynq_cli.query.compile import compile_file, compile_spec
 from dynq_cli.query.normal_form import Query
 from dynq_cli.spec.load import parse_spec
-from dynq_cli.spec.model import Spec
+from dynq_cli.spec.model import HIDDEN, Spec
 
 
 @dataclass(frozen=True)
@@ -39,8 +40,9 @@ class Explanation:
     def _chosen(self, query: str | None) -> list[AnyPlan]:
         if query is None:
             return list(self.plans.values())
-        if query not in self.plans:
-            raise UsageError(f"no query {query} in the spec; there is {', '.join(self.plans)}")
+        if query.startswith(HIDDEN) or query not in self.plans:
+            named = ", ".join(name for name in self.plans if not name.startswith(HIDDEN))
+            raise UsageError(f"no query {query} in the spec; there is {named}")
         return [self.plans[query]]
 
     def advice(self, query: str) -> tuple[str, ...]:
@@ -52,10 +54,15 @@ class Explanation:
         check_required(self._chosen(query), self.spec)
 
     def text(self, query: str | None = None) -> str:
-        return "\n".join(explain_text(p, self.spec) for p in self._chosen(query))
+        models = {m.query: model_text(m) for m in self.spec.models}
+        return "\n".join(models.get(p.name, "") + explain_text(p, self.spec) for p in self._chosen(query))
 
     def json(self, query: str | None = None) -> dict[str, object]:
-        return {"queries": {p.name: explain_json(p, self.spec) for p in self._chosen(query)}}
+        """The queries by name; under `models` those that keep the sums of models, with what these are."""
+        said = {p.name: explain_json(p, self.spec) for p in self._chosen(query)}
+        found: dict[str, object] = {"queries": {n: each for n, each in said.items() if not n.startswith(HIDDEN)}}
+        models = {m.name: {**model_json(m), **said[m.query]} for m in self.spec.models if m.query in said}
+        return found | ({"models": models} if models else {})
 
     def mermaid(self, query: str | None = None) -> str:
         return as_mermaid(list(self._frames(query)))

@@ -234,7 +234,13 @@ class _Outputs:
         staged = _staged(target, version)
         _sweep(output, staged)
         with atomic_file(str(staged)) as file:
-            if output.kind == "count":
+            if output.kind == "model":
+                from dynq_cli.io.results.models import fits_text
+
+                model = self._state.model(output.query)
+                fits = self._state.fits(model.name)
+                file.write(f"{fits_text(fits, version, has_groups=bool(model.per))}\n".encode())
+            elif output.kind == "count":
                 counts = self._state.counts(output.query)
                 form = count_form_of(output.path)
                 file.write(f"{count_text(counts.rows, counts.distinct, version, form)}\n".encode())

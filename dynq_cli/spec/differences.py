@@ -9,15 +9,16 @@ import dataclasses
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from dynq_cli.spec.model import Column, Output, QuerySpec, Relation, Spec, Text
+from dynq_cli.spec.model import Column, ModelSpec, Output, QuerySpec, Relation, Spec, Text
 
-Named = TypeVar("Named", Relation, Column, QuerySpec)
+Named = TypeVar("Named", Relation, Column, QuerySpec, ModelSpec)
 
 
 def differences(kept: Spec, given: Spec) -> list[str]:
     """How a spec that is given differs from the one that is kept. O(size of the specs)."""
     found = [*_each("relation", kept.relations, given.relations, _relation)]
     found += _each("query", kept.queries, given.queries, _query)
+    found += _each("model", kept.models, given.models, _model)
     if list(map(_plain, kept.outputs)) != list(map(_plain, given.outputs)):
         before, after = _outputs(kept.outputs), _outputs(given.outputs)
         found += [f"output {path} is new" for path in after if path not in before]
@@ -56,6 +57,10 @@ def _query(kept: QuerySpec, given: QuerySpec) -> Iterator[str]:
     if _plain(kept.texts) != _plain(given.texts) or kept.language != given.language:
         yield "its text is different"
     yield from _others(kept, given, {"name", "texts", "language"})
+
+
+def _model(kept: ModelSpec, given: ModelSpec) -> Iterator[str]:
+    yield from _others(kept, given, {"name"})
 
 
 def _others(kept: Any, given: Any, told: set[str]) -> Iterator[str]:

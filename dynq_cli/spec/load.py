@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 from dynq_cli.errors import Problem, SpecError
 from dynq_cli.spec.languages import keys_shown
-from dynq_cli.spec.model import Output, QuerySpec, Relation, Spec
+from dynq_cli.spec.model import ModelSpec, Output, QuerySpec, Relation, Spec
+from dynq_cli.spec.models import read_models
 from dynq_cli.spec.names import Names
 from dynq_cli.spec.nodes import Node
 from dynq_cli.spec.outputs import read_outputs
@@ -32,7 +33,7 @@ _SHAPE = Shape(
         "relations": "write `relations:` and below it each relation with its `columns:`",
         "queries": f"write `queries:` and below it each query with {keys_shown()}",
     },
-    optional=("outputs",),
+    optional=("models", "outputs"),
     synonyms={"tables": "relations", "sources": "relations", "views": "queries", "results": "outputs"},
 )
 
@@ -91,13 +92,18 @@ def _read_spec(report: Report, root: Node, source: Source) -> tuple[Spec | None,
     queries: tuple[QuerySpec, ...] = ()
     if "queries" in fields:
         queries = read_queries(report, fields["queries"].value, fields["queries"].place, names)
+    known = {query.name: query.keep for query in queries}
+    models: tuple[ModelSpec, ...] = ()
+    if "models" in fields:
+        models = read_models(report, fields["models"].value, fields["models"].place, names, known)
     outputs: tuple[Output, ...] = ()
     if "outputs" in fields:
-        known = {query.name: query.keep for query in queries}
-        outputs = read_outputs(report, fields["outputs"].value, fields["outputs"].place, known)
+        outputs = read_outputs(
+            report, fields["outputs"].value, fields["outputs"].place, known, [m.name for m in models]
+        )
     if "version" in fields:
         _check_version(report, fields["version"].value)
-    return Spec(source.file, relations, queries, outputs) if is_told else None, wrong
+    return Spec(source.file, relations, queries, outputs, models) if is_told else None, wrong
 
 
 def _check_version(report: Report, node: Node) -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from dataclasses import field
+from decimal import Decimal
+from math import comb
 from typing import Literal
 
 from dynq_cli.errors import Place
@@ -122,12 +124,48 @@ class QuerySpec:
     keep: Keep = "all"
 
 
-OutputKind = Literal["count", "enum", "diff"]
+# The hidden query behind a model has a name that no query of a spec can have.
+HIDDEN = "models/"
+
+
+@record(frozen=True)
+class ModelSpec:
+    """A least-squares regression of `label` on all products of up to `degree` `features`, one per group of `per`.
+
+    `places` are those of `over`, `label`, the features and the columns of `per`, in this order.
+    """
+
+    name: str
+    over: str
+    label: str
+    features: tuple[str, ...]
+    degree: int = 1
+    ridge: Decimal = Decimal(0)
+    per: tuple[str, ...] = ()
+    place: Place | None = field(default=None, compare=False)
+    places: tuple[Place, ...] = field(default=(), compare=False)
+
+    @property
+    def query(self) -> str:
+        """The name of the hidden query that keeps the sums."""
+        return HIDDEN + self.name
+
+    @property
+    def many_sums(self) -> int:
+        """How many sums the model needs, the number of rows among them."""
+        many = len(self.features)
+        return comb(many + 2 * self.degree, 2 * self.degree) + comb(many + self.degree, self.degree) + 1
+
+
+OutputKind = Literal["count", "enum", "diff", "model"]
 
 
 @record(frozen=True)
 class Output:
-    """One file that `dynq run` writes. With `expand` a row with copies stands there so often, without `_count`."""
+    """One file that `dynq run` writes; of `kind: model`, `query` is the model.
+
+    With `expand` a row with copies stands there so often, without `_count`.
+    """
 
     query: str
     kind: OutputKind
@@ -143,9 +181,13 @@ class Spec:
     relations: tuple[Relation, ...]
     queries: tuple[QuerySpec, ...]
     outputs: tuple[Output, ...] = ()
+    models: tuple[ModelSpec, ...] = ()
 
     def relation(self, name: str) -> Relation | None:
         return next((r for r in self.relations if r.name == name), None)
 
     def query(self, name: str) -> QuerySpec | None:
         return next((q for q in self.queries if q.name == name), None)
+
+    def model(self, name: str) -> ModelSpec | None:
+        return next((m for m in self.models if m.name == name), None)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from itertools import islice
 from typing import cast
 
@@ -21,23 +21,24 @@ _PATH_HINT = "write the file to be made, as in `path: out/result.csv`"
 _SHAPE = Shape(
     hint=_OUTPUT_HINT,
     required={
-        "query": "write `query:` with the name of a query",
-        "kind": "write `kind: count`, `kind: enum` or `kind: diff`",
+        "kind": "write `kind: count`, `kind: enum`, `kind: diff` or `kind: model`",
         "path": _PATH_HINT,
     },
-    optional=("mark", "expand"),
+    optional=("query", "model", "mark", "expand"),
     synonyms={"file": "path", "type": "kind", "name": "query", "to": "path"},
 )
-_KINDS = ("count", "enum", "diff")
-_COUNT_EXTENSIONS = (".json", ".csv", ".txt")
+_KINDS = ("count", "enum", "diff", "model")
+_EXTENSIONS = {"count": (".json", ".csv", ".txt"), "model": (".json",)}
 _PLACEHOLDERS = ("query", "version")
 _MARK_HINT = "write a name, as in `mark: hourly`, or leave `mark` out"
 _BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
 _MARK = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]*")
 
 
-def read_outputs(report: Report, node: Node, place: Place, queries: Mapping[str, Keep]) -> tuple[Output, ...]:
-    """`queries` are all queries of the spec, right or wrong, with what they are kept for; empty if it has none."""
+def read_outputs(
+    report: Report, node: Node, place: Place, queries: Mapping[str, Keep], models: Collection[str]
+) -> tuple[Output, ...]:
+    """`queries` are all queries of the spec, right or wrong, with what they are kept for, and `models` its models."""
     match node:
         case RefusedNode():
             return ()
@@ -49,13 +50,14 @@ def read_outputs(report: Report, node: Node, place: Place, queries: Mapping[str,
             report.add(node.place, "`outputs` has to be a list", hint)
             return ()
         case ListNode():
-            return _Reader(report, queries).read(node)
+            return _Reader(report, queries, models).read(node)
 
 
 class _Reader:
-    def __init__(self, report: Report, queries: Mapping[str, Keep]) -> None:
+    def __init__(self, report: Report, queries: Mapping[str, Keep], models: Collection[str]) -> None:
         self._report = report
         self._queries = queries
+        self._models = models
         self._written: dict[str, Place] = {}
 
     def read(self, node: ListNode) -> tuple[Output, ...]:
@@ -68,23 +70,32 @@ class _Reader:
         if fields is None:
             return None
         query = kind = mark = None
-        if "query" in fields:
-            query = self._read_query(fields["query"].value, f"`query` of {owner}")
         if "kind" in fields:
             kind = self._report.choice(fields["kind"].value, f"`kind` of {owner}", _KINDS)
-            keep = self._queries.get(query or "", "all")
-            if kind is not None and kind not in SERVED[keep]:
-                message = f"{owner} is a `kind: {kind}` of query {shown(query or '')}, which has `keep: {keep}`"
-                self._report.add(fields["kind"].place, message, f"leave the output out, or `keep: {keep}`")
+        of = "model" if kind == "model" else "query"
+        named = fields.get("model", fields.get("query")) if of == "model" else fields.get("query")
+        if named is not None:
+            query = self._read_name(named.value, f"`{of}` of {owner}", of)
+        else:
+            self._report.add(node.place, f"{owner} has no `{of}`", f"write `{of}:` with the name of a {of}")
+        if "model" in fields and kind not in (None, "model"):
+            self._report.add(fields["model"].place, f"`model` of {owner} needs `kind: model`", "write `kind: model`")
+        if "model" in fields and "query" in fields:
+            message = f"{owner} has both `model` and `query`"
+            self._report.add(fields["model"].place, message, "make two outputs of it")
+        keep = self._queries.get(query or "", "all")
+        if kind not in (None, "model", *SERVED[keep]):
+            message = f"{owner} is a `kind: {kind}` of query {shown(query or '')}, which has `keep: {keep}`"
+            self._report.add(fields["kind"].place, message, f"leave the output out, or `keep: {keep}`")
         if "mark" in fields:
             mark = self._read_mark(fields["mark"].value, f"`mark` of {owner}")
-            if kind in ("count", "enum"):
+            if kind in ("count", "enum", "model"):
                 message = f"`mark` of {owner} needs `kind: diff`; a {kind} is of the last version"
                 self._report.add(fields["mark"].place, message, "leave `mark` out, or write `kind: diff`")
         expand = None
         if "expand" in fields:
             expand = self._report.choice(fields["expand"].value, f"`expand` of {owner}", ("true", "false"))
-            if kind in ("count", "diff"):
+            if kind in ("count", "diff", "model"):
                 message = f"`expand` of {owner} needs `kind: enum`"
                 self._report.add(fields["expand"].place, message, "leave `expand` out, or write `kind: enum`")
         path = None
@@ -94,15 +105,25 @@ class _Reader:
             return None
         return Output(query, cast(OutputKind, kind), path, mark, node.place, expand == "true")
 
-    def _read_query(self, node: Node, owner: str) -> str | None:
-        text = self._report.text(node, owner, "write the name of a query")
+    def _read_name(self, node: Node, owner: str, of: str) -> str | None:
+        """The name of a query, or of a model."""
+        text = self._report.text(node, owner, f"write the name of a {of}")
         if text is None:
             return None
-        if self._queries and text.value not in self._queries:
-            meant = self._report.nearest(text.value, self._queries)
-            listed = ", ".join(shown(name) for name in islice(self._queries, 12))
-            hint = f"did you mean {shown(meant)}?" if meant else f"the queries are {listed}"
-            self._report.add(text.place(), f"{owner}: there is no query {shown(text.value)}", hint)
+        known: Collection[str] = self._models if of == "model" else self._queries
+        if known and text.value not in known:
+            meant = self._report.nearest(text.value, known)
+            listed = ", ".join(shown(name) for name in islice(known, 12))
+            hint = (
+                f"did you mean {shown(meant)}?"
+                if meant
+                else f"the {'models' if of == 'model' else 'queries'} are {listed}"
+            )
+            self._report.add(text.place(), f"{owner}: there is no {of} {shown(text.value)}", hint)
+        elif of == "model" and not known:
+            self._report.add(
+                text.place(), f"{owner}: the spec has no `models`", "write `models:` at the start of a line"
+            )
         return text.value
 
     def _read_mark(self, node: Node, owner: str) -> str | None:
@@ -152,14 +173,15 @@ class _Reader:
 
     def _check_extension(self, text: Text, owner: str, kind: str) -> None:
         extension = posixpath.splitext(text.value)[1]
-        known = _COUNT_EXTENSIONS if kind == "count" else extensions()
+        known = _EXTENSIONS.get(kind, extensions())
         if extension in known:
             return
         message = f"{owner} ends in {shown(extension)}, a format that `kind: {kind}` is not written in"
         if not extension:
             message = f"{owner} has no extension, so the format is not known"
         *first, last = (f"`{e}`" for e in known)
-        self._report.add(text.place(), message, f"for `kind: {kind}` end it in {', '.join(first)} or {last}")
+        listed = f"{', '.join(first)} or {last}" if first else last
+        self._report.add(text.place(), message, f"for `kind: {kind}` end it in {listed}")
 
     def _check_unique(self, text: Text, owner: str, query: str | None) -> None:
         target = posixpath.normpath(text.value.replace("{query}", query or "{query}"))

@@ -21,6 +21,7 @@ from dynq_cli.engine.arena_snapshot import parts_of
 from dynq_cli.engine.size_facts import TableSizes
 from dynq_cli.engine.table_sizes import sizes_of
 from dynq_cli.engine.views import Views
+from dynq_cli.spec.model import HIDDEN
 from dynq_cli.storage.history import with_past
 from dynq_cli.storage.layout import remove_others, snapshot_name, wal_name, write_new
 from dynq_cli.storage.ledger import AppliedLog, Entry, append_entry
@@ -72,8 +73,8 @@ def first_manifest(
 
 
 def counts_of(views: Views) -> dict[str, Counts | None]:
-    """The counts of all queries; None for those that keep none."""
-    kept = {query: views.kept_count(query) for query in views.queries}
+    """The counts of all queries but those behind models; None for those that keep none."""
+    kept = {query: views.kept_count(query) for query in views.queries if not query.startswith(HIDDEN)}
     return {query: None if counts is None else Counts(*counts) for query, counts in kept.items()}
 
 

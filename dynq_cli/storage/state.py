@@ -26,6 +26,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dynq_cli.errors import DamagedError, DynqError, LockedError, RejectedError, UsageError
+from dynq_cli.spec.model import HIDDEN
 from dynq_cli.storage.history import check_mark, version_of
 from dynq_cli.storage.layout import CURRENT, LOCK, SPEC, checksum_of, write_new
 from dynq_cli.storage.lock import writing_to
@@ -36,8 +37,9 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from dynq_cli.engine.kernels.fields import Words
+    from dynq_cli.engine.models import Fit, Moments
     from dynq_cli.engine.views import Views
-    from dynq_cli.spec.model import Spec
+    from dynq_cli.spec.model import ModelSpec, Spec
     from dynq_cli.storage.backup import Copied
     from dynq_cli.storage.ledger import AppliedLog
     from dynq_cli.storage.plans import Planned
@@ -387,7 +389,7 @@ class State:
 
     def named_at(self, views: Views, query: str | None, at: str | int) -> str:
         """Return the query that is meant in the views of a version. RejectedError if it was not there then."""
-        names = list(views.queries)
+        names = [name for name in views.queries if not name.startswith(HIDDEN)]
         named = query if query is not None or len(names) > 1 else names[0]
         if named in names:
             return str(named)
@@ -486,6 +488,43 @@ class State:
 
         opened = self.current()
         return copies_in(opened.views, query_name(opened.manifest, query), rows)
+
+    def model(self, name: str | None = None) -> ModelSpec:
+        """Return a model of the spec; the only one where none is named. UsageError if there is no such model."""
+        models = {model.name: model for model in self.spec.models}
+        if name is None and len(models) == 1:
+            (name,) = models
+        if name not in models:
+            listed = f"there is {', '.join(models)}" if models else "it has none"
+            raise UsageError(f"which model? {listed}" if name is None else f"no model {name} in the spec; {listed}")
+        return models[name]
+
+    def fits(self, model: str | None = None, at: str | int | None = None) -> list[Fit]:
+        """Fit a model to the rows of its query: one fit, or one per group with `per`.
+
+        O(groups · terms³), independent of the number of rows. With `at`, at a version or mark: O(changes since) more;
+        RejectedError if the model was not there then.
+        """
+        from dynq_cli.engine import models
+
+        return list(models.fits(*self._model_at(model, at)))
+
+    def moments(self, model: str | None = None, at: str | int | None = None) -> list[Moments]:
+        """Return the sums that a model is fitted from, per group. O(groups · sums); `at` as for `fits`."""
+        from dynq_cli.engine import models
+
+        return list(models.moments(*self._model_at(model, at)))
+
+    def _model_at(self, name: str | None, at: str | int | None) -> tuple[Views, ModelSpec]:
+        """Return the views of a version, and the model as it was then."""
+        model = self.model(name)
+        if at is None or self.version_of(at) == self.version:
+            return self.current().views, model
+        views = self.live_at(at)
+        then = views.spec.model(model.name)
+        if then is None:
+            raise RejectedError(f"there was no model {model.name} at version {self.version_of(at)}")
+        return views, then
 
     def close(self) -> None:
         """Close the state. If it was written to and would open slowly, write a snapshot first."""

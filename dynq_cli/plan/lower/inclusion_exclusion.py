@@ -1,7 +1,8 @@
 """Read a union from the trees of its members, stored nowhere, and count it by inclusion and exclusion.
 
 There is a tree per member, and one for each intersection of members, of which only the count is needed. Each has to fit
-into one tree. A union whose intersections are expensive to keep is a table where that is no larger than the base
+into one tree. With `keep: rows` there are the members' trees alone, of any number of members. A union whose
+intersections are expensive to keep is a table where that is no larger than the base
 tables. A union in an order, or one that feeds other steps, is a table, too.
 
     query    SELECT a FROM R UNION SELECT c FROM T
@@ -47,7 +48,9 @@ def union_of_trees(query: UnionQuery, program: PartialProgram) -> PartialProgram
         return "an order is kept of one table, not of several trees"
     if not query.columns:
         return "it has one row, or none"
-    if not 2 <= len(query.members) <= MOST_MEMBERS:
+    if len(query.members) < 2:
+        return "it has one member"
+    if len(query.members) > MOST_MEMBERS and query.keep == "all":
         return f"its {len(query.members)} members have more intersections than are worth a tree each"
     members: list[ConjunctiveQuery] = []
     for i, each in enumerate(query.members):
@@ -63,6 +66,8 @@ def union_of_trees(query: UnionQuery, program: PartialProgram) -> PartialProgram
         if fitting is None:
             return f"member {i + 1} is not a join that one tree keeps"
         members.append(fitting)
+    if query.keep == "rows":
+        return _uncounted(query, members, program)
     heads = [[v for c in m.columns for v in variables_of(c)] for m in members]
     terms: list[Term] = []
     for some in sets(range(len(members))):
@@ -84,6 +89,16 @@ def union_of_trees(query: UnionQuery, program: PartialProgram) -> PartialProgram
     pairs = [c.name for c in query.columns if is_wide(c.type)]
     read = tuple(Member(t.tree, tuple(h)) for t, h in zip(terms, heads, strict=False))
     return program.add_result(Together(query.name, rows_of(query, pairs), read, tuple(terms)))
+
+
+def _uncounted(query: UnionQuery, members: Sequence[ConjunctiveQuery], program: PartialProgram) -> PartialProgram:
+    """The rows of the members; whoever asks for the count walks them."""
+    read = []
+    for each in members:
+        tree, program = program.add_tree(each, is_read=True)
+        read.append(Member(tree, tuple(v for c in each.columns for v in variables_of(c))))
+    pairs = [c.name for c in query.columns if is_wide(c.type)]
+    return program.add_result(Together(query.name, rows_of(query, pairs), tuple(read), ()))
 
 
 def _listed(members: Sequence[int]) -> str:

@@ -7,7 +7,8 @@
 The opposite of != is =, and that of NOT EXISTS a join, which says no more of a set. Each has to fit into one tree, and
 the head has to have what the conditions look at. A NOT EXISTS whose values one atom has is left to
 `decorrelate_subqueries`: a relation of these values is no larger than the base tables, and no row is filtered out. A
-result in an order is not one of these: an order needs a table.
+result in an order is not one of these: an order needs a table. With `keep: rows` there are no
+trees that only count.
 
     query    q(a, b, c) :- R(a, b), S(b, c), a != c
     before   q(a, b, c) :- R(a, b), S(b, c), a != c
@@ -64,7 +65,8 @@ def _subtracted(query: ConjunctiveQuery, program: PartialProgram) -> PartialProg
     lacking: list[Member] = []
     open_ = without(plain, where)
     conditions: tuple[Comparison | Atom, ...] = (*where, *denied)
-    for some in ((), *sets(conditions)):
+    tried = ((), *((a,) for a in denied)) if query.keep == "rows" else ((), *sets(conditions))
+    for some in tried:
         made = with_equalities(_joined(open_, some, opposites), [c for c in some if isinstance(c, Comparison)])
         if made is None:
             return None
@@ -81,7 +83,8 @@ def _subtracted(query: ConjunctiveQuery, program: PartialProgram) -> PartialProg
         if looked_up:
             lacking.append(Member(tree, open_.head))
     read = (Member(terms[0].tree, open_.head),)
-    return program.add_result(Together(query.name, open_, read, tuple(terms), where, tuple(lacking)))
+    kept = () if query.keep == "rows" else tuple(terms)
+    return program.add_result(Together(query.name, open_, read, kept, where, tuple(lacking)))
 
 
 def _denied(query: ConjunctiveQuery) -> tuple[Atom, ...]:
