@@ -20,6 +20,7 @@ from dynq_cli.plan.lower.partial_program import Goal, Pass
 from dynq_cli.plan.lower.push_down_aggregates import push_down_aggregates
 from dynq_cli.plan.lower.push_down_filters import push_down_filters
 from dynq_cli.plan.lower.read_by_subtraction import read_by_subtraction
+from dynq_cli.plan.lower.split_groups import split_groups
 from dynq_cli.plan.lower.store_result import store_result
 from dynq_cli.plan.lower.store_streamed_rows import store_streamed_rows
 from dynq_cli.plan.lower.store_union import store_union
@@ -37,6 +38,7 @@ PASSES: tuple[Pass, ...] = (
     # Unions and groups become relations of their own.
     Pass(type_columns, ("typed",)),
     Pass(store_union, ("result", "typed")),
+    Pass(split_groups, ("result",)),
     Pass(group_by, ("result", "typed")),
     # Derived tables and subqueries become relations: joins and comparisons are left.
     Pass(minimise, _ALL),
