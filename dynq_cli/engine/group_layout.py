@@ -20,18 +20,28 @@ from dynq_cli.engine.kernels import aggregate_rows as r
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.exact_sums import SUM
 from dynq_cli.engine.kernels.fields import Rows, Words
-from dynq_cli.engine.kernels.order_statistic_blocks import UNIT
+from dynq_cli.engine.kernels.order_statistic_blocks import LANES, UNIT
 from dynq_cli.engine.kernels.superaccumulator import S_KEY, SPILL_WORDS, WINDOW_WORDS
 from dynq_cli.engine.order_statistic_tree import OrderKey, Sizes, TreeDescription, pools
 from dynq_cli.plan.program import Groups, Measure, high, low
 from dynq_cli.query.aggregates import basic
 from dynq_cli.query.aggregates.definition import Reading
+from dynq_cli.query.aggregates.ordered import Key, fraction_of, keys_of
 from dynq_cli.query.normal_form import Aggregate
 from dynq_cli.records import record
 from dynq_cli.spec.types import INT64, Type
 
 NONE = -1
 _NARROW_DIGITS = 18
+_CONT: dict[str, tuple[int, int]] = {
+    # How a value between two is made, by type, and what it is multiplied by.
+    "date": (r.BETWEEN_INTEGERS, 86_400_000_000),
+    "time": (r.BETWEEN_INTEGERS, 1),
+    "timestamp": (r.BETWEEN_INTEGERS, 1),
+    "decimal": (r.BETWEEN_INTEGERS, 0),
+    "float32": (r.BETWEEN_FLOATS, 0),
+    "float64": (r.BETWEEN_DOUBLES, 0),
+}
 # What is read of the values of a group, and of its bits.
 _OF_VALUES: dict[Reading, int] = {"least": r.LEAST, "greatest": r.GREATEST, "count": r.COUNT}
 _OF_BITS: dict[Reading, int] = {"all": r.BITS_OF_ALL, "any": r.BITS_OF_ANY, "odd": r.BITS_ODD}
@@ -80,7 +90,8 @@ class Values:
     """A table of values. `labels` is the type whose labels order them, or None; `tree` is -1 if no order is needed.
 
     `exact` and `doubles` are the places of accumulators for the sum of the values, each taken once, or -1; `number` is
-    that of the latter among all that may spill.
+    that of the latter among all that may spill. Rows with NULL in one of the columns `required` are left out. `order`
+    says what the tree does with the copies of a value.
     """
 
     place: int
@@ -91,6 +102,9 @@ class Values:
     exact: int = NONE
     doubles: int = NONE
     number: int = NONE
+    required: Words | None = None
+    order: int = r.BY_VALUE
+    pool: int = NONE
 
 
 @record(frozen=True)
@@ -118,7 +132,6 @@ class GroupLayout:
     measures: list[list[int]] = field(default_factory=list)
     trees: list[TreeDescription] = field(default_factory=list)
     spills: int = NONE
-    first_pool: int = NONE
 
     @property
     def measured(self) -> Rows:
@@ -193,7 +206,8 @@ class _Builder:
         column = 0
         for measure in self.groups.measures:
             many = _width(measure.aggregate.type)
-            self.layout.measures.append([*self._measure(measure), column, many])
+            fields = self._measure(measure)
+            self.layout.measures.append([*fields[:5], *(fields[5:] or [1, 0]), column, many])
             column += many
         self.tables[0] = table_of(len(self.groups.keys), self.words)
         return self.layout, self.tables
@@ -214,7 +228,7 @@ class _Builder:
         return self.names.index(high(name)), self.names.index(low(name))
 
     def _measure(self, measure: Measure) -> list[int]:
-        """Return the fields of a measure before its digits."""
+        """Return the fields of a measure up to its digits, or up to its fraction."""
         a = measure.aggregate
         definition = basic(a.function)
         if definition.state == "bits":
@@ -291,7 +305,73 @@ class _Builder:
             self.layout.bits.append(Bits(place, column, many))
         return [_OF_BITS[basic(measure.aggregate.function).reading], self.shared["bits", column, many], many, NONE, 0]
 
+    def _in_order(self, measure: Measure) -> list[int]:
+        """Return the fields of a measure that is read at a place of an order."""
+        a, reading = measure.aggregate, basic(measure.aggregate.function).reading
+        at = [self._at(name) for name in measure.values]
+        columns = tuple(column for several in at for column in several)
+        if reading == "first":
+            keys = keys_of(a.detail)
+            parts = [[columns.index(c) for c in several] for several in at]
+            order = [
+                (p, key) for part, key in (*zip(parts[1:], keys[1:], strict=True), (parts[0], keys[0])) for p in part
+            ]
+            required = tuple(several[0] for several, key in zip(at, keys, strict=True) if key.required)
+            values = self._tree(columns, required, order, r.BY_VALUE)
+            return [r.LEAST, values.place, values.table, values.tree, 0, 1, 0]
+        if reading == "most":
+            values = self._tree(columns, columns[:1], [(p, Key()) for p in range(len(columns))], r.BY_COPIES)
+            return [r.LEAST, values.place, values.table, values.tree, 0, 1, 0]
+        fraction = fraction_of(a.detail)
+        order = [(p, Key(fraction.descending)) for p in range(len(columns))]
+        values = self._tree(columns, columns[:1], order, r.WITH_COPIES)
+        if reading == "at":
+            return [r.AT, values.place, values.table, values.tree, 0, 1, fraction.integral]
+        kind = self.types[measure.values[0]]
+        how, digits = (r.BETWEEN_NUMBERS, 0) if kind.is_integer else _CONT[kind.name]
+        return [how, values.place, values.table, values.tree, digits, 1, fraction.integral]
+
+    def _tree(
+        self, columns: tuple[int, ...], required: tuple[int, ...], order: list[tuple[int, Key]], how: int
+    ) -> Values:
+        """Return the values of some columns in an order of these, by their places."""
+        known = ("tree", columns, required, tuple(order), how)
+        if known not in self.shared:
+            self.shared[known] = len(self.layout.values)
+            row = table_of(1 + len(columns), 1 + len(columns) + 3)
+            row["mult"] = 1 + len(columns)
+            table, place = self._new_table(row), self._take(2)
+            kinds = [self.types[self.names[c]] for c in columns]
+            labelled = [k for k in kinds if needs_labels(k)]
+            width = 2 if how == r.WITH_COPIES else 0
+            pool = self._pool(width)
+            keys = [
+                OrderKey(1 + p, key.descending, key.nulls_first, 0 if needs_labels(kinds[p]) else NONE)
+                for p, key in order
+            ]
+            if how == r.BY_COPIES:
+                keys.insert(0, OrderKey(len(columns) + 2, descending=True))
+            tree = len(self.layout.trees)
+            payload, copies = (LANES, len(columns) + 2) if width else (UNIT, 0)
+            self.layout.trees.append(TreeDescription(table, payload, copies, width, pool, tuple(keys)))
+            self.layout.values.append(
+                Values(
+                    place, table, np.array(columns, np.int64), tree, labelled[0] if labelled else None,
+                    required=np.array(required, np.int64), order=how, pool=pool,
+                )
+            )  # fmt: skip
+        return self.layout.values[self.shared[known]]
+
+    def _pool(self, width: int) -> int:
+        """Return the first table of the blocks of trees with a payload of so many lanes."""
+        if ("pool", width) not in self.shared:
+            self.shared["pool", width] = self.first + len(self.tables)
+            self.tables += pools(self.sizes, width)
+        return self.shared["pool", width]
+
     def _of_values(self, measure: Measure) -> list[int]:
+        if measure.aggregate.function not in ("min", "max") and basic(measure.aggregate.function).state == "ordered":
+            return self._in_order(measure)
         columns = tuple(column for name in measure.values for column in self._at(name))
         if ("values", columns) not in self.shared:
             self.shared["values", columns] = len(self.layout.values)
@@ -324,14 +404,13 @@ class _Builder:
         kind = self.types.get(names[0])
         labels = kind if kind is not None and needs_labels(kind) else None
         tree = NONE
-        if any(m.values == names and basic(m.aggregate.function).state == "ordered" for m in self.groups.measures):
-            if self.layout.first_pool == NONE:
-                self.layout.first_pool = self.first + len(self.tables)
-                self.tables += pools(self.sizes, 0)
+        pool = NONE
+        if any(m.values == names and m.aggregate.function in ("min", "max") for m in self.groups.measures):
+            pool = self._pool(0)
             order = [OrderKey(1 + j, labels=NONE if labels is None else 0) for j in range(len(columns))]
             tree = len(self.layout.trees)
-            self.layout.trees.append(TreeDescription(table, UNIT, 0, 0, self.layout.first_pool, tuple(order)))
-        return Values(place, table, np.array(columns, np.int64), tree, labels)
+            self.layout.trees.append(TreeDescription(table, UNIT, 0, 0, pool, tuple(order)))
+        return Values(place, table, np.array(columns, np.int64), tree, labels, pool=pool)
 
 
 def _needed(terms: tuple[Term, ...]) -> tuple[int, ...]:

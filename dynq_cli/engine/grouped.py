@@ -64,7 +64,8 @@ class Grouped:
         values, products = np.zeros((2, CHUNK), np.int64)
         largest = np.zeros(max(1, len(layout.groups.inputs)), np.int64)
         self._sums = exact_sums.Sums(*layout.sums, largest, values, products)
-        self._key, self._tags = np.zeros(len(layout.groups.inputs) + 3, np.int64), np.zeros(AHEAD, np.int64)
+        most = max([len(layout.groups.inputs), *(len(v.columns) for v in layout.values)])
+        self._key, self._tags = np.zeros(most + 3, np.int64), np.zeros(AHEAD, np.int64)
         self._groups = np.zeros(CHUNK, np.int64)
         bits = np.zeros(1, np.int64)
         row, words = np.zeros(max(1, layout.width), np.int64), np.zeros(FULL + 1, np.int64)
@@ -110,7 +111,8 @@ class Grouped:
             aggregates.add_bits(a.store, t, np.array([b.place, b.column, b.many]), taken, start, stop)
         for v in layout.values:
             a.reserve(v.table, stop - start)
-            aggregates.add_values(a.store, v.table, v.columns, taken, start, stop)
+            required = v.columns if v.required is None else v.required
+            aggregates.add_values(a.store, v.table, v.columns, required, taken, start, stop)
 
     def changes(self) -> Iterator[tuple[Codes, Codes]]:
         """Yield blocks of result rows, keys first, with -1 for the old row of a group and 1 for the new one.
@@ -156,14 +158,16 @@ class Grouped:
             np.array([self.layout.spills, v.number]),
             self._key,
         )
+        # Where copies are part of the order, a value that changes goes and comes.
+        operations = 2 * CHUNK if v.order == aggregate_rows.BY_COPIES else CHUNK
         while n == CHUNK:
             if v.doubles != NONE:
                 a.reserve(self.layout.spills, CHUNK)
             if v.tree != NONE:
                 rows = sum(int(a.tables["live"][other.table]) for other in self.layout.values)
-                reserve(a, self.layout.first_pool, CHUNK, rows)
+                reserve(a, v.pool, operations, rows)
             done, n = aggregate_rows.settle_values(
-                self._store(labels), v.tree, self.layout.table, v.table, v.place, summed, CHUNK
+                self._store(labels), v.tree, self.layout.table, v.table, v.place, v.order, summed, CHUNK
             )
             if done == f.OVERFLOW:
                 raise AggregateOverflowedError("a sum of distinct values")
@@ -219,7 +223,8 @@ class Grouped:
         members: dict[int, set[int]] = {group: set() for group in groups}
         for row in rows_of(a, v.table):
             at = record(a, v.table, row) + int(a.tables["mult"][v.table])
-            assert a.words[at] > 0 and a.words[at + 1] == 1, "a value is there if it has copies"
+            known = 1 if v.order == aggregate_rows.BY_VALUE else a.words[at]
+            assert a.words[at] > 0 and a.words[at + 1] == known, "a value is there if it has copies"
             members[self._codes(v.table, row, 1)[0]].add(row)
         for group, rows in members.items():
             assert a.words[record(a, t, group) + v.place] == len(rows), "distinct values are counted"

@@ -181,7 +181,8 @@ def _body(query: ConjunctiveQuery) -> Iterator[str]:
 
 def _aggregate(query: ConjunctiveQuery, a: Aggregate) -> str:
     if a.variables:
-        inside = f"{'distinct ' if basic(a.function).state == 'values' else ''}{', '.join(a.variables)}"
+        inside = ", ".join((*a.variables, *([a.detail] if a.detail else [])))
+        inside = f"distinct {inside}" if basic(a.function).state == "values" else inside
         return f"{a.function.removesuffix('_distinct')}({inside})"
     parts = []
     for m in a.monomials:

@@ -170,4 +170,4 @@ class _Kept:
             ]
             for m in a.monomials
         ]
-        return [a.function, [self.number[v] for v in a.variables], str(a.type), monomials]
+        return [a.function, [self.number[v] for v in a.variables], a.detail, str(a.type), monomials]

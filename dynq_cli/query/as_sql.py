@@ -9,6 +9,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from dynq_cli.query.aggregates import basic
+from dynq_cli.query.aggregates.ordered import first_sql, fraction_of
 from dynq_cli.query.normal_form import (
     Aggregate,
     Atom,
@@ -204,6 +205,10 @@ def _aggregate(query: ConjunctiveQuery, a: Aggregate) -> str:
     definition = basic(a.function)
     if definition.state != "sums":
         values = [_variable(query, v) for v in a.variables]
+        if a.detail:
+            return f"CAST({_ordered(definition.reading, values, a.detail)} AS {a.type.sql})"
+        if definition.reading == "most":
+            return f"MODE({values[0]} ORDER BY {values[0]})"
         called = definition.sql(values[0] if len(values) == 1 else _row_of(values))
         return f"CAST({called} AS {a.type.sql})" if definition.reading == "sum" else called
     index = query.aggregates.index(a)
@@ -216,6 +221,14 @@ def _aggregate(query: ConjunctiveQuery, a: Aggregate) -> str:
         return f"COUNT(CASE WHEN {present} THEN 1 END)" if present else "COUNT(*)"
     products = [_product(m, group) for m, group in zip(a.monomials, names, strict=True)]
     return f"CAST({definition.sql(' + '.join(products))} AS {a.type.sql})"
+
+
+def _ordered(reading: str, values: list[str], detail: str) -> str:
+    if reading == "first":
+        return first_sql(values, detail)
+    fraction, name = fraction_of(detail), "QUANTILE_CONT" if reading == "between" else "QUANTILE_DISC"
+    direction = f" ORDER BY {values[0]} DESC" if fraction.descending else ""
+    return f"{name}({values[0]}, {fraction.value:f}{direction})"
 
 
 def _row_of(values: list[str]) -> str:

@@ -35,6 +35,7 @@ class DraftAggregate:
     nullable: bool
     monomials: tuple[Monomial, ...] = ()
     terms: tuple[Term, ...] = ()
+    detail: str = ""
 
 
 @dataclass(frozen=True)

@@ -154,7 +154,8 @@ class Monomial:
 @record(frozen=True)
 class Aggregate:
     """`function` names a basic aggregate (`query.aggregates`). Those that read sums are of Σ monomials, `count` of
-    rows where every factor is not NULL (all rows without monomials). Those that read values are of `variables`."""
+    rows where every factor is not NULL (all rows without monomials). Those that read values are of
+    `variables`; `detail` is what else the aggregate has to be told (`query.aggregates.ordered`)."""
 
     name: str
     function: str
@@ -162,6 +163,7 @@ class Aggregate:
     nullable: bool
     monomials: tuple[Monomial, ...] = ()
     variables: tuple[str, ...] = ()
+    detail: str = ""
 
 
 @record(frozen=True)

@@ -67,7 +67,8 @@ class Speaker:
         return tuple(dict.fromkeys(self._name(t) for t in terms if self._constant(t) is None))
 
     def _aggregate(self, a: DraftAggregate) -> Aggregate:
-        return Aggregate(a.name, a.function, a.type, a.nullable, a.monomials, tuple(map(self._name, a.terms)))
+        variables = tuple(map(self._name, a.terms))
+        return Aggregate(a.name, a.function, a.type, a.nullable, a.monomials, variables, a.detail)
 
     def _columns(self, variables: Sequence[Variable]) -> tuple[OutputColumn, ...]:
         nullable = {v.name: v.nullable for v in variables}

@@ -291,7 +291,7 @@ class TableCounts:
             many = Drawn(drawn.rows, drawn.stands_for, self._count_rows(pairs)).all_distinct
             self._set(values.table, many)
             if values.tree >= 0:
-                self.note_groups(layout.first_pool, pairs, keys, many)
+                self.note_groups(values.pool, pairs, keys, many)
             self.drop(pairs)
 
     def _values(self) -> None:

@@ -15,7 +15,7 @@ from dynq_cli.errors import SpecError
 from dynq_cli.plan.lower import program_of
 from dynq_cli.plan.program import Derived, Program
 from dynq_cli.query.as_sql import as_sql
-from dynq_cli.query.compile import compile_query
+from dynq_cli.query.compile import compile_query, duckdb_text
 from dynq_cli.spec.model import Column, OrderKey, QuerySpec, Relation, Semantics, Spec, Text
 from dynq_cli.spec.types import parse_type
 from tests.engine.random_history import kind_of, random_history
@@ -72,6 +72,8 @@ def registered(chance: Random, shape: Shape) -> tuple[str, bool]:
     exact = [s for s in slots if str(s[1].type) in _SMALL and not s[1].type.is_float]
     style, (text, column) = chance.random(), chance.choice(slots)
     call, fits = f"COUNT(DISTINCT {text})", True
+    if style < 0.12:
+        return _ordered(chance, slots), False
     if style < 0.25:
         condition = chance.choice(FILTERS[kind_of(column)]).format(c=text)
         call = f"{chance.choice(['BOOL_AND', 'BOOL_OR', 'COUNT_IF'])}({condition})"
@@ -95,6 +97,17 @@ def registered(chance: Random, shape: Shape) -> tuple[str, bool]:
     if not fits and not call.startswith(("BIT", "BOOL")):
         return f"ROUND({call}, 6)", False
     return call, fits
+
+
+def _ordered(chance: Random, slots: list[tuple[str, Column]]) -> str:
+    """An aggregate that reads a group in order."""
+    (first, _), (second, _) = chance.choice(slots), chance.choice(slots)
+    direction = chance.choice(["", " DESC", " NULLS FIRST"])
+    share = chance.choice(["0", "0.25", "0.5", "0.9", "1"])
+    calls = [f"MODE({first})", f"ARG_MIN({first}, {second})", f"ARG_MAX({first}, {second})", f"ANY_VALUE({first})"]
+    calls += [f"{chance.choice(['FIRST', 'LAST'])}({first} ORDER BY {second}{direction})"]
+    calls += [f"QUANTILE_DISC({first}, {share})", f"MEDIAN({second})"]
+    return chance.choice(calls)
 
 
 def is_one_table(call: str) -> bool:
@@ -173,7 +186,8 @@ def _drawn(
     except SpecError:
         return None
     program = program_of(query, spec)
-    oracle = text if language == "sql" else as_sql(query)
+    asked_text = duckdb_text(asked)
+    oracle = as_sql(query) if asked_text is None else asked_text
     return Drawn(name, language, text, semantics, oracle, plan_of(program), program, order_by=order)
 
 

@@ -17,8 +17,8 @@ from dynq_cli.engine.kernels.codes import NULL
 from dynq_cli.engine.kernels.fields import NEGATIVE, OK, OVERFLOW, Int, Row, Rows, Store, Words, row_type
 from dynq_cli.engine.kernels.int128_signed import add, as_double, has_38_digits, joined, negated, split, without_digits
 from dynq_cli.engine.kernels.order_statistic_blocks import row_at
-from dynq_cli.engine.kernels.order_statistic_search import first, last
-from dynq_cli.engine.kernels.order_statistic_tree import delete, insert
+from dynq_cli.engine.kernels.order_statistic_search import first, last, select, total
+from dynq_cli.engine.kernels.order_statistic_tree import change, delete, insert
 from dynq_cli.engine.kernels.superaccumulator import D_COUNT, D_SPILL, INFINITY, NAN, add_double, sum_of_doubles
 from dynq_cli.engine.kernels.table import dequeue, record, remove
 
@@ -27,7 +27,10 @@ MEASURE = row_type(
     "place",  # word of the group's record: the accumulator's first
     "table",  # of values, or of spills; of an average the place of the sum that counts its values, or -1; bits
     "tree",  # of values: a row of the forest, or -1
-    "digits",  # digits behind the point that the accumulator has and the measure does not; all of them, for averages
+    "digits",  # digits behind the point that the accumulator has and the measure does not; all of them, for averages;
+    # of a time between two, what it is multiplied by
+    "value",  # the word of a value's record that is read
+    "fraction",  # of a quantile, in units of 1 / UNITS
     "column",  # the first of its columns in the result, the keys not counted
     "width",  # how many columns it has
 )
@@ -47,10 +50,19 @@ class Kind(IntEnum):
     BITS_OF_ALL = 8
     BITS_OF_ANY = 9
     BITS_ODD = 10
+    AT = 11
+    BETWEEN_NUMBERS = 12
+    BETWEEN_DOUBLES = 13
+    BETWEEN_FLOATS = 14
+    BETWEEN_INTEGERS = 15
 
 
-COUNT, SUM, AVG, SUM_OF_DOUBLES, AVG_OF_DOUBLES, LEAST, GREATEST, SUM_OR_ZERO, *_BITS = (int(kind) for kind in Kind)
-BITS_OF_ALL, BITS_OF_ANY, BITS_ODD = _BITS
+COUNT, SUM, AVG, SUM_OF_DOUBLES, AVG_OF_DOUBLES, LEAST, GREATEST, SUM_OR_ZERO, *_MORE = (int(kind) for kind in Kind)
+BITS_OF_ALL, BITS_OF_ANY, BITS_ODD, AT, BETWEEN_NUMBERS, BETWEEN_DOUBLES, BETWEEN_FLOATS, BETWEEN_INTEGERS = _MORE
+
+# What a tree does with the copies of a value: nothing, count them, or order by them.
+BY_VALUE, WITH_COPIES, BY_COPIES = range(3)
+UNITS = 10**9
 
 Doubles = NDArray[np.float64]
 _LOWEST = -(2**63)
@@ -69,7 +81,7 @@ class Summed(NamedTuple):
     places: Words  # words of its record: of an exact sum and of one of doubles; or -1
     width: Words  # the columns of a value
     spills: Words  # the table of spills, and the number of the sum of doubles
-    key: Words  # scratch: a key
+    key: Words  # scratch: a key, or four words
 
 
 class Reading(NamedTuple):
@@ -102,8 +114,13 @@ def _add_value(store: Store, summed: Summed, group: Int, at: Int, value: Int, si
 
 
 @kernel
-def settle_values(store: Store, c: Int, t: Int, v: Int, place: Int, summed: Summed, most: Int) -> tuple[Int, Int]:
+def settle_values(
+    store: Store, c: Int, t: Int, v: Int, place: Int, order: Int, summed: Summed, most: Int
+) -> tuple[Int, Int]:
     """Up to `most` touched values of table v; how many there were. `c` is the tree of their order, or -1.
+
+    Behind its copies a value has what the tree knows of them: whether there are any, or how many if that matters to the
+    tree (`order`). The tree reads nothing else of a value that changes, so a commit may change many.
 
     OK, NEGATIVE, or OVERFLOW of a sum of values.
     """
@@ -122,7 +139,7 @@ def settle_values(store: Store, c: Int, t: Int, v: Int, place: Int, summed: Summ
             return NEGATIVE, n
         is_there, was_there = words[at + mult] > 0, words[at + mult + 1] != 0
         if is_there and not was_there:
-            words[at + mult + 1] = 1
+            words[at + mult + 1] = 1 if order == BY_VALUE else words[at + mult]
             words[group] += 1
             if c >= 0:
                 insert(store, c, 2 * group + 2, row)
@@ -134,6 +151,15 @@ def settle_values(store: Store, c: Int, t: Int, v: Int, place: Int, summed: Summ
                 delete(store, c, 2 * group + 2, row)
             if not _add_value(store, summed, words[at], first, at, np.int64(-1)):
                 return OVERFLOW, n
+        elif is_there and order == WITH_COPIES and words[at + mult] != words[at + mult + 1]:
+            summed.key[0], summed.key[1] = words[at + mult + 1], np.int64(0)
+            summed.key[2], summed.key[3] = words[at + mult], np.int64(0)
+            change(store, c, 2 * group + 2, row, summed.key[:2], summed.key[2:4])
+            words[at + mult + 1] = words[at + mult]
+        elif is_there and order == BY_COPIES and words[at + mult] != words[at + mult + 1]:
+            delete(store, c, 2 * group + 2, row)
+            words[at + mult + 1] = words[at + mult]
+            insert(store, c, 2 * group + 2, row)
         if not is_there:
             remove(store, v, row)
     return OK, n
@@ -185,7 +211,65 @@ def _extreme(store: Store, measure: Row, at: Int, out: Words) -> None:
         code, entry = last(store, c, root)
     found = record(store.tables[measure.table], row_at(store, c, code, entry))
     for j in range(measure.width):
-        out[column + j] = words[found + 1 + j]
+        out[column + j] = words[found + measure.value + j]
+
+
+@kernel
+def _value_at(store: Store, measure: Row, root: Int, place: Int) -> Int:
+    """The record of the value at a place among the copies of all values, counted from 0."""
+    code, entry, _, _ = select(store, measure.tree, root, np.int64(0), place, np.int64(0))
+    return record(store.tables[measure.table], row_at(store, measure.tree, code, entry))
+
+
+@kernel
+def _quantile(store: Store, measure: Row, at: Int, reading: Reading) -> None:
+    """The value at a fraction of a group's values, as DuckDB takes it; between two of them, if need be."""
+    words, out, column = store.words, reading.row, measure.column
+    if words[at] == 0:
+        for j in range(measure.width):
+            out[column + j] = NULL
+        return
+    root = np.int64(store.halves[2 * at + 2])
+    total(store, measure.tree, root, reading.words)
+    many = reading.words[0]
+    if measure.kind == AT:
+        # In two parts, so that no product leaves 63 bits.
+        rest = UNITS - measure.fraction
+        behind = many // UNITS * rest + many % UNITS * rest // UNITS
+        found = _value_at(store, measure, root, max(many - behind, np.int64(1)) - 1)
+        for j in range(measure.width):
+            out[column + j] = words[found + 1 + j]
+        return
+    place = float(many - 1) * (float(measure.fraction) / float(UNITS))
+    below = np.int64(np.floor(place))
+    share = place - float(below)
+    low = words[_value_at(store, measure, root, below) + 1]
+    high = low
+    if share > 0.0:
+        high = words[_value_at(store, measure, root, below + 1) + 1]
+    out[column] = _between(measure, low, high, share, reading)
+
+
+@kernel
+def _between(measure: Row, low: Int, high: Int, share: float, reading: Reading) -> Int:
+    """The code of what lies between two values: a decimal is cut off, a time rounded, as DuckDB does."""
+    kind = measure.kind
+    if kind == BETWEEN_INTEGERS and measure.digits == 0:
+        return np.int64(float(low) + float(high - low) * share) if share > 0.0 else low
+    if kind == BETWEEN_INTEGERS:
+        low, high = low * measure.digits, high * measure.digits
+        value = float(low) * (1.0 - share) + float(high) * share
+        rounded = np.int64(np.floor(abs(value) + 0.5))
+        return low if share == 0.0 else rounded if value >= 0.0 else -rounded
+    if low == high or share == 0.0:
+        return _code(float(low), reading) if kind == BETWEEN_NUMBERS else low
+    if kind == BETWEEN_NUMBERS:
+        return _code(float(low) * (1.0 - share) + float(high) * share, reading)
+    value = _double(low, reading) * (1.0 - share)
+    value += _double(high, reading) * share
+    if kind == BETWEEN_FLOATS:
+        value = float(np.float32(value))
+    return _code(value, reading)
 
 
 @kernel
@@ -243,6 +327,8 @@ def _read(store: Store, measures: Rows, group: Int, reading: Reading) -> tuple[I
         elif kind == SUM:
             if _sum(words, measure, at, out) != OK:
                 return OVERFLOW, m
+        elif kind >= AT:
+            _quantile(store, measure, at, reading)
         elif kind >= BITS_OF_ALL:
             out[column] = _bits(words, measure, at)
             if out[column] == NULL:

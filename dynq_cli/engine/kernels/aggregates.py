@@ -135,8 +135,11 @@ def add_bits(store: Store, t: Int, bits: Words, taken: Taken, start: Int, stop: 
 
 
 @kernel
-def add_values(store: Store, v: Int, columns: Words, taken: Taken, start: Int, stop: Int) -> None:
-    """Add to the copies of each group's values in table v, NULL left out; the caller has made room."""
+def add_values(store: Store, v: Int, columns: Words, required: Words, taken: Taken, start: Int, stop: Int) -> None:
+    """Add to the copies of each group's values in table v; the caller has made room.
+
+    Rows with NULL in one of the columns `required` are left out.
+    """
     key, tags = taken.key, taken.tags
     words = store.words
     values_table = store.tables[v]
@@ -151,7 +154,7 @@ def add_values(store: Store, v: Int, columns: Words, taken: Taken, start: Int, s
             prefetch(words, values_table.slots + (tags[i - first] & values_table.mask))
         _ask(store, v, tags, end - first)
         for i in range(first, end):
-            if not no_null(taken.codes, columns, i):
+            if not no_null(taken.codes, required, i):
                 continue
             key[0] = taken.groups[i - start]
             for j in range(width):
@@ -159,6 +162,7 @@ def add_values(store: Store, v: Int, columns: Words, taken: Taken, start: Int, s
             row, is_new = find_or_insert_tagged(store, v, key, tags[i - first])
             at = record(values_table, row)
             if is_new:
-                words[at + mult + 1] = 0
+                for j in range(mult + 1, values_table.stride - 1):
+                    words[at + j] = 0
             words[at + mult] += taken.copies[i]
             enqueue(store, v, row)

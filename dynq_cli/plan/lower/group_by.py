@@ -126,7 +126,7 @@ class _Inputs:
 
     def _value(self, a: Aggregate, variable: str) -> str:
         known = self.query.variable(variable)
-        kind = known.type if basic(a.function).state == "values" else a.type
+        kind = _looked_at(a, known.type, is_first=variable == a.variables[0])
         if not is_wide(kind) and same_codes(known.type, kind):
             self.taken[variable] = None
             return variable
@@ -147,6 +147,17 @@ class _Inputs:
         self.query, name = bind_value(self.query, atom, wish, scalar)
         self.taken |= dict.fromkeys((high(name), low(name)) if is_wide(scalar.type) else (name,))
         return name
+
+
+def _looked_at(a: Aggregate, known: Type, *, is_first: bool) -> Type:
+    """The type in which an aggregate looks at a variable; what the variable equals may have made it wider."""
+    definition = basic(a.function)
+    if definition.state == "values" or not is_first:
+        return known
+    if definition.reading == "between" and a.type.name != "decimal":
+        # An integer may have been joined with a decimal.
+        return INT64 if a.type.is_float and not known.is_float else known
+    return a.type
 
 
 def _present(factor: Factor) -> Factor:

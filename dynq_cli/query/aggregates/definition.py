@@ -3,7 +3,7 @@
 A `Basic` aggregate is a reading of one accumulator of a group:
 
     sums       Σ over the group's rows; COUNT, SUM and AVG read it
-    ordered    an order-statistic tree of the distinct values; MIN and MAX read its ends
+    ordered    an order-statistic tree of the distinct values; MIN and MAX read its ends, quantiles a place in it
     values     the distinct values with their copies; COUNT(DISTINCT) reads how many there are, SUM(DISTINCT) their sum
     bits       for each bit of an integer, the rows that have it; BIT_AND, BIT_OR and BIT_XOR read it
 
@@ -19,10 +19,13 @@ from typing import Literal
 from dynq_cli.records import record
 from dynq_cli.spec.types import Type
 
+# A decimal of more digits has no code of its own.
+NARROW_DIGITS = 18
 State = Literal["sums", "ordered", "values", "bits"]
-Reading = Literal["count", "sum", "average", "least", "greatest", "all", "any", "odd"]
-# The arguments that an aggregate takes: any type, numbers, numbers that are no floats, integers, or conditions.
-Takes = Literal["anything", "numbers", "exact numbers", "integers", "conditions"]
+Reading = Literal["count", "sum", "average", "least", "greatest", "at", "between", "most", "first", "all", "any", "odd"]
+# The arguments that an aggregate takes: any type, numbers, numbers that are no floats, integers, conditions, or what
+# has a value between any two: numbers of at most 18 digits, and times.
+Takes = Literal["anything", "numbers", "exact numbers", "integers", "conditions", "distances"]
 
 
 @record(frozen=True)
@@ -32,7 +35,8 @@ class Basic:
     `name` is its name in rules, in normal forms and in stored plans; `shown` is how messages and DuckDB write it.
     `of_distinct` names the aggregate that `NAME(DISTINCT x)` is, if it is one. Of no rows a count is 0 and any other
     reading NULL. `of_copies` says that a value counts as often as it is there, of an aggregate that reads no sums: the
-    rows cannot be added up before they are joined.
+    rows cannot be added up before they are joined. With `is_choice`, DuckDB takes any of several values that are
+    as good, where one of them is fixed here.
     """
 
     name: str
@@ -44,6 +48,7 @@ class Basic:
     of_distinct: str = ""
     synonyms: tuple[str, ...] = ()
     of_copies: bool = False
+    is_choice: bool = False
 
     @property
     def is_written(self) -> bool:
@@ -105,6 +110,9 @@ def objection(definition: Definition, kind: Type) -> tuple[str, str] | None:
     message = f"{name} of {kind}"
     if definition.takes == "conditions":
         return message, f"{name} takes conditions; compare the argument with something"
+    if definition.takes == "distances":
+        hint = "use QUANTILE_DISC, which gives one of the values, or cast the argument to a number"
+        return f"nothing lies between two values of {kind}", hint
     if definition.takes == "integers":
         return message, f"{name} takes integers; cast the argument, as in CAST(x AS BIGINT)"
     if kind.is_float:
@@ -119,4 +127,7 @@ def _is_taken(takes: Takes, kind: Type) -> bool:
         return kind.name == "bool"
     if takes == "integers":
         return kind.is_integer
+    if takes == "distances":
+        is_wide = kind.name == "decimal" and kind.precision > NARROW_DIGITS
+        return (kind.is_numeric and not is_wide) or kind.name in ("date", "time", "timestamp")
     return kind.is_numeric and (takes == "numbers" or not kind.is_float)

@@ -13,6 +13,7 @@ from decimal import Decimal
 from dynq_cli.query.aggregates import basic, find, names_shown, written_names
 from dynq_cli.query.aggregates.additive import TooLargeError, Value, basic_aggregates
 from dynq_cli.query.aggregates.definition import Additive, Basic, objection
+from dynq_cli.query.aggregates.ordered import in_rules, keys_of
 from dynq_cli.query.draft import Draft, DraftAggregate, Expression, Term
 from dynq_cli.query.normal_form import Factor, Monomial, Scalar
 from dynq_cli.query.problems import QueryProblems, TextProblem, refuse
@@ -100,6 +101,9 @@ class _Head:
         if isinstance(definition, Additive):
             self._additive(item, call, definition)
             return
+        if definition.state == "ordered" and definition.reading not in ("least", "greatest"):
+            self._in_order(item, call, definition)
+            return
         if not call.arguments and definition.reading == "count" and not call.distinct:
             self._add(self._column(item, definition.name), DraftAggregate("", definition.name, INT64, False))
             return
@@ -115,6 +119,25 @@ class _Head:
         if call.distinct:
             definition = basic(definition.of_distinct)
         self._add(name, self._basic(definition, variable, term))
+
+    def _in_order(self, item: Item, call: Call, definition: Basic) -> None:
+        """An aggregate that reads the values of a group in order."""
+        detail = in_rules(call.function)
+        if detail is None or call.distinct:
+            message = f"{call.function}{'(distinct ...)' if call.distinct else ''} is not supported in rules"
+            raise refuse(call.at, message, f"use sql: for {call.function}")
+        variables = _arguments(call, ("x", "y")[: max(1, len(keys_of(detail)) if detail.startswith("asc") else 1)])
+        found = [self._term(v) for v in variables]
+        name = self._column(item, "_".join([call.function, *(v.name for v in variables)]))
+        terms = tuple(term for term in found if term is not None)
+        if len(terms) < len(found):
+            return
+        kind = self.bindings.types[variables[0].name]
+        if call.function == "median" and objection(definition, kind) is not None:
+            definition = basic("quantile_disc")
+        _check_type(definition, variables[0], terms[0])
+        made = DraftAggregate("", definition.name, definition.type_of(kind), True, terms=terms, detail=detail)
+        self._add(name, made)
 
     def _basic(self, definition: Basic, variable: Variable, term: Term) -> DraftAggregate:
         _check_type(definition, variable, term)

@@ -14,9 +14,10 @@ from dynq_cli.query.normal_form import Query, walk
 from dynq_cli.query.problems import refuse
 from dynq_cli.query.sql import subqueries
 from dynq_cli.query.sql.build import Body, QueryContext
-from dynq_cli.query.sql.calls import has_own_aggregate, may_cancel
+from dynq_cli.query.sql.calls import has_own_aggregate, may_differ
 from dynq_cli.query.sql.context import Ctes
 from dynq_cli.query.sql.duckdb_opinion import is_syntax, objection, refused
+from dynq_cli.query.sql.ordered import canonical
 from dynq_cli.query.sql.parse import parse, too_deep
 from dynq_cli.query.sql.scope import Scope
 from dynq_cli.query.sql.shape import is_by_places
@@ -38,6 +39,7 @@ class _Passes:
 def compile_sql(text: str, spec: Spec, query: QuerySpec) -> Query:
     """The normal form of one SQL text. Raises QueryProblems with everything found wrong in it."""
     tree, places = parse(text)
+    canonical(tree)
     try:
         refuse_outside(tree, places)
         said = objection(text, spec)
@@ -70,7 +72,7 @@ def compile_text(text: str, spec: Spec, query: QuerySpec) -> Query:
 
 
 def duckdb_text(text: str) -> str | None:
-    """The text itself, unless DuckDB does not have an aggregate, or not to the last digits, or ties are left open."""
+    """The text itself, unless DuckDB does not have an aggregate, or may give otherwise, or ties are left open."""
     tree = parse(text)[0]
     ties = any(is_by_places(node) for node in tree.find_all(exp.Query))
-    return None if ties or has_own_aggregate(tree) or may_cancel(tree) else text.rstrip().rstrip(";")
+    return None if ties or has_own_aggregate(tree) or may_differ(tree) else text.rstrip().rstrip(";")

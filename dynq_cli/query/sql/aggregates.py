@@ -12,12 +12,14 @@ from sqlglot import exp, parse_one
 from dynq_cli.query.aggregates import basic, names_shown
 from dynq_cli.query.aggregates.additive import TooLargeError, Value, basic_aggregates
 from dynq_cli.query.aggregates.definition import Additive, Basic, objection
+from dynq_cli.query.aggregates.ordered import Key
 from dynq_cli.query.draft import DraftAggregate, Expression, Term
 from dynq_cli.query.normal_form import Monomial
 from dynq_cli.query.sql.allow import may_be_null
 from dynq_cli.query.sql.build import Body
 from dynq_cli.query.sql.calls import arguments_of, definition_of, is_aggregate
 from dynq_cli.query.sql.context import bare, key_of, plain_name, tables_of
+from dynq_cli.query.sql.ordered import ordered
 from dynq_cli.query.sql.polynomial import filtered, polynomial
 from dynq_cli.query.sql.scalars import closed, scalar, text_of, typed
 from dynq_cli.spec.model import Column
@@ -177,6 +179,8 @@ class Groups:
             raise context.refuse(call, "this aggregate is not in the language", f"use one of {names_shown()}")
         given = arguments_of(call)
         argument = given[0] if given else None
+        if definition.state == "ordered" and definition.reading not in ("least", "greatest"):
+            return self._ordered(definition, call, given, condition, name)
         if isinstance(argument, exp.Distinct):
             return self._distinct(call, definition, argument, condition, name)
         shown = definition.name.upper()
@@ -245,6 +249,36 @@ class Groups:
         nullable = definition.reading != "count" and (terms[0].scalar.nullable or self.terms is None)
         return DraftAggregate(name, definition.name, definition.type_of(kind), nullable, terms=terms)
 
+    def _ordered(
+        self, definition: Basic, call: exp.Expr, given: list[exp.Expr], condition: exp.Expr | None, name: str
+    ) -> DraftAggregate:
+        """An aggregate that reads the rows of a group in order."""
+        context = self.body.context
+        if any(isinstance(part, exp.Distinct) for argument in given for part in argument.walk()):
+            message = f"{definition.name.upper()}(DISTINCT …) is not supported"
+            raise context.refuse(call, message, "aggregate a derived table with SELECT DISTINCT")
+        values, detail, required = ordered(context, call, definition, given)
+        for each in values:
+            self._refuse_nested(each)
+        if isinstance(call, exp.Median) and objection(definition, self._type(values[0])) is not None:
+            definition = basic("quantile_disc")
+        if condition is not None and required:
+            values[0] = exp.Case(ifs=[exp.If(this=bare(condition).copy(), true=values[0].copy())])
+        elif condition is not None:
+            values.append(exp.Case(ifs=[exp.If(this=bare(condition).copy(), true=exp.Literal.number(1))]))
+            detail = f"{detail}, {Key(required=True)}"
+        terms = (self._term(definition, values[0]), *(self._key(value) for value in values[1:]))
+        if len({t.scalar.type.name for t in terms} & {"string", "binary"}) > 1:
+            raise context.refuse(call, "this order has keys of strings and of bytes", "encode one of them: hex(x)")
+        kind = definition.type_of(terms[0].scalar.type)
+        return DraftAggregate(name, definition.name, kind, True, terms=terms, detail=detail)
+
+    def _key(self, node: exp.Expr) -> Term:
+        if len(tables_of(node)) != 1:
+            message = "an order inside an aggregate is by expressions over one table each"
+            raise self.body.context.refuse(node, message, "order by columns")
+        return self.body.term(node)
+
     def _term(self, definition: Basic, argument: exp.Expr) -> Term:
         context = self.body.context
         shown = definition.shown.removesuffix("(…)")
@@ -283,7 +317,7 @@ class Groups:
 
 
 def _meaning(a: DraftAggregate) -> object:
-    return a.function, a.type, a.nullable, a.monomials, a.terms
+    return a.function, a.type, a.nullable, a.monomials, a.terms, a.detail
 
 
 def _placed(part: Term | DraftAggregate, parts: list[Term | DraftAggregate]) -> exp.Column:

@@ -32,9 +32,10 @@ def arguments_of(node: exp.Expr) -> list[exp.Expr]:
     return [a for each in given for a in (each if isinstance(each, list) else [each]) if isinstance(a, exp.Expr)]
 
 
-def may_cancel(tree: exp.Expr) -> bool:
-    """Whether a text calls an aggregate whose digits DuckDB may lose."""
-    return any(isinstance(d, Additive) and d.cancels for d in _definitions(tree))
+def may_differ(tree: exp.Expr) -> bool:
+    """Whether a text calls an aggregate whose digits DuckDB may lose, or of which it takes another value as good."""
+    found = (d for d in _definitions(tree) if d is not None)
+    return any(d.cancels if isinstance(d, Additive) else d.is_choice for d in found)
 
 
 def _definitions(tree: exp.Expr) -> Iterator[Definition | None]:

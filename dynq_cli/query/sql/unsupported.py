@@ -12,6 +12,7 @@ from dynq_cli.query.aggregates import names_shown
 from dynq_cli.query.problems import QueryProblems, TextProblem
 from dynq_cli.query.sql.allow import SCALAR_CLASSES, SCALAR_NAMES, SCALAR_TYPES, VOLATILE_NAMES
 from dynq_cli.query.sql.calls import definition_of
+from dynq_cli.query.sql.ordered import takes_order
 from dynq_cli.query.sql.parse import Places
 from dynq_cli.query.sql.window_functions import CALLS as WINDOW_CALLS
 
@@ -70,7 +71,7 @@ _NODES: dict[type[exp.Expr], tuple[str, str]] = {
     exp.ByteString: ("E'…' strings are not supported", "write a plain string, or chr(10) for a line end"),
     exp.Pivot: ("PIVOT and UNPIVOT are not supported", "use SUM(…) FILTER (WHERE …) per column"),
     exp.TableSample: ("samples are random", "keep the whole result and use `dynq sample`"),
-    exp.Order: ("ORDER BY inside an aggregate is not supported", "the aggregates here do not depend on the order"),
+    exp.Order: ("ORDER BY inside an aggregate is not supported", "FIRST, LAST and ANY_VALUE take one"),
     exp.GroupingSets: ("GROUPING SETS are not supported", "write one query per grouping, or UNION ALL them"),
     exp.Cube: ("CUBE is not supported", "write one query per grouping, or UNION ALL them"),
     exp.Rollup: ("ROLLUP is not supported", "write one query per grouping, or UNION ALL them"),
@@ -120,11 +121,11 @@ class _Walk:
         known = len(self.found)
         if isinstance(node, exp.Order) and isinstance(node.parent, exp.Query | exp.Subquery | exp.Window):
             return False
-        if isinstance(node, exp.IgnoreNulls) and isinstance(node.this, exp.AnyValue):
-            return False  # which sqlglot puts around it, whether it is written or not
         if isinstance(node, exp.IgnoreNulls | exp.RespectNulls) and isinstance(node.parent, exp.Window):
             return False
         if isinstance(node, WINDOW_CALLS) and isinstance(_outside_nulls(node).parent, exp.Window):
+            return False
+        if isinstance(node, exp.Order) and takes_order(node.parent):
             return False
         if type(node) in _NODES:
             message, hint = _NODES[type(node)]
