@@ -45,7 +45,8 @@ def _sized(costs: Costs, step: Derived) -> str:
     if step.partitions is not None and step.partitions.limit is not None:
         places = step.partitions
         per = f" per {', '.join(places.keys)}" if places.keys else ""
-        return f"at most {places.limit} rows{per}, beside all rows that they are chosen from, in order"
+        rows = f"{places.limit} rows" if places.limit != 1 else "1 row"
+        return f"at most {rows}{per}, beside all rows that they are chosen from, in order"
     if step.partitions is not None:
         return f"one row per {', '.join(c.name for c in step.columns)}, and as many to compute them from, in order"
     if step.groups is not None:

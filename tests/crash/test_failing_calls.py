@@ -26,7 +26,7 @@ def to_try(calls: tuple[str, ...]) -> list[Fault]:
     times: Counter[str] = Counter()
     for at, call in enumerate(calls, start=1):
         times[call] += 1
-        if call.startswith("open") and times[call] > 3 and not ALL_KINDS:
+        if call.startswith("open") and times[call] > 1 and not ALL_KINDS:
             continue  # the manifest is read again and again
         kinds: list[Kind] = ["EIO"]
         if call.startswith(WRITES) or ALL_KINDS:
