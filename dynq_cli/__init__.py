@@ -3,6 +3,7 @@
 The layers, top to bottom; each imports only from those below it:
 
     cli       parse, call, print
+    serve     a process that stays: HTTP, a watched folder, events
     session   the library behind the commands: the same verbs
     storage   state directories: snapshots, logs, versions, one writer at a time
     io        data files in, results out; Arrow at every boundary

@@ -30,9 +30,10 @@ RANK = {
     "io": 5,
     "session": 6,
     "spark": 6,
-    "cli": 7,
-    "__main__": 8,
-    "": 8,
+    "serve": 7,
+    "cli": 8,
+    "__main__": 9,
+    "": 9,
 }
 HOME = {
     "typer": "dynq_cli.cli",
@@ -42,6 +43,9 @@ HOME = {
     "pyspark": "dynq_cli.spark",
     "numba": "dynq_cli.engine.kernels",
     "yaml": "dynq_cli.spec",
+    "starlette": "dynq_cli.serve",
+    "uvicorn": "dynq_cli.serve",
+    "watchfiles": "dynq_cli.serve",
 }
 PRINTER = "dynq_cli.cli.output"
 

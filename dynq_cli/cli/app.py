@@ -27,6 +27,7 @@ COMMANDS = (
     "alter",
     "apply",
     "run",
+    "serve",
     "extract",
     # read results
     "count",
@@ -47,6 +48,7 @@ COMMANDS = (
     "unmark",
     # look after a state
     "status",
+    "report",
     "check",
     "verify",
     "prune",

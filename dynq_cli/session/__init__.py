@@ -10,5 +10,6 @@
 - `quarantine`: set refused logs aside; `metrics`: the metrics of a run
 - `changes`: write differences of a result as files that another state can apply
 - `why`: the base rows that make a row of a result, or what keeps one out
+- `report`, `report_style`: a state as one page of HTML
 - `verify`, `recompute`: compare the results with a recomputation by DuckDB
 """

@@ -50,6 +50,13 @@ def metrics_text(state: str, report: RunReport, facts: StateFacts | None) -> str
     return "\n".join(lines) + "\n"
 
 
+def state_text(state: str, facts: StateFacts, logs: Mapping[str, int]) -> str:
+    """As `metrics_text`, of a process that stays: the state, and the logs that the process looked at."""
+    looked_at: list[Sample] = [({"outcome": word}, many) for word, many in logs.items()]
+    families = [("serve_logs", "Logs that the process looked at.", looked_at), *_state_families(facts)]
+    return "\n".join(line for family in families for line in _exposed(state, *family)) + "\n"
+
+
 def _families(report: RunReport, facts: StateFacts | None) -> Iterator[tuple[str, str, list[Sample]]]:
     applied = [o for o in report.outcomes if o.version is not None]
     refused = [o for o in report.outcomes if o.refused]
@@ -62,8 +69,11 @@ def _families(report: RunReport, facts: StateFacts | None) -> Iterator[tuple[str
     yield "run_logs", "Logs that the last run looked at.", [({"outcome": w}, n) for w, n in logs.items()]
     yield "run_rows", "Rows of the logs that the last run applied.", [({"change": w}, n) for w, n in rows.items()]
     yield "run_outputs_written", "Output files that the last run wrote.", [({}, len(report.written))]
-    if facts is None:
-        return
+    if facts is not None:
+        yield from _state_families(facts)
+
+
+def _state_families(facts: StateFacts) -> Iterator[tuple[str, str, list[Sample]]]:
     yield "state_version", "Version in force.", [({}, facts.version)]
     yield "state_applied_timestamp_seconds", "When that version was made.", [({}, facts.applied / _MICROSECONDS)]
     if facts.outputs_at is not None:

@@ -75,6 +75,25 @@ def run(
     set aside into that directory, the others are applied, and RejectedError comes last. With `dry_run` the same is told
     of, and nothing is changed; no lock is needed.
     """
+    with ExitStack() as stack:
+        view = stack.enter_context(open_state(state))
+        if not dry_run:
+            stack.enter_context(_alone(Path(state)))
+        return run_on(view, Path(state), inbox, tell, wrote, progress, quarantine, dry_run=dry_run)
+
+
+def run_on(
+    view: State,
+    directory: Path,
+    inbox: str,
+    tell: Callable[[Outcome], None] = lambda outcome: None,
+    wrote: Callable[[str], None] = lambda path: None,
+    progress: Callable[[int], None] = lambda rows: None,
+    quarantine: str | None = None,
+    *,
+    dry_run: bool = False,
+) -> Ran:
+    """As `run`, on an open state by a caller that holds the lock of `run`, unless it is a dry run."""
     from dynq_cli.session.apply_logs import Options, apply_logs
 
     outcomes: list[Outcome] = []
@@ -89,22 +108,19 @@ def run(
         wrote(path)
 
     with ExitStack() as stack:
-        view = stack.enter_context(open_state(state))
-        if not dry_run:
-            stack.enter_context(_alone(Path(state)))
         if not os.path.isdir(inbox):
             raise UsageError(f"{inbox} is no directory\n  hint: name the folder that change logs are put into")
         refuse = None
         if quarantine is not None:
             from dynq_cli.session.quarantine import Rehearsed, quarantining
 
-            place = (quarantine, inbox, Path(state))
+            place = (quarantine, inbox, directory)
             aside = Rehearsed(*place) if dry_run else stack.enter_context(quarantining(*place))
             refuse = _refusing(aside, inbox)
-        outputs = _Outputs(view, Path(state), revealed)
+        outputs = _Outputs(view, directory, revealed)
         if not dry_run:
             outputs.reveal_noted()
-            make_missing(view, Path(state))
+            make_missing(view, directory)
             if view.version > 0:  # the outputs of version 0, made by init, are written only if there is no new log
                 outputs.write_if_behind()
         refused: RejectedError | None = None
