@@ -12,7 +12,7 @@ from dynq_cli.engine.changes import Changes
 from dynq_cli.engine.codes import Codes
 from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.frames import exact_numbers
-from dynq_cli.engine.ingest import RowError, encode_rows, operations
+from dynq_cli.engine.ingest import RowError, encode_rows, operations, refuse_losses
 from dynq_cli.engine.kernels.fields import Bytes
 from dynq_cli.values import change_kinds as k
 
@@ -33,7 +33,8 @@ def changes_of(table: pa.Table, base: BaseLayout, dictionaries: Dictionaries, en
             columns[column.name] = exact_numbers(columns[column.name], column)
     kinds = kinds_of(columns["_change_type"]) if "_change_type" in columns else np.zeros(len(table), np.int8)
     counts = counts_of(columns["_count"]) if "_count" in columns else np.ones(len(table), np.int64)
-    return operations(encode_rows(columns, kinds, counts, base, dictionaries), base, ends=ends)
+    changes = refuse_losses(encode_rows(columns, kinds, counts, base, dictionaries), base)
+    return operations(changes, base, ends=ends)
 
 
 def kinds_of(words: pa.ChunkedArray) -> Bytes:

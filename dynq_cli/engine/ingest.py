@@ -8,6 +8,7 @@ the whole commit, since an update may have both images or only the new one.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -95,6 +96,19 @@ def operations(changes: Changes, base: BaseLayout, *, may_miss: bool = False, en
     elif most > k.DELETE:
         _check_keyless(kinds, base, ends)
     return Changes(changes.codes, _MAY_MISS[ops] if may_miss else ops, changes.counts, changes.computed, changes.passes)
+
+
+def refuse_losses(changes: Changes, base: BaseLayout) -> Changes:
+    """Return change kinds of a relation whose rows only ever come: a row by its key is a new one. Raises RowError."""
+    if not base.relation.append_only:
+        return changes
+    kinds = np.where(changes.ops == k.UPSERT, np.int8(k.INSERT), changes.ops)
+    lost = kinds != k.INSERT
+    if lost.any():
+        at = int(lost.argmax())
+        does = "deletes" if kinds[at] in (k.DELETE, k.ERASE) else "changes"
+        raise RowError(at, "", f"{does} a row of {base.relation.name}, which the spec declares `append_only`")
+    return replace(changes, ops=kinds)
 
 
 def _uneven(kinds: Bytes, ends: Codes | None) -> list[tuple[int, int]]:

@@ -18,7 +18,7 @@ import numpy as np
 
 from dynq_cli.engine.codes import Codes
 from dynq_cli.engine.engine import BatchError, Changes
-from dynq_cli.engine.ingest import RowError, encode_rows, operations
+from dynq_cli.engine.ingest import RowError, encode_rows, operations, refuse_losses
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError
 from dynq_cli.io.logs.model import LogFile, LogRows
@@ -173,7 +173,8 @@ class Commits:
 
     def _operations(self, relation: str, joined: SourcedChanges, ends: Codes | None) -> Changes:
         try:
-            return operations(joined.changes, self._live.base(relation), may_miss=self._may_miss, ends=ends)
+            base = self._live.base(relation)
+            return operations(refuse_losses(joined.changes, base), base, may_miss=self._may_miss, ends=ends)
         except RowError as error:
             file, number = joined.place(error.row)
             raise RejectedError.in_row(file.path, number, error.column, error.reason) from None

@@ -179,6 +179,8 @@ class _Replacing:
             if len(changes):
                 batch[relation] = changes
                 self.counted[relation] = Watch(live, relation, changes, None).total()
+                if live.base(relation).relation.append_only:
+                    _refuse_losses(self.counted[relation], relation, whole)
         try:
             if batch:
                 self.writer.take(batch)
@@ -220,6 +222,15 @@ class _Replacing:
                 numbers = counted.inserted, counted.deleted, counted.replaced
                 yield AppliedLog(relation, i.name, i.content, i.length, REPLACE, rows, *numbers)
                 counted = RowCounts()
+
+
+def _refuse_losses(counted: RowCounts, relation: str, whole: Whole) -> None:
+    lost = counted.deleted + counted.replaced
+    if lost:
+        raise RejectedError(
+            f"{whole.files[0].path}: {lost:,} row{'s' if lost > 1 else ''} of {relation} would go, "
+            "which the spec declares `append_only`"
+        )
 
 
 def _refuse_images(piece: SourcedChanges, relation: str) -> None:

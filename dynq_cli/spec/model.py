@@ -83,6 +83,7 @@ class Relation:
     changes: Changes = "normal"
     place: Place | None = field(default=None, compare=False)
     source: LogSource | None = None
+    append_only: bool = False
 
     def column(self, name: str) -> Column | None:
         return next((c for c in self.columns if c.name == name), None)

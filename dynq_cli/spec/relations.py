@@ -18,7 +18,7 @@ _COLUMNS_HINT = "write `columns:` and below it one `name: type` per line, withou
 _SHAPE = Shape(
     hint=_COLUMNS_HINT,
     required={"columns": _COLUMNS_HINT},
-    optional=("key", "changes", "source"),
+    optional=("key", "changes", "append_only", "source"),
     synonyms={
         "fields": "columns",
         "schema": "columns",
@@ -64,11 +64,16 @@ def _read_relation(report: Report, key: Scalar, node: Node) -> Relation:
     changes: str | None = None
     if "changes" in fields:
         changes = report.choice(fields["changes"].value, f"`changes` of {owner}", ("rare", "normal", "often"))
+    append_only = None
+    if "append_only" in fields:
+        owned = f"`append_only` of {owner}"
+        append_only = report.choice(fields["append_only"].value, owned, ("true", "false"))
     source = None
     if "source" in fields:
         source = read_log_source(report, fields["source"].value, owner, fields["source"].place, columns)
     known = tuple(column for column in columns.values() if column)
-    return Relation(key.value, known, identity, cast(Changes, changes or "normal"), key.place, source)
+    often = cast(Changes, changes or "normal")
+    return Relation(key.value, known, identity, often, key.place, source, append_only == "true")
 
 
 def _read_columns(report: Report, node: Node, owner: str, place: Place) -> dict[str, Column | None]:
