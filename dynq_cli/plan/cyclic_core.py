@@ -80,7 +80,8 @@ def cyclic_parts(graph: Hypergraph) -> tuple[Group, ...]:
             and len(edge & variables) > 1
             and (i in left or all(_is_own(graph, v, i) for v in edge - variables))
         ]
-        if not is_acyclic(Hypergraph(tuple(graph.edges[i] & variables for i in inside))):
+        # A NOT EXISTS that closes a cycle leaves no atoms that are joined.
+        if inside and not is_acyclic(Hypergraph(tuple(graph.edges[i] & variables for i in inside))):
             found.append(tuple(inside))
     return tuple(found)
 
