@@ -15,7 +15,7 @@ import pyarrow as pa
 from starlette.responses import JSONResponse, Response
 
 from dynq_cli.errors import DamagedError, DynqError, LockedError, NoStateError, RejectedError, UsageError
-from dynq_cli.io.results.lines import csv_header, csv_lines, json_lines
+from dynq_cli.io.results.lines import csv_header, csv_lines, json_objects
 
 ARROW, CSV, JSON = "application/vnd.apache.arrow.stream", "text/csv", "application/json"
 _STATUS: tuple[tuple[type[DynqError], int], ...] = (
@@ -49,9 +49,8 @@ def rows_answer(batches: Iterable[pa.RecordBatch], schema: pa.Schema, accept: st
     if kind == CSV:
         content = csv_header(schema) + b"".join(bytes(csv_lines(batch)) for batch in batches)
         return Response(content, media_type=f"{CSV}; charset=utf-8", headers=headers)
-    lines = [line for batch in batches for line in bytes(json_lines(batch)).decode().splitlines()]
     head = json.dumps({**facts, "columns": schema.names}, ensure_ascii=False)
-    return Response(f'{head[:-1]}, "rows": [{", ".join(lines)}]}}', media_type=JSON, headers=headers)
+    return Response(f'{head[:-1]}, "rows": [{json_objects(batches)}]}}', media_type=JSON, headers=headers)
 
 
 def refusal(code: str, message: str, status: int, headers: dict[str, str] | None = None) -> JSONResponse:

@@ -10,40 +10,40 @@
     POST /logs                            ?relation &batch &format; answers once the version is durable
     GET  /metrics, /healthz, /            Prometheus, liveness, the page
 
-Bodies and answers are bounded. With a token, all but /healthz need `Authorization: Bearer TOKEN`.
+Bodies and answers are bounded. With a token, all but /healthz need `Authorization: Bearer TOKEN` (`guard`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import hmac
 import re
 import tempfile
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
-from itertools import islice
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, JSONResponse, PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
+from starlette.types import ASGIApp
 
 from dynq_cli.errors import DynqError, UsageError
 from dynq_cli.io.results.multiplicity import expand, expanded_schema, limit
 from dynq_cli.io.results.row import row_of
 from dynq_cli.io.results.where import equalities
 from dynq_cli.serve.answers import error_answer, refusal, rows_answer
+from dynq_cli.serve.guard import Guard
 from dynq_cli.serve.service import Service
 from dynq_cli.session.metrics import state_text
 from dynq_cli.session.report import report
 from dynq_cli.storage.facts import facts_of
 from dynq_cli.storage.state import State
 
-MOST_BYTES, MOST_ROWS, ROWS = 256 * 2**20, 100_000, 100
+MOST_BYTES, MOST_ROWS, MOST_CHANGES, ROWS = 256 * 2**20, 100_000, 1_000_000, 100
 _MOST_ROW, _PART_SECONDS, _BEAT_SECONDS = 2**20, 60.0, 15.0
 _BATCH = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.=+-]{0,150}")
 _EXTENSIONS = {
@@ -79,7 +79,7 @@ def app_of(service: Service, token: str = "") -> ASGIApp:
         *(Route(f"/queries/{{query}}/{name}", getattr(http, name), methods=["POST"]) for name in ("test", "rank")),
     ]
     app = Starlette(routes=routes, exception_handlers={DynqError: _failed, HTTPException: _missing, Exception: _broken})
-    return _Guard(app, token) if token else app
+    return Guard(app, token)
 
 
 async def _failed(request: Request, error: Exception) -> Response:
@@ -95,23 +95,6 @@ async def _missing(request: Request, error: Exception) -> Response:
 
 async def _broken(request: Request, error: Exception) -> Response:
     return refusal("internal", f"internal error: {type(error).__name__}", 500)
-
-
-class _Guard:
-    """Let requests through that have the token."""
-
-    def __init__(self, app: ASGIApp, token: str) -> None:
-        self._app, self._token = app, token.encode()
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] == "http" and scope["path"] != "/healthz":
-            given = dict(scope["headers"]).get(b"authorization", b"")
-            kind, _, token = given.partition(b" ")
-            if kind.lower() != b"bearer" or not hmac.compare_digest(token.strip(), self._token):
-                refused = refusal("unauthorized", "a valid token is needed", 401, {"WWW-Authenticate": "Bearer"})
-                await refused(scope, receive, send)
-                return
-        await self._app(scope, receive, send)
 
 
 class _Http:
@@ -206,7 +189,7 @@ class _Http:
 
         def read(view: State) -> Response:
             found = view.diff(name, since)
-            batches = list(islice(found.batches, 10_000))
+            batches = list(_at_most(MOST_CHANGES, found.batches))
             return rows_answer(batches, found.schema, accept, since=found.since, version=found.until)
 
         return await self._service.ask(read)
@@ -303,6 +286,18 @@ def _skipped(batches: Any, offset: int) -> Any:
     for batch in batches:
         yield batch.slice(min(offset, batch.num_rows))
         offset = max(0, offset - batch.num_rows)
+
+
+def _at_most(rows: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    """Yield batches, and refuse when they have more rows."""
+    for batch in batches:
+        rows -= batch.num_rows
+        if rows < 0:
+            raise UsageError(
+                f"more than {MOST_CHANGES:,} rows came and went since then\n"
+                "  hint: `dynq diff --since … -o FILE` writes them to a file; ask for a later version"
+            )
+        yield batch
 
 
 def _number(asked: Any, name: str, usual: int) -> int:

@@ -7,7 +7,6 @@ if the state would open slowly. Only one such process, or `dynq run`, works on a
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import os
 import signal
 import socket
@@ -20,6 +19,7 @@ import watchfiles
 
 from dynq_cli.errors import DynqError, UsageError
 from dynq_cli.serve.app import app_of
+from dynq_cli.serve.guard import is_loopback
 from dynq_cli.serve.service import Service
 from dynq_cli.storage.layout import RUN_LOCK
 from dynq_cli.storage.lock import holding
@@ -137,20 +137,11 @@ def _address(listen: str, *, is_open: bool) -> tuple[str, int]:
     host = host.strip("[]") or "127.0.0.1"
     if not colon or not port.isdecimal() or int(port) > 65535:
         raise UsageError(f"--listen {listen} is no address: write HOST:PORT, as in 127.0.0.1:8080")
-    if not is_open and not _is_loopback(host):
+    if not is_open and not is_loopback(host):
         raise UsageError(
             f"--listen {listen} is open to other machines: give a token with --token-file, or listen on 127.0.0.1"
         )
     return host, int(port)
-
-
-def _is_loopback(host: str) -> bool:
-    if host == "localhost":
-        return True
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return False
 
 
 def _bound(host: str, port: int) -> socket.socket:

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from dynq_cli.errors import DynqError
-from dynq_cli.io.results.lines import json_lines
+from dynq_cli.io.results.lines import json_objects
 from dynq_cli.session.apply_logs import Options, Outcome, apply_logs
 from dynq_cli.session.report import Point
 from dynq_cli.session.run import run_on
@@ -125,8 +125,7 @@ class Service:
     def event_since(self, query: str, since: str | int) -> str:
         """Return the changes of a result since a version, as an event. In the engine's thread."""
         found = self._view.diff(query, since)
-        lines = [line for batch in found.batches for line in bytes(json_lines(batch)).decode().splitlines()]
-        data = f'{{"version":{found.until},"since":{found.since},"rows":[{",".join(lines)}]}}'
+        data = f'{{"version":{found.until},"since":{found.since},"rows":[{json_objects(found.batches)}]}}'
         return f"event: change\nid: {found.until}\ndata: {data}\n\n"
 
     def _tell(self, query: str, event: str) -> None:

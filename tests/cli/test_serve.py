@@ -251,6 +251,31 @@ def test_no_answer_is_torn_while_changes_are_posted(served: Served) -> None:
     assert served.get("/queries/pairs/count")["rows"] == 4 + 30 * 4
 
 
+def test_line_breaks_of_unicode_in_texts_stay(folder: Path) -> None:
+    odd = "a\u2028b\x85c\x0bd\re"
+    with dynq_cli.open() as view:
+        view.apply({"R": pa.table({"x": [9], "y": [odd]})})
+        view.apply({"S": pa.table({"y": [odd], "z": pa.array([None], pa.decimal128(9, 2))})})
+    with Served(folder) as served:
+        assert {"y": odd} in served.get("/queries/keys/rows")["rows"]
+        assert served.get("/queries/keys/diff?since=3")["rows"] == [{"y": odd, "_change_type": "insert"}]
+
+
+def test_a_host_name_of_elsewhere_is_refused_without_a_token(served: Served) -> None:
+    for host in ("evil.example", "evil.example:8080", "10.0.0.1", ""):
+        assert served.ask("GET", "/queries/pairs/rows", Host=host)[0] == 403, host
+    for host in ("localhost", "LOCALHOST:1", "127.0.0.1:99", "[::1]:80"):
+        assert served.ask("GET", "/queries/pairs/rows", Host=host)[0] == 200, host
+    assert served.ask("GET", "/healthz", Host="evil.example")[0] == 200
+
+
+def test_a_difference_that_is_too_large_is_refused(served: Served, folder: Path) -> None:
+    with dynq_cli.open() as view:
+        view.apply({"R": pa.table({"x": pa.array(range(10, 600_010)), "y": ["a"] * 600_000})})
+    status, _, body = served.ask("GET", "/queries/pairs/diff?since=2")
+    assert status == 400 and "more than 1,000,000 rows" in json.loads(body)["error"]["message"]
+
+
 def test_a_token_is_asked_for(folder: Path) -> None:
     (folder / "token").write_text("a-long-secret\n")
     with Served(folder, "--token-file", "token") as served:

@@ -1,0 +1,63 @@
+"""Who may ask: requests with the token, or, where there is none, requests that name this machine.
+
+A page of the web that a browser on this machine shows can let its own host name resolve to 127.0.0.1, and would then
+read the answers. Its requests carry that name as `Host`, so without a token only loopback names are answered.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from dynq_cli.serve.answers import refusal
+
+
+class Guard:
+    """Let requests through that have the token, or that name a loopback address if there is no token."""
+
+    def __init__(self, app: ASGIApp, token: str) -> None:
+        self._app, self._token = app, token.encode()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        refused = None
+        if scope["type"] == "http" and scope["path"] != "/healthz":
+            headers = dict(scope["headers"])
+            refused = self._refusal(headers.get(b"authorization", b""), headers.get(b"host", b""))
+        await (refused or self._app)(scope, receive, send)
+
+    def _refusal(self, authorization: bytes, host: bytes) -> Response | None:
+        if self._token:
+            kind, _, token = authorization.partition(b" ")
+            if kind.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token):
+                return None
+            return refusal("unauthorized", "a valid token is needed", 401, {"WWW-Authenticate": "Bearer"})
+        named = host_of(host.decode("latin-1"))
+        if is_loopback(named):
+            return None
+        told = f"Host {named[:80]!r} is no name of this machine\nhint: ask 127.0.0.1, or serve with --token-file"
+        return refusal("host", told, 403)
+
+
+def host_of(header: str) -> str:
+    """Return the host that a Host header names, without the port.
+
+    >>> host_of("localhost:8080"), host_of("[::1]:80"), host_of("::1")
+    ('localhost', '::1', '::1')
+    """
+    if header.startswith("["):
+        return header[1:].partition("]")[0]
+    host, _, port = header.rpartition(":")
+    return host if port.isdecimal() and ":" not in host else header
+
+
+def is_loopback(host: str) -> bool:
+    """Say whether a host is this machine, whatever a name server says."""
+    if host.lower() == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
