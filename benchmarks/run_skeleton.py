@@ -27,6 +27,7 @@ from logs import Commit, logs_in
 
 import dynq_cli
 from dynq_cli.storage import commit
+from dynq_cli.storage.manifest import read_manifest
 
 LOAD_BATCH = 100_000
 SIZES = (1, 1000, 100_000)
@@ -111,7 +112,7 @@ def apply(state: Path, folder: Path) -> Numbers:
     tables = _read(folder)
     view = dynq_cli.open(state)
     opening = timed(view.current)
-    replayed = view.current().manifest.wal.changes
+    replayed = read_manifest(state).wal.changes
     applying = timed(lambda: view.apply(tables))
     closing = timed(view.close)
     return {"open": opening, "apply": applying, "close": closing, "replayed": replayed}
@@ -162,8 +163,7 @@ def fill(state: Path, folder: Path) -> Numbers:
     view = dynq_cli.open(state)
     changes = 0
     for path in sorted((folder / "fill-1000").glob("*")):
-        view.current()
-        ahead = commit.replay_seconds(view.current()) + 2 * THOUSAND / commit.CHANGES_PER_SECOND
+        ahead = commit.replay_seconds(read_manifest(state), view.current()) + 2 * THOUSAND / commit.CHANGES_PER_SECOND
         if ahead > commit.DUE_SECONDS:
             break
         view.apply(_read(path))

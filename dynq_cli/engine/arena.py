@@ -36,7 +36,7 @@ class Arena:
         self.holes: list[tuple[int, int]] = []
         self._lists = np.zeros(1, np.int64) if lists is None else lists
         self._trees = no_trees()
-        self._memory = memory or Memory(LEAST_WORDS)
+        self.memory = memory or Memory(LEAST_WORDS)
         # Looking at one field of one row takes numpy long; room is asked for in every commit.
         self._live, self._capacity, self._mask = tables["live"], tables["capacity"], tables["mask"]
         self._view()
@@ -58,7 +58,7 @@ class Arena:
         return sizes
 
     def _view(self) -> None:
-        self.words = self._memory.words
+        self.words = self.memory.words
         self.halves = self.words.view(np.int32)
         self._gather()
 
@@ -105,7 +105,7 @@ class Arena:
         place = self._allocate(capacity * stride)
         if old:
             before = int(row["rows"])
-            self._memory.move(before, place, int(row["used"]) * stride)
+            self.memory.move(before, place, int(row["used"]) * stride)
             self._free(before, old * stride)
         row["rows"], row["capacity"] = place, capacity
 
@@ -136,7 +136,7 @@ class Arena:
             return place
         place = self.top
         if place + words > len(self.words):
-            self._memory.grow(place + words)
+            self.memory.grow(place + words)
             self._view()
         self.top += words
         return place
@@ -145,7 +145,7 @@ class Arena:
         """Free a region; merge it with free neighbours."""
         start, end = place, place + _rounded(words)
         if end - start >= LARGE:
-            self._memory.discard(start, end)
+            self.memory.discard(start, end)
         kept = []
         for at, size in self.holes:
             if at + size == start:

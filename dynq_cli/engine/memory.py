@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import mmap
 import sys
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,11 @@ PAGE = mmap.PAGESIZE // WORD
 PIECE = (8 << 20) // mmap.PAGESIZE
 # Smaller regions are not returned: the call, and zeroing the pages later, cost more than they save.
 LARGE = (256 << 10) // WORD
+# A change copies its pages of a mapped file one by one, which takes as long as copying 16 KB at once. When a process
+# has spent a quarter of the time that copying the whole file takes, it copies the whole file.
+BYTES_PER_CHANGE = 64 * 1024
+# Linux 5.14; the module mmap has no name for it.
+_POPULATE_WRITE = 23
 # Without this flag, unused address space counts as memory, and a process with two engines could not fork. Older Pythons
 # do not define it; the number is valid on Linux for all platforms with numba wheels.
 _NO_RESERVE = getattr(mmap, "MAP_NORESERVE", 0x4000 if sys.platform == "linux" else 0)
@@ -36,14 +42,30 @@ class Memory:
         self._most = most
         self._mapping, self.words = _mapped(words * WORD, most)
         self._first = 0
+        self.is_private, self.applied = True, 0
 
     @classmethod
     def over(cls, words: Words) -> Memory:
-        """Wrap existing memory, such as a mapped file; to grow, it is copied and released."""
+        """Wrap existing memory, such as a file mapped copy-on-write; to grow, it is copied and released."""
         made = cls.__new__(cls)
         made._most, made.words = LARGEST, words
         made._mapping, made._first = _mapping_of(words)
+        made.is_private, made.applied = made._mapping is None, 0
         return made
+
+    def count_applied(self, changes: int) -> None:
+        """Count changes that this process applied. After enough of them, copy all pages of a mapped file at once.
+
+        If most pages are written, it takes a fifth of the time: measured on 370 MB, 0.15 s once, and then 0.5 ms
+        instead of 7 ms for a thousand changes. If the system does not support it, pages are still copied one by one.
+        """
+        self.applied += changes
+        if self.is_private or self._mapping is None or self.applied * BYTES_PER_CHANGE <= len(self._mapping):
+            return
+        if sys.platform == "linux":
+            with suppress(OSError):
+                self._mapping.madvise(_POPULATE_WRITE)
+        self.is_private = True
 
     def grow(self, words: int) -> None:
         """Grow to at least that many words, keeping the contents. O(1) unless it must copy."""
@@ -55,7 +77,7 @@ class Memory:
             stop = min(start + PIECE * PAGE, had)
             grown.words[start:stop] = self.words[start:stop]
             self.discard(start, stop)
-        self._mapping, self.words, self._first = grown._mapping, grown.words, 0
+        self._mapping, self.words, self._first, self.is_private = grown._mapping, grown.words, 0, True
 
     def move(self, start: int, to: int, words: int) -> None:
         """Copy a region to one that does not overlap it; release the pages of a large one on the way."""

@@ -120,7 +120,7 @@ def _built(
     views = Views(planned.spec, planned.kept)
     fills = dict(_fills(kept.spec, planned.spec, loads, progress))
     logs = load(views, [each for each in loads if each[0] not in fills], progress)
-    old = open_latest(directory, kept).views
+    _, old = open_latest(directory, kept)
     altered = {}
     for relation in planned.spec.relations:
         if kept.spec.relation(relation.name) is None:

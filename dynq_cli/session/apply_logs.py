@@ -267,16 +267,16 @@ class _GroupApplication:
             reason = "" if files else "applied before"
         if reason:
             return Outcome(self.group.path, None, reason=reason)
-        skipped = self.writer.opened.views.engine.skipped
+        skipped = self.writer.views.engine.skipped
         # With several files or relations, the order of `_commit_version`s is known only after reading all.
         hold = len(files) != 1 or files[0][0].relation is None or self.options.dry_run
         try:
             logs = self._take(files, hold)
         except BackwardsError:
             self.writer.start_over()
-            skipped = self.writer.opened.views.engine.skipped
+            skipped = self.writer.views.engine.skipped
             logs = self._take(files, hold=True)
-        skipped = self.writer.opened.views.engine.skipped - skipped
+        skipped = self.writer.views.engine.skipped - skipped
         version = self.writer.commit(Origin(logs, self.versions, batches))
         return Outcome(
             path=self.group.path,
@@ -345,7 +345,7 @@ class _GroupApplication:
         return True
 
     def _take(self, files: Sequence[tuple[LogFile, Identity]], hold: bool) -> list[AppliedLog]:
-        live = self.writer.opened.views
+        live = self.writer.views
         commits = Commits(live, self.writer.take, may_miss=self.options.skip_missing_deletes, hold=hold)
         self.versions, self.replayed = {}, 0
         readings = []

@@ -145,7 +145,7 @@ def estimate_state(
     directory = Path(state)
     manifest = read_manifest(directory)
     planned = read_plans(directory, manifest)
-    opened = open_latest(directory, planned)
+    _, views = open_latest(directory, planned)
     ledger, sizes = Ledger(directory, manifest.ledger), facts_of(directory).sizes
     files = []
     for file in _files(planned.spec, paths, warn):
@@ -157,9 +157,7 @@ def estimate_state(
             files.append(file)
     now = Disk(sizes.snapshot, sizes.wal, sizes.history, sizes.before)
     needs_logs = any(version < manifest.version for version in manifest.marks.values())
-    return _Estimating(opened.views, now, opened.views.dictionaries.counts(), needs_logs).run(
-        files, progress, has_rows=True
-    )
+    return _Estimating(views, now, views.dictionaries.counts(), needs_logs).run(files, progress, has_rows=True)
 
 
 def _files(spec: Spec, paths: Sequence[str], warn: Warn) -> Iterator[LogFile]:

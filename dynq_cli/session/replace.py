@@ -135,7 +135,7 @@ class _Replacing:
     counted: dict[str, RowCounts] = field(default_factory=dict)  # by relation
 
     def run(self) -> Outcome:
-        live = self.writer.opened.views
+        live = self.writer.views
         # Into empty relations the rows are streamed, like a log.
         if all(is_empty(live, relation) for relation in self.wholes):
             self._fill()
@@ -149,7 +149,7 @@ class _Replacing:
         return Outcome(self.path, version, REPLACE, rows, total.inserted, total.replaced, total.deleted)
 
     def _fill(self) -> None:
-        commits = Commits(self.writer.opened.views, self.writer.take)
+        commits = Commits(self.writer.views, self.writer.take)
         for relation, whole in self.wholes.items():
             for piece in self._pieces(relation, whole):
                 commits.add(relation, piece)
@@ -159,7 +159,7 @@ class _Replacing:
             self.counted[relation] = RowCounts.total(commits.counted[path] for path in paths & commits.counted.keys())
 
     def _replace(self) -> None:
-        live = self.writer.opened.views
+        live = self.writer.views
         batch: dict[str, Changes] = {}
         new: dict[str, SourcedChanges] = {}
         for relation, whole in self.wholes.items():
@@ -191,7 +191,7 @@ class _Replacing:
 
     def _pieces(self, relation: str, whole: Whole) -> Iterator[SourcedChanges]:
         """Yield the rows of a relation's files as inserts. Holds all rows of formats with soft deletes in memory."""
-        live = self.writer.opened.views
+        live = self.writer.views
         held = []
         for file in whole.files:
             identity = self.identities[file.path] = identity_of(file, whole.extractions)

@@ -29,7 +29,6 @@ from dynq_cli.io.results.multiplicity import COUNT
 from dynq_cli.phases import phase
 from dynq_cli.query.normal_form import OutputColumn
 from dynq_cli.spec.shown import shown
-from dynq_cli.storage.manifest import query_name
 from dynq_cli.storage.state import State
 from dynq_cli.values.convert import CodeError, convert
 
@@ -51,9 +50,8 @@ def tested_file(state: State, path: str, query: str | None = None) -> RowsWithCo
     if os.path.isdir(path):
         raise UsageError(f"{path} is a directory\n  hint: name a file with the rows to be tested")
     file = LogFile(path, format_of(path), None)
-    opened = state.current()
-    name = query_name(opened.manifest, query)
-    tests, columns = RowTests(opened.views, name), opened.views.form_of(name).columns
+    views, name = state.reading(query)
+    tests, columns = RowTests(views, name), views.form_of(name).columns
     names = [n for n in schema_columns(file) if n != COUNT]
     if file.format != "jsonl" or names:
         _refuse_missing(path, names, tests.columns)
@@ -68,7 +66,7 @@ def tested_file(state: State, path: str, query: str | None = None) -> RowsWithCo
                 yield _tested(file, chunk, tests, columns, schema)
                 testing.add(chunk.rows)
 
-    return RowsWithCounts(schema, state.read_whole(opened, rows()))
+    return RowsWithCounts(schema, state.read_whole(views, rows()))
 
 
 def _refuse_missing(path: str, names: list[str], columns: list[str]) -> None:

@@ -74,8 +74,8 @@ def verify(
     manifest = read_manifest(directory)
     if query is not None and query not in manifest.counts:
         raise UsageError(f"no query {query} in the spec; there is {', '.join(manifest.counts)}")
-    opened = open_latest(directory, read_plans(directory, manifest))
-    return verify_live(opened.views, opened.manifest.counts, [query] if query else None, progress, failed)
+    manifest, views = open_latest(directory, read_plans(directory, manifest))
+    return verify_live(views, manifest.counts, [query] if query else None, progress, failed)
 
 
 def verify_live(

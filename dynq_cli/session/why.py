@@ -29,7 +29,6 @@ from dynq_cli.query.duck import Duck, DuckError
 from dynq_cli.query.normal_form import Atom, ConjunctiveQuery, Query, UnionQuery, walk
 from dynq_cli.query.scalar import quote
 from dynq_cli.query.why_sql import GIVEN, bindings_sql, exists_sql, joined_atoms, refusing_sql
-from dynq_cli.storage.manifest import query_name
 from dynq_cli.storage.state import State
 
 LIMIT = 100
@@ -90,8 +89,7 @@ def _views(state: State, query: str | None, at: str | int | None) -> tuple[Views
     if at is not None and state.version_of(at) != state.version:
         views = state.live_at(at)
         return views, state.named_at(views, query, at)
-    opened = state.current()
-    return opened.views, query_name(opened.manifest, query)
+    return state.reading(query)
 
 
 def _table(views: Views, query: str, row: Mapping[str, Any]) -> pa.Table:

@@ -28,7 +28,6 @@ from dynq_cli.storage.ledger import AppliedLog, Entry, append_entry
 from dynq_cli.storage.ledger_facts import LedgerFacts
 from dynq_cli.storage.manifest import Counts, Manifest, drop_previous, keep_manifest, write_manifest
 from dynq_cli.storage.plans import Planned
-from dynq_cli.storage.recover import Opened
 from dynq_cli.storage.snapshot import write_snapshot
 from dynq_cli.storage.wal import no_records
 
@@ -87,12 +86,12 @@ def _sizes_after(views: Views, before: TableSizes | None, came: Mapping[str, int
 
 def commit_version(
     directory: Path,
-    opened: Opened,
+    views: Views,
     coming: Manifest,
     entry: Entry,
     came: Mapping[str, int] = MappingProxyType({}),
-) -> None:
-    """Put the engine's version in force. Its log records are durable, and `coming` includes them.
+) -> Manifest:
+    """Put the version of the views in force; return its manifest. Its log records are durable and in `coming`.
 
     `came` is the net number of base-row copies inserted, by relation.
     """
@@ -100,49 +99,48 @@ def commit_version(
         coming,
         number=coming.number + 1,
         version=entry.version,
-        counts=counts_of(opened.views),
+        counts=counts_of(views),
         ledger=append_entry(directory, coming.ledger, entry),
-        tables=_sizes_after(opened.views, coming.tables, came),
+        tables=_sizes_after(views, coming.tables, came),
     )
     write_manifest(directory, made)
-    opened.manifest = made
     remove_others(directory, files_kept(made))
+    return made
 
 
-def replay_seconds(opened: Opened) -> float:
+def replay_seconds(manifest: Manifest, views: Views) -> float:
     """Estimate the seconds to replay the log, without starting the process and checking the snapshot."""
-    return opened.manifest.wal.changes / CHANGES_PER_SECOND + opened.views.engine.arena.grown() / WORDS_PER_SECOND
+    return manifest.wal.changes / CHANGES_PER_SECOND + views.engine.arena.grown() / WORDS_PER_SECOND
 
 
-def snapshot_is_due(opened: Opened, *, ending: bool) -> bool:
+def snapshot_is_due(manifest: Manifest, views: Views, *, ending: bool) -> bool:
     """Decide whether to write a snapshot now; `ending`: this process will apply no more changes."""
-    if replay_seconds(opened) <= DUE_SECONDS:
+    if replay_seconds(manifest, views) <= DUE_SECONDS:
         return False
-    return ending or opened.manifest.wal.length > opened.manifest.snapshot.length
+    return ending or manifest.wal.length > manifest.snapshot.length
 
 
-def commit_snapshot(directory: Path, opened: Opened) -> None:
-    """Write a snapshot of the version in force, which is the engine's; the caller reopens the state to continue.
+def commit_snapshot(directory: Path, before: Manifest, views: Views, planned: Planned) -> None:
+    """Write a snapshot of the version in force, that of the views; the caller reopens the state to continue.
 
     Remove the previous generation first, so that the disk never holds three snapshots. This is safe: this process has
     checked and replayed the generation in force, and the state needs no other.
     """
-    before = opened.manifest
     generation = before.generation + 1
     drop_previous(directory)
     remove_others(directory, before.files)
     path = directory / snapshot_name(generation)
     write_new(directory / wal_name(generation), b"")
-    snapshot = write_snapshot(path, parts_of(opened.views), before.version)
+    snapshot = write_snapshot(path, parts_of(views), before.version)
     made = replace(
         before,
         number=before.number + 1,
         generation=generation,
-        plans=opened.plans,
+        plans=planned.fingerprints,
         snapshot=snapshot,
         wal=no_records(snapshot),
         past=with_past(before),
-        tables=_sizes_after(opened.views, before.tables, {}),
+        tables=_sizes_after(views, before.tables, {}),
     )
     keep_manifest(directory)
     write_manifest(directory, made)

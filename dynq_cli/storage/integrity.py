@@ -179,10 +179,10 @@ def _engine(directory: Path, manifest: Manifest) -> str:
     """Open the state as every command does; compare the counts and, of small states, check the invariants."""
     from dynq_cli.storage.commit import counts_of
     from dynq_cli.storage.plans import read_plans
-    from dynq_cli.storage.recover import open_engine
+    from dynq_cli.storage.recover import open_views
 
     path = directory / snapshot_name(manifest.generation)
-    views = open_engine(directory, manifest, read_plans(directory, manifest)).views
+    views = open_views(directory, manifest, read_plans(directory, manifest))
     counts = counts_of(views)
     for query, counted in manifest.counts.items():
         if counts.get(query) != counted:

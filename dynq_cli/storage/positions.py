@@ -13,13 +13,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from dynq_cli.engine.ranked import Ranked
 from dynq_cli.errors import UsageError
-from dynq_cli.storage.manifest import query_name
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from dynq_cli.engine.views import Views
-    from dynq_cli.storage.recover import Opened
 
 PAGE = 100
 
@@ -30,7 +28,7 @@ class Readable(Protocol):
     @property
     def version(self) -> int: ...
 
-    def current(self) -> Opened: ...
+    def reading(self, query: str | None) -> tuple[Views, str]: ...
 
     def version_of(self, named: str | int) -> int: ...
 
@@ -38,7 +36,7 @@ class Readable(Protocol):
 
     def named_at(self, views: Views, query: str | None, at: str | int) -> str: ...
 
-    def read_whole(self, opened: Opened, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]: ...
+    def read_whole(self, views: Views, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]: ...
 
 
 def jth(state: Readable, positions: Sequence[int], query: str | None = None) -> Iterator[pa.RecordBatch]:
@@ -89,20 +87,18 @@ def sample(state: Readable, many: int, query: str | None = None, seed: int | Non
 
 def is_ordered(state: Readable, query: str | None = None) -> bool:
     """Whether a query has an order. Then a page may start at a row that is not in the result."""
-    opened = state.current()
-    return opened.views.is_ordered(query_name(opened.manifest, query))
+    views, name = state.reading(query)
+    return views.is_ordered(name)
 
 
 def rank(state: Readable, row: Mapping[str, Any], query: str | None = None) -> int:
     """Return the position of the first copy of a row."""
-    opened = state.current()
-    return Ranked(opened.views, query_name(opened.manifest, query), verb="rank").rank(row)
+    return Ranked(*state.reading(query), verb="rank").rank(row)
 
 
 def _read(
     state: Readable, query: str | None, read: Callable[[Ranked], Iterator[pa.RecordBatch]], verb: str
 ) -> Iterator[pa.RecordBatch]:
-    opened = state.current()
+    views, name = state.reading(query)
     # Called here, not in the generator, so that errors are raised at once.
-    batches = read(Ranked(opened.views, query_name(opened.manifest, query), verb=verb))
-    return state.read_whole(opened, batches)
+    return state.read_whole(views, read(Ranked(views, name, verb=verb)))

@@ -30,7 +30,7 @@ from dynq_cli.spec.model import HIDDEN
 from dynq_cli.storage.history import check_mark, version_of
 from dynq_cli.storage.layout import CURRENT, LOCK, SPEC, checksum_of, write_new
 from dynq_cli.storage.lock import writing_to
-from dynq_cli.storage.manifest import Counts, query_name, read_manifest
+from dynq_cli.storage.manifest import Counts, Manifest, query_name, read_manifest
 
 # Functions import the engine themselves: `count` must not wait for that.
 if TYPE_CHECKING:
@@ -43,7 +43,6 @@ if TYPE_CHECKING:
     from dynq_cli.storage.backup import Copied
     from dynq_cli.storage.ledger import AppliedLog
     from dynq_cli.storage.plans import Planned
-    from dynq_cli.storage.recover import Opened
     from dynq_cli.storage.versions import Diff
     from dynq_cli.storage.writer import Writer
 
@@ -131,12 +130,13 @@ class State:
     def __init__(self, directory: Path, planned: Planned | None = None) -> None:
         self._directory = directory
         self._planned = planned
-        self._opened: Opened | None = None
+        # The views that are in memory, and the version that they are at.
+        self._views: Views | None = None
+        self._manifest = read_manifest(directory)
         self._wrote = False
         self._old: tuple[int, Views] | None = None
         # Changes that this process applied before it last wrote a snapshot.
         self._applied = 0
-        read_manifest(directory)
 
     def __enter__(self) -> State:
         return self
@@ -181,8 +181,8 @@ class State:
             manifest = read_manifest(self._directory)
             made = replace(manifest, number=manifest.number + 1, **fields)
             write_manifest(self._directory, made)
-            if self._opened is not None and self._opened.manifest.number == manifest.number:
-                self._opened.manifest = made
+            if self._manifest.number == manifest.number:
+                self._manifest = made
 
         with self._writing_files(), writing_to(self._directory):
             yield change
@@ -200,7 +200,7 @@ class State:
         manifest = read_manifest(self._directory)
         if at is None or self.version_of(at) == manifest.version:
             name = query_name(manifest, query)
-            return manifest.counts[name] or Counts(*self.current().views.count(name))
+            return manifest.counts[name] or Counts(*self.current().count(name))
         views = self.live_at(at)
         return Counts(*views.count(self.named_at(views, query, at)))
 
@@ -231,12 +231,11 @@ class State:
 
         with self.writing() as writer:
             tables = changes if isinstance(changes, Mapping) else {self._relation(relation): changes}
-            views = writer.opened.views
-            batch = views.changes(tables)
+            batch = writer.views.changes(tables)
             try:
                 writer.take(batch)
             except BatchError as error:
-                raise views.rejected(error, batch) from None
+                raise writer.views.rejected(error, batch) from None
             return writer.commit(Origin())
 
     def replace(self, tables: Any, relation: str | None = None) -> int:
@@ -252,7 +251,7 @@ class State:
 
         with self.writing() as writer:
             named = tables if isinstance(tables, Mapping) else {self._relation(relation): tables}
-            views = writer.opened.views
+            views = writer.views
             found = replaced(views, named)
             if not found.changes:
                 return writer.version
@@ -281,10 +280,10 @@ class State:
             finally:
                 writer.abandon()
                 self._wrote |= writer.version > before
-                if writer.is_open and writer.is_clean:
-                    self._opened = writer.opened
-            if self._wrote and self._opened is not None:
-                self._snapshot_if_due(ending=False)
+                if writer.has_views and writer.is_clean:
+                    self._manifest, self._views = writer.manifest, writer.views
+            if self._wrote and self._views is not None:
+                self._snapshot_if_due(self._views, ending=False)
 
     @contextmanager
     def _writing_files(self) -> Iterator[None]:
@@ -308,8 +307,8 @@ class State:
         if at is not None and self.version_of(at) != self.version:
             views = self.live_at(at)
             return views.enum(self.named_at(views, query, at), block)
-        opened = self.current()
-        return self.read_whole(opened, opened.views.enum(query_name(opened.manifest, query), block))
+        views, name = self.reading(query)
+        return self.read_whole(views, views.enum(name, block))
 
     def where(
         self, row: Mapping[str, Any], query: str | None = None, block: int = 65536, at: str | int | None = None
@@ -323,8 +322,8 @@ class State:
         if at is not None and self.version_of(at) != self.version:
             views = self.live_at(at)
             return rows_where(views, self.named_at(views, query, at), row, block)
-        opened = self.current()
-        return self.read_whole(opened, rows_where(opened.views, query_name(opened.manifest, query), row, block))
+        views, name = self.reading(query)
+        return self.read_whole(views, rows_where(views, name, row, block))
 
     def dump(
         self, relation: str | None = None, block: int = 65536, at: str | int | None = None
@@ -341,8 +340,8 @@ class State:
         if at is not None and self.version_of(at) != self.version:
             views = self.live_at(at)
             return table_rows(views, self._relation(relation, views.spec), block)
-        opened = self.current()
-        return self.read_whole(opened, table_rows(opened.views, self._relation(relation), block))
+        views = self.current()
+        return self.read_whole(views, table_rows(views, self._relation(relation), block))
 
     def relation_schema(self, relation: str | None = None, at: str | int | None = None) -> pa.Schema:
         """Return the columns of `dump`."""
@@ -426,13 +425,13 @@ class State:
 
         return backup(self._directory, Path(target))
 
-    def read_whole(self, opened: Opened, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        """Yield the batches; UsageError if the engine changes to another version before all are read."""
-        version = opened.manifest.version
+    def read_whole(self, views: Views, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """Yield the batches; UsageError if the views change to another version before all are read."""
+        version = self._manifest.version
 
         def rows() -> Iterator[pa.RecordBatch]:
             while True:
-                if self._opened is not opened or opened.manifest.version != version:
+                if self._views is not views or self._manifest.version != version:
                     raise UsageError(f"the rows of version {version} cannot be read on after changes were applied")
                 batch = next(batches, None)
                 if batch is None:
@@ -446,8 +445,8 @@ class State:
         if at is not None and self.version_of(at) != self.version:
             views = self.live_at(at)
             return views.schema(self.named_at(views, query, at))
-        opened = self.current()
-        return opened.views.schema(query_name(opened.manifest, query))
+        views, name = self.reading(query)
+        return views.schema(name)
 
     def jth(self, positions: Sequence[int], query: str | None = None) -> Iterator[pa.RecordBatch]:
         """Yield the rows at these positions of `enum`, from 1, copies counted, in the order given. See `positions`."""
@@ -475,8 +474,8 @@ class State:
 
     def test(self, row: Mapping[str, Any], query: str | None = None) -> int:
         """Return the multiplicity of a row in the version in force; 0 or 1 for sets. O(1)."""
-        opened = self.current()
-        return opened.views.test(query_name(opened.manifest, query), row)
+        views, name = self.reading(query)
+        return views.test(name, row)
 
     def test_rows(self, rows: Any, query: str | None = None) -> Words:
         """Return the multiplicity of each row of a table or frame in the version in force; 0 or 1 for sets.
@@ -486,8 +485,8 @@ class State:
         """
         from dynq_cli.engine.row_tests import copies_in
 
-        opened = self.current()
-        return copies_in(opened.views, query_name(opened.manifest, query), rows)
+        views, name = self.reading(query)
+        return copies_in(views, name, rows)
 
     def model(self, name: str | None = None) -> ModelSpec:
         """Return a model of the spec; the only one where none is named. UsageError if there is no such model."""
@@ -519,7 +518,7 @@ class State:
         """Return the views of a version, and the model as it was then."""
         model = self.model(name)
         if at is None or self.version_of(at) == self.version:
-            return self.current().views, model
+            return self.current(), model
         views = self.live_at(at)
         then = views.spec.model(model.name)
         if then is None:
@@ -528,15 +527,14 @@ class State:
 
     def close(self) -> None:
         """Close the state. If it was written to and would open slowly, write a snapshot first."""
-        if self._wrote and self._opened is not None:
+        if self._wrote and self._views is not None:
             try:
                 # If another process is writing, it writes the snapshot when due.
                 with suppress(LockedError), writing_to(self._directory):
-                    if read_manifest(self._directory).number == self._opened.manifest.number:
-                        self._snapshot_if_due(ending=True)
+                    self._snapshot_if_due(self._views, ending=True)
             except OSError as error:
                 _log.warning("no snapshot could be written to %s: %s", self._directory, error)
-        self._opened, self._old, self._wrote = None, None, False
+        self._views, self._old, self._wrote = None, None, False
 
     def _plans(self) -> Planned:
         """Return the plans of the version in force; read them again if the spec was altered."""
@@ -551,39 +549,47 @@ class State:
                     raise
         return self._planned
 
-    def _lent(self) -> Opened:
-        """Hand over the engine to a caller that will change it; the next use reopens the state from disk."""
-        opened, self._opened = self.current(), None
-        return opened
+    def _lent(self) -> tuple[Manifest, Views]:
+        """Hand over the views to a caller that will change them; the next use reopens the state from disk."""
+        views, self._views = self.current(), None
+        return self._manifest, views
 
-    def _lent_to_write(self) -> Opened:
+    def _lent_to_write(self) -> tuple[Manifest, Views]:
         """Like `_lent`, for the holder of the lock: write a snapshot first if the views were rebuilt."""
-        from dynq_cli.storage.commit import commit_snapshot
+        from dynq_cli.storage.rebuild import has_views
 
-        opened = self._lent()
-        if opened.is_rebuilt:
-            commit_snapshot(self._directory, opened)
-            opened = self._lent()
-        return opened
+        self.current()
+        if not has_views(self._manifest, self._plans()):
+            self.write_snapshot()
+        return self._lent()
 
-    def current(self) -> Opened:
-        """Return the engine, brought to the version in force."""
+    def current(self) -> Views:
+        """Return the views, brought to the version in force."""
+        from dynq_cli.storage.rebuild import has_views
         from dynq_cli.storage.recover import catch_up, open_latest
 
         manifest, planned = read_manifest(self._directory), self._plans()
-        opened, self._opened = self._opened, None
-        if opened is not None and opened.is_rebuilt and opened.manifest.number != manifest.number:
-            opened = None  # the log may have records of another version of dynq, with other views
-        if opened is None or (opened.manifest.generation, opened.manifest.spec) != (manifest.generation, manifest.spec):
-            opened = open_latest(self._directory, planned)
-            opened.count_applied(self._applied)
-        elif opened.manifest.number != manifest.number:
-            try:
-                catch_up(self._directory, opened, manifest)
-            except FileNotFoundError:
-                opened = open_latest(self._directory, planned)
-        self._opened = opened
-        return opened
+        since, views, self._views = self._manifest, self._views, None
+        if views is not None and since.number != manifest.number:
+            is_same = (since.generation, since.spec) == (manifest.generation, manifest.spec)
+            # Rebuilt views do not take the log: it may have records of another version of dynq, with other views.
+            if not is_same or not has_views(since, planned):
+                views = None
+            else:
+                try:
+                    catch_up(self._directory, views, since, manifest)
+                except FileNotFoundError:
+                    views = None
+        if views is None:
+            manifest, views = open_latest(self._directory, planned)
+            views.engine.arena.memory.count_applied(self._applied)
+        self._manifest, self._views = manifest, views
+        return views
+
+    def reading(self, query: str | None) -> tuple[Views, str]:
+        """Return the views at the version in force, and the query that is meant. UsageError if there is none."""
+        views = self.current()
+        return views, query_name(self._manifest, query)
 
     def _relation(self, named: str | None, spec: Spec | None = None) -> str:
         relations = [r.name for r in (spec or self.spec).relations]
@@ -593,20 +599,27 @@ class State:
             raise UsageError(f"no relation {named} in the spec; there is {', '.join(relations)}")
         return named or relations[0]
 
-    def _snapshot_if_due(self, *, ending: bool) -> None:
-        from dynq_cli.storage.commit import commit_snapshot, snapshot_is_due
+    def _snapshot_if_due(self, views: Views, *, ending: bool) -> None:
+        from dynq_cli.storage.commit import snapshot_is_due
 
-        assert self._opened is not None
         # Skip: another process has committed; this snapshot would undo it.
-        if read_manifest(self._directory).number != self._opened.manifest.number:
+        if read_manifest(self._directory).number != self._manifest.number:
             return
-        if not snapshot_is_due(self._opened, ending=ending):
+        if not snapshot_is_due(self._manifest, views, ending=ending):
             return
-        opened, self._opened = self._opened, None
         try:
-            # The next use opens the snapshot, like every other process does.
-            commit_snapshot(self._directory, opened)
-            self._applied = opened.applied
+            self.write_snapshot()
         except OSError as error:
             # The changes are committed; without the snapshot the state only opens more slowly.
             _log.warning("no snapshot could be written to %s: %s", self._directory, error)
+
+    def write_snapshot(self) -> None:
+        """Write a snapshot of the version in force; the caller holds the lock. O(state).
+
+        The next use opens the snapshot, like every other process does.
+        """
+        from dynq_cli.storage.commit import commit_snapshot
+
+        views, self._views = self.current(), None
+        commit_snapshot(self._directory, self._manifest, views, self._plans())
+        self._applied = views.engine.arena.memory.applied

@@ -23,7 +23,7 @@ from dynq_cli.storage.eras import manifest_of
 from dynq_cli.storage.history import era_of, nets_since, version_of
 from dynq_cli.storage.manifest import Manifest, damaged, read_manifest
 from dynq_cli.storage.plans import Planned, plans_for
-from dynq_cli.storage.recover import open_engine
+from dynq_cli.storage.recover import open_views
 
 Read = TypeVar("Read")
 
@@ -84,7 +84,7 @@ def diff_since(
 
 
 def _open(directory: Path, manifest: Manifest, planned: Planned) -> Views:
-    return open_engine(directory, manifest, plans_for(directory, manifest, planned)).views
+    return open_views(directory, manifest, plans_for(directory, manifest, planned))
 
 
 def _undisturbed(directory: Path, read: Callable[[Manifest], Read]) -> Read:

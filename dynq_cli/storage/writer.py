@@ -1,9 +1,9 @@
-"""The writer of a state: apply changes to the engine and the log, then commit them as a version.
+"""Write to a state: apply changes to its views and its log, then commit them as a version.
 
     writer.take(batch); writer.take(batch); writer.commit(…)      one version, all or nothing
 
-`take` applies changes to the engine and appends them to the log; only `commit` puts them in force. After an error or
-`abandon`, the engine may have uncommitted changes: use it only if `is_clean`.
+`take` applies changes to the views and appends them to the log; only `commit` puts them in force. After an error or
+`abandon`, the views may have uncommitted changes: use them only if `is_clean`.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from pathlib import Path
 from dynq_cli.engine.codes import Codes
 from dynq_cli.engine.engine import BatchError, Changes
 from dynq_cli.engine.net_delta import look_around, plain_net_delta
+from dynq_cli.engine.views import Views
 from dynq_cli.errors import DamagedError, RejectedError
 from dynq_cli.phases import phase
 from dynq_cli.storage.batches import Batch, add_batch
@@ -24,7 +25,6 @@ from dynq_cli.storage.commit import commit_version
 from dynq_cli.storage.layout import wal_name
 from dynq_cli.storage.ledger import AppliedLog, Entry, Ledger
 from dynq_cli.storage.manifest import Manifest, read_manifest
-from dynq_cli.storage.recover import Opened
 from dynq_cli.storage.wal import LogWriter, Record
 
 
@@ -40,16 +40,19 @@ class Origin:
 class Writer:
     """Takes changes and commits versions; see the module.
 
-    The caller holds the lock, except in a rehearsal, which writes nothing. The engine is opened at its first use, so a
-    command that finds nothing new does not wait for it.
+    The caller holds the lock, except in a rehearsal, which writes nothing. `borrow` returns the version in force and
+    its views, which the writer changes. It is called when they are first used, so a command that finds nothing new does
+    not wait for them.
     """
 
-    def __init__(self, directory: Path, open_engine: Callable[[], Opened], *, rehearsal: bool = False) -> None:
+    def __init__(
+        self, directory: Path, borrow: Callable[[], tuple[Manifest, Views]], *, rehearsal: bool = False
+    ) -> None:
         self._directory = directory
-        self._open = open_engine
+        self._borrow = borrow
         self._rehearsal = rehearsal
         self._log: LogWriter | None = None
-        self._opened: Opened | None = None
+        self._views: Views | None = None
         self._known: Mapping[str, int] = {}
         # Net number of base-row copies inserted by the uncommitted version, by relation.
         self._came: Counter[str] = Counter()
@@ -74,21 +77,21 @@ class Writer:
 
     @property
     def manifest(self) -> Manifest:
-        """The manifest in force."""
-        return self._manifest if self._opened is None else self._opened.manifest
+        """The manifest in force; in a rehearsal, that of the last rehearsed version."""
+        return self._manifest
 
     @property
-    def is_open(self) -> bool:
-        """Whether the engine is open."""
-        return self._opened is not None
+    def has_views(self) -> bool:
+        """Whether the views are borrowed."""
+        return self._views is not None
 
     @property
-    def opened(self) -> Opened:
-        """The engine, at the version in force plus the changes taken since; opened at the first use."""
-        if self._opened is None:
-            self._opened = self._open()
-            self._known = self._opened.views.dictionaries.counts()
-        return self._opened
+    def views(self) -> Views:
+        """The views, at the version in force plus the changes taken since; borrowed at the first use."""
+        if self._views is None:
+            self._manifest, self._views = self._borrow()
+            self._known = self._views.dictionaries.counts()
+        return self._views
 
     @property
     def ledger(self) -> Ledger:
@@ -106,7 +109,7 @@ class Writer:
         BatchError if a change is rejected: then the call has no effect, or, with `ends`, only the commits before the
         bad one. RejectedError if a result or a view would be too large.
         """
-        views = self.opened.views
+        views = self.views
         was_clean, self.is_clean = self.is_clean, False
         around = look_around(views, batch)
         try:
@@ -127,15 +130,14 @@ class Writer:
 
     def _append(self, record: Record) -> None:
         if self._log is None:
-            manifest = self.opened.manifest
-            self._log = LogWriter(self._directory / wal_name(manifest.generation), manifest.wal)
+            self._log = LogWriter(self._directory / wal_name(self._manifest.generation), self._manifest.wal)
         self._log.append(record)
 
     def commit(self, origin: Origin) -> int:
         """Commit the changes taken as a version, durably; return its number."""
+        views, manifest = self.views, self.manifest
         now = time.time_ns() // 1000
         entry = Entry(version=self.version + 1, time=now, logs=tuple(origin.logs), batches=tuple(origin.batches))
-        manifest = self.opened.manifest
         sources = dict(manifest.sources)
         for batch in origin.batches:
             sources[batch.source] = add_batch(sources.get(batch.source, ()), batch)
@@ -147,14 +149,14 @@ class Writer:
             before=self._before,
         )
         if self._rehearsal:
-            self.opened.manifest = replace(made, version=entry.version)
+            self._manifest = replace(made, version=entry.version)
             self._ledger.expect(entry)
             self.is_clean = True
         else:
-            self._write(made, entry)
+            self._write(views, made, entry)
         return self.version
 
-    def _write(self, made: Manifest, entry: Entry) -> None:
+    def _write(self, views: Views, made: Manifest, entry: Entry) -> None:
         if self._log is None:
             self._append(Record(entry.version, {}, {}))
         assert self._log is not None
@@ -162,10 +164,10 @@ class Writer:
         self.is_clean = False
         changes = log.facts.changes - made.wal.changes
         with phase(f"writing version {entry.version:,} to disk"):
-            commit_version(self._directory, self.opened, replace(made, wal=log.sync()), entry, self._came)
+            self._manifest = commit_version(self._directory, views, replace(made, wal=log.sync()), entry, self._came)
         self._came = Counter()
-        self._ledger = Ledger(self._directory, self.manifest.ledger)
-        self.opened.count_applied(changes)
+        self._ledger = Ledger(self._directory, self._manifest.ledger)
+        views.engine.arena.memory.count_applied(changes)
         self.is_clean = True
 
     def abandon(self) -> None:
@@ -174,11 +176,11 @@ class Writer:
         if self._log is not None:
             log, self._log = self._log, None
             log.abandon()
-        if self.is_clean and self._opened is not None:
-            self._opened.views.dictionaries.truncate(self._known)
+        if self.is_clean and self._views is not None:
+            self._views.dictionaries.truncate(self._known)
 
     def start_over(self) -> None:
-        """Discard the uncommitted version; reopen the engine if it has uncommitted changes."""
+        """Discard the uncommitted version; borrow the views anew if they have uncommitted changes."""
         self.abandon()
         if not self.is_clean:
-            self._opened, self.is_clean = None, True
+            self._views, self.is_clean = None, True

@@ -46,11 +46,12 @@ def tamper(state: Path) -> None:
     """One more copy of a city in the base table, which the trees do not know of, under right checksums."""
     with writing_to(state):
         manifest = read_manifest(state)
-        opened = open_latest(state, read_plans(state, manifest))
-        arena, table = opened.views.engine.arena, opened.views.layout.bases["cities"].table
+        planned = read_plans(state, manifest)
+        _, views = open_latest(state, planned)
+        arena, table = views.engine.arena, views.layout.bases["cities"].table
         row = arena.tables[table]
         arena.words[int(row["rows"] + row["mult"])] += 1
-        commit_snapshot(state, opened)
+        commit_snapshot(state, manifest, views, planned)
 
 
 def test_results_that_agree_are_a_line_each(dynq: Dynq, state: Path) -> None:

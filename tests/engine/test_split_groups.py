@@ -147,7 +147,7 @@ def test_groups_are_those_of_duckdb_after_every_change(name: str, seed: int, tmp
                 names_shown = view.schema().names
                 if not any(isinstance(v, float) for v in row):
                     assert view.test(dict(zip(names_shown, row, strict=True))) == 1
-        view.current().views._check()
+        view.current()._check()
 
 
 def _row(chance: Random, relation: str) -> tuple[Any, ...]:

@@ -257,7 +257,7 @@ def test_altered_twice_each_version_is_read_with_its_own_spec(tmp_path: Path) ->
     altered(*with_query('more: {sql: "SELECT city FROM cities"}'))
     with open() as state:
         state.apply(pa.table({"city": ["Nice"], "country": ["FR"]}), "cities")
-        commit.commit_snapshot(Path(".dynq"), state.current())
+        state.write_snapshot()
     altered(*with_query('most: {sql: "SELECT country FROM cities"}'))
     assert open().queries == ["most", "by_country", "ids"]
     assert len(rows("more", 3)) == 2 and len(rows("more", 4)) == 3
@@ -333,7 +333,7 @@ def test_random_states_altered_are_states_made_anew(seed: int, tmp_path: Path, m
         for q in second:
             assert result(state, q.name) == result(fresh, q.name), (seed, q.name)
             assert state.counts(q.name) == fresh.counts(q.name)
-        state.current().views._check()
+        state.current()._check()
     for q in first:
         assert result(state, q.name, "before") == before[q.name]
     for name in {q.name for q in first} & {q.name for q in second}:

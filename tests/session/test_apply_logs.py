@@ -34,7 +34,7 @@ def state(tmp_path: Path) -> State:
 
 
 def rows(state: State, relation: str = "R") -> list[dict[str, Any]]:
-    return [row for batch in base_rows(state.current().views, relation) for row in batch.to_pylist()]
+    return [row for batch in base_rows(state.current(), relation) for row in batch.to_pylist()]
 
 
 def in_folders(tmp_path: Path, *contents: str) -> list[str]:

@@ -108,7 +108,7 @@ def _plain(value: Any) -> Any:
 
 def held(state: Path, relation: str) -> Counter[Row]:
     """What a state holds of a relation, with copies."""
-    live = open_latest(state, read_plans(state, read_manifest(state))).views
+    _, live = open_latest(state, read_plans(state, read_manifest(state)))
     bag: Counter[Row] = Counter()
     for batch in base_rows(live, relation):
         for row in batch.to_pylist():

@@ -69,8 +69,8 @@ def small_rows(source: State | Views) -> dict[str, list[dict[str, Any]]]:
 
 def bytes_of(state: State) -> list[bytes]:
     """All that the engine of a state has in memory."""
-    opened = state.current()
-    arena, values = opened.views.engine.arena, opened.views.dictionaries
+    views = state.current()
+    arena, values = views.engine.arena, views.dictionaries
     flats = [a for d in (values.strings, values.binaries, values.decimals) for a in d.flat]
     return [
         arena.tables.tobytes(),

@@ -11,7 +11,6 @@ import pytest
 
 from dynq_cli.errors import DamagedError, NoStateError, UsageError
 from dynq_cli.storage import backup as module
-from dynq_cli.storage import commit
 from dynq_cli.storage.backup import backup
 from dynq_cli.storage.integrity import check
 from dynq_cli.storage.layout import write_at
@@ -28,7 +27,7 @@ QUERIES = ["pairs", "keys"]
 def test_a_copy_is_a_state_with_the_same_versions_and_marks(tmp_path: Path) -> None:
     with small_state(tmp_path, 4) as state:
         state.mark("four")
-        commit.commit_snapshot(tmp_path / "state", state.current())
+        state.write_snapshot()
         state.apply(small_batch(5))
         copied = state.backup(tmp_path / "copy")
         assert copied.version == 5
@@ -44,7 +43,7 @@ def test_a_copy_is_a_state_with_the_same_versions_and_marks(tmp_path: Path) -> N
     assert files_of(tmp_path / "copy") == before
     with open(tmp_path / "copy") as copy:
         copy.apply(small_batch(6))
-        copy.current().views._check()
+        copy.current()._check()
         assert rows_of(copy, QUERIES) == rows_of(small_live(6), QUERIES)
     assert open(tmp_path / "state").version == 5
 
@@ -74,7 +73,7 @@ with open(folder) as state:
     for version in range(2, 60):
         state.apply(small_batch(version))
         if version % 2:
-            commit.commit_snapshot(folder, state.current())
+            state.write_snapshot()
             prune(folder)
 """
     writer = subprocess.Popen([sys.executable, "-c", program])
@@ -98,7 +97,7 @@ def test_a_file_that_vanishes_lets_the_copy_start_again(tmp_path: Path, monkeypa
     def copy(source: Path, target: Path, length: int) -> None:
         if source.name.startswith("snapshot") and not struck.is_set():
             struck.set()
-            commit.commit_snapshot(tmp_path / "state", state.current())
+            state.write_snapshot()
             prune(tmp_path / "state")
         real(source, target, length)
 

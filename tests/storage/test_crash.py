@@ -82,7 +82,7 @@ from dynq_cli.storage import commit
 from dynq_cli.storage.state import open
 from tests.storage.states import small_batch
 commit.DUE_SECONDS = float(sys.argv[2])
-commit.snapshot_is_due = lambda opened, *, ending: commit.replay_seconds(opened) > commit.DUE_SECONDS
+commit.snapshot_is_due = lambda *held, ending: commit.replay_seconds(*held) > commit.DUE_SECONDS
 state = open(Path(sys.argv[1]))
 version = state.version
 while True:

@@ -71,7 +71,7 @@ def test_rows_copies_and_bytes_are_those_of_the_tables_after_every_version(tmp_p
     for batch in batches:
         state.apply(batch)
         tables = facts_of(tmp_path / "state").tables
-        live = state.current().views
+        live = state.current()
         assert tables == sizes_of(live), "copies that were counted along are those that are there"
         assert tables is not None
         arena = live.engine.arena

@@ -11,15 +11,15 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dynq_cli.engine import memory
 from dynq_cli.engine.arena_snapshot import Part
 from dynq_cli.engine.changes import Changes
-from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError
-from dynq_cli.storage import commit, recover, wal
+from dynq_cli.storage import commit, wal
 from dynq_cli.storage.layout import PREVIOUS
 from dynq_cli.storage.manifest import SnapshotFacts, WalFacts, read_manifest
 from dynq_cli.storage.plans import read_plans
-from dynq_cli.storage.recover import open_engine
+from dynq_cli.storage.recover import open_views
 from dynq_cli.storage.snapshot import open_snapshot, write_snapshot
 from dynq_cli.storage.state import State, create, open
 from dynq_cli.storage.wal import Record
@@ -67,7 +67,7 @@ def test_a_restart_at_any_step_changes_nothing(
         assert [(c.rows, c.distinct) for c in map(reader.counts, names)] == [live.count(n) for n in names]
         if not with_refusals:
             assert bytes_of(reader) == bytes_of(state), "replay gives the same bytes"
-        reader.current().views._check()
+        reader.current()._check()
         if chance.random() < 0.4:
             state.close()
             state = open(tmp_path / "state")
@@ -94,7 +94,7 @@ def test_the_generation_before_leads_to_the_snapshot_in_force(tmp_path: Path, mo
     (folder / "CURRENT").write_bytes((folder / PREVIOUS).read_bytes())
     before = read_manifest(folder)
     assert (before.version, before.generation) == (3, 1)
-    old: Views = open_engine(folder, before, read_plans(folder, before)).views
+    old = open_views(folder, before, read_plans(folder, before))
     assert small_rows(old) == small_rows(small_live(3))
 
 
@@ -136,7 +136,7 @@ def test_a_snapshot_has_the_arrays_of_its_parts_and_holes_where_they_are_zero(tm
         "none": Part(numbers.dtype, (0,), lambda: iter([(0, numbers[:0])])),
     }
     facts = write_snapshot(tmp_path / "snapshot-0001", parts, 1)
-    found = open_snapshot(tmp_path / "snapshot-0001", facts).arrays
+    found = open_snapshot(tmp_path / "snapshot-0001", facts)
     for name, part in parts.items():
         expected = np.zeros(part.shape, part.dtype)
         part.fill(expected)
@@ -171,12 +171,12 @@ def test_a_snapshot_has_room_so_that_changes_after_it_move_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     state = small_state(tmp_path, 30)
-    assert state.current().views.engine.arena.grown() > 0
+    assert state.current().engine.arena.grown() > 0
     monkeypatch.setattr(commit, "DUE_SECONDS", ALWAYS)
     state.close()
     opened = open(tmp_path / "state")
     opened.apply({"R": pa.table({"x": [1, 2], "y": ["name 1", "never seen"]})})
-    assert opened.current().views.engine.arena.grown() == 0
+    assert opened.current().engine.arena.grown() == 0
 
 
 def test_copying_all_pages_at_once_changes_neither_results_nor_the_file(
@@ -186,13 +186,13 @@ def test_copying_all_pages_at_once_changes_neither_results_nor_the_file(
     snapshot = tmp_path / "state" / "snapshot-0001"
     before = snapshot.read_bytes()
     state = open(tmp_path / "state")
-    monkeypatch.setattr(recover, "BYTES_PER_CHANGE", 1)
+    monkeypatch.setattr(memory, "BYTES_PER_CHANGE", 1)
     state.apply(small_batch(3))
-    assert not state.current().snapshot.is_private, "a few changes do not touch most pages"
-    monkeypatch.setattr(recover, "BYTES_PER_CHANGE", len(before))
+    assert not state.current().engine.arena.memory.is_private, "a few changes do not touch most pages"
+    monkeypatch.setattr(memory, "BYTES_PER_CHANGE", len(before))
     for version in (4, 5):
         state.apply(small_batch(version))
-        assert state.current().snapshot.is_private
+        assert state.current().engine.arena.memory.is_private
     assert snapshot.read_bytes() == before
     assert bytes_of(state) == bytes_of(open(tmp_path / "state"))
     assert small_rows(state) == small_rows(small_live(5))

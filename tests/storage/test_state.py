@@ -219,7 +219,7 @@ def test_an_existing_directory_is_not_touched(tmp_path: Path) -> None:
     ("text", "error"),
     [
         (SPEC.replace("int64", "int65"), SpecError),
-        (SPEC.replace('z > 0"}', 'z > 0", order_by: [x, z]}'), RejectedError),
+        (SPEC.replace('z > 0"}', 'z > 0", order_by: [x, z], require: {update: O(1)}}'), RejectedError),
     ],
 )
 def test_a_spec_that_cannot_be_kept_creates_nothing(tmp_path: Path, text: str, error: type[DynqError]) -> None:
@@ -263,7 +263,7 @@ def test_a_log_that_cannot_be_written_to_says_why(tmp_path: Path, monkeypatch: p
     state, write = small_state(tmp_path, 1), os.pwrite
     monkeypatch.setattr(os, "pwrite", nearly_full)
     with pytest.raises(DynqError, match="No space left on device; it is at version 1"), state.writing() as writer:
-        writer.take(writer.opened.views.changes(small_batch(2)))
+        writer.take(writer.views.changes(small_batch(2)))
 
 
 def test_marks_do_not_end_the_reading_of_rows(tmp_path: Path) -> None:
