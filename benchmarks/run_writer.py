@@ -58,7 +58,7 @@ def by_dynq(schema: pa.Schema, batches: Iterator[pa.RecordBatch], path: Path) ->
 def by_pyarrow(schema: pa.Schema, batches: Iterator[pa.RecordBatch], path: Path, *, is_tuned: bool = False) -> None:
     import pyarrow.parquet as pq
 
-    from dynq_cli.io.results.parquet_columns import options_for
+    from dynq_cli.io.results.parquet_groups import options_for
 
     groups = _groups(schema, batches)
     first = next(groups)

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from itertools import pairwise
+from typing import Any
 
 from dynq_cli.engine.arena import Arena
-from dynq_cli.engine.check_ranges import check_ranges
 from dynq_cli.engine.kernels import fields as f
+from dynq_cli.engine.kernels import order_statistic_blocks as b
+from dynq_cli.engine.kernels.bounds import is_in_range
 from dynq_cli.engine.kernels.table import find
 from dynq_cli.engine.layout import Layout
-from dynq_cli.engine.order_statistic_tree import check_pools
+from dynq_cli.engine.order_statistic_tree import check_pools, from_lanes
 from dynq_cli.engine.order_statistic_trees import CountedTrees
 from dynq_cli.engine.tree_layout import TreeLayout
 
@@ -161,7 +164,7 @@ def _check_ordered(arena: Arena, ordered: CountedTrees) -> None:
             assert tree.total(roots[-1]) == kept, "a tree counts what its group does"
         blocks += tree.check_groups(roots)
         if n["readers"] >= 0:
-            blocks += check_ranges(arena, ordered, n, rows_of(arena, group))
+            blocks += _check_ranges(arena, ordered, n, rows_of(arena, group))
     forest = ordered.trees.forest
     if len(forest):
         check_pools(arena, int(forest["pools"][0]), blocks)
@@ -210,3 +213,40 @@ def _check_references(layout: Layout, arena: Arena, tree: TreeLayout, ordered: C
         assert rows == {r for table, r in wanted if table == t}, "a row that nothing refers to"
         for r in rows:
             assert _narrow(arena, t, r, arena.tables["refs"][t]) == wanted[t, r], "references are counted"
+
+
+def _check_ranges(arena: Arena, ordered: CountedTrees, n: Any, groups: Iterable[int]) -> list[int]:
+    """Assert that readers of a compared node, a row of `nodes`, have the sums of their ranges. O(readers · rows).
+
+    Return the codes of the blocks of the readers' trees.
+    """
+    a = arena
+    tree, readers = ordered.tree(int(n["tree"])), ordered.tree(int(n["readers"]))
+    table, above = int(n["table"]), int(arena.nodes["table"][n["parent"]])
+    assert (n["first_note"], n["fresh"], n["pending"]) == (-1, -1, 0), "nothing is pending between commits"
+    roots = []
+    for g in groups:
+        at = 2 * record(a, int(n["group"]), g)
+        rows, root = tree.all_rows(at + int(n["root"])), at + int(n["readers_root"])
+        roots.append(root)
+        for reader in readers.all_rows(root):
+            mine = record(a, above, reader)
+            first, last = (int(a.halves[2 * mine + int(n[place])]) for place in ("begin", "end"))
+            total = from_lanes(a.words[mine + int(n["total"]) :][: int(n["width"])])
+            seen = [
+                row
+                for row in rows
+                if is_in_range(a.store, int(n["readers"]), mine, int(n["tree"]), record(a, table, row))
+            ]
+            assert (first, last) == ((seen[0], seen[-1]) if seen else (-1, -1)), "where a range begins and ends"
+            assert total == _sum_of(arena, int(n["tree"]), seen, len(total)), "the sum over a range"
+    return readers.check_groups(roots)
+
+
+def _sum_of(arena: Arena, tree: int, rows: list[int], columns: int) -> tuple[int, ...]:
+    totals = [0] * columns
+    for row in rows:
+        for i in range(columns):
+            lo, hi = b.payload(arena.store, tree, row, 2 * i)
+            totals[i] += (int(hi) << 64) + (int(lo) & (2**64 - 1))
+    return tuple(totals)

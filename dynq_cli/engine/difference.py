@@ -5,6 +5,11 @@
 Rows in both engines have the same ids, and `old` has listed the frontier rows that the commit changed. A leaf on keyed
 base rows may have one row under two ids, as it need not use all columns. Such twins count as one unchanged row, since a
 keyed row exists once. O(commit + changed rows); see `kernels.dirty`.
+
+A result may be read from several trees, its members. A row that changes in it changes in some member, or in a tree
+whose rows the result lacks. So the differences of these contain all candidates, and the multiplicity of a candidate in
+each engine is looked up in all of them. A row is reported once, with the last tree in which it changed.
+O(the trees' differences · trees).
 """
 
 from __future__ import annotations
@@ -17,7 +22,8 @@ import numpy as np
 from dynq_cli.engine.dirty_set import DirtySet
 from dynq_cli.engine.engine import BLOCK, Engine
 from dynq_cli.engine.kernels import dirty_walk as w
-from dynq_cli.engine.kernels.fields import Words
+from dynq_cli.engine.kernels.fields import Flags, Words
+from dynq_cli.engine.multi_tree_result import MultiTreeResult
 from dynq_cli.engine.result_reader import OverflowedError
 from dynq_cli.engine.tree_layout import TreeLayout
 
@@ -50,11 +56,21 @@ def _watched(engine: Engine, query: str) -> list[int]:
     return [node for tree in trees for node, is_frontier in _levels(tree) if is_frontier]
 
 
-def differences(old: Engine, new: Engine, name: str, variables: Sequence[str], block: int = BLOCK) -> Iterator[Changed]:
-    """Yield the deleted rows of a tree's result, then the inserted ones, with multiplicities if it is a bag.
+def differences(
+    old: Engine, new: Engine, query: str, variables: Sequence[str], block: int = BLOCK
+) -> Iterator[Changed]:
+    """Yield the deleted and inserted rows of a result, tree by tree; with multiplicities if it is a bag.
 
     O(block) memory, and the marks.
     """
+    read = _member_differences if query in new.combined else tree_differences
+    return read(old, new, query, variables, block)
+
+
+def tree_differences(
+    old: Engine, new: Engine, name: str, variables: Sequence[str], block: int = BLOCK
+) -> Iterator[Changed]:
+    """Yield the deleted rows of a tree's result, then the inserted ones."""
     tree = new.layout.trees[name]
     is_set = tree.plan.query.semantics == "set"
     if not tree.levels:
@@ -73,6 +89,40 @@ def differences(old: Engine, new: Engine, name: str, variables: Sequence[str], b
                     yield Changed(sign, read.codes(tree, found, variables), many)
                 elif len(kept):
                     yield Changed(sign, read.codes(tree, found, variables)[:, kept], many[kept])
+
+
+def _member_differences(
+    old: Engine, new: Engine, query: str, variables: Sequence[str], block: int
+) -> Iterator[Changed]:
+    """Yield the deleted and inserted rows of a result that is read from several trees."""
+    before, after = old.combined[query], new.combined[query]
+    wanted = [after.head.index(v) for v in variables]
+    trees = after.step.read
+    for number, member in enumerate(trees):
+        for changed in tree_differences(old, new, member.tree, member.variables, block):
+            codes, copies = changed.codes, changed.copies
+            passing = after.passes(codes)
+            if passing is not None:
+                codes, copies = codes[:, passing], copies[passing]
+            if len(trees) == 1:
+                if len(copies):
+                    yield Changed(changed.is_insert, codes[wanted], copies)
+                continue
+            codes = codes[:, ~_changes_later(before, after, number, codes)]
+            net = after.total(codes) - before.total(codes)
+            for is_insert in (False, True):
+                kept = np.flatnonzero(net > 0 if is_insert else net < 0)
+                if len(kept):
+                    yield Changed(is_insert, codes[wanted][:, kept], np.abs(net[kept]))
+
+
+def _changes_later(before: MultiTreeResult, after: MultiTreeResult, member: int, codes: Words) -> Flags:
+    """Return which rows change in a later tree, too."""
+    found: Flags = np.zeros(codes.shape[1], np.bool_)
+    olds, news = ([*each.lookups, *each.lacking][member + 1 :] for each in (before, after))
+    for was, now in zip(olds, news, strict=True):
+        found |= was.copies(codes) != now.copies(codes)
+    return found
 
 
 def _signed(here: Words, there: Words | None, is_insert: bool, is_set: bool) -> list[tuple[bool, Words]]:

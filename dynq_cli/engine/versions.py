@@ -16,9 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 from dynq_cli.engine.consolidate import NetDelta
-from dynq_cli.engine.difference import Changed, differences, is_noted, watch
-from dynq_cli.engine.engine import BLOCK, Engine
-from dynq_cli.engine.multi_tree_difference import combined_differences
+from dynq_cli.engine.difference import differences, is_noted, watch
+from dynq_cli.engine.engine import BLOCK
 from dynq_cli.engine.net_delta import take_back
 from dynq_cli.engine.result_reader import OverflowedError
 from dynq_cli.engine.views import Views
@@ -60,11 +59,6 @@ def went_back(opened: Callable[[], Views], nets: Mapping[str, NetDelta], query: 
         room *= 16
 
 
-def _changes(old: Engine, new: Engine, query: str, variables: list[str], block: int) -> Iterator[Changed]:
-    read = combined_differences if query in new.combined else differences
-    return read(old, new, query, variables, block)
-
-
 def diff(old: Views, new: Views, query: str, block: int = BLOCK) -> Iterator[pa.RecordBatch]:
     """Yield the rows deleted and inserted from the old version, made by `went_back` from the new one, to the new one.
 
@@ -73,7 +67,7 @@ def diff(old: Views, new: Views, query: str, block: int = BLOCK) -> Iterator[pa.
     schema = diff_schema(new, query)
     variables = new.variables(query)
     try:
-        for changed in _changes(old.engine, new.engine, query, variables, block):
+        for changed in differences(old.engine, new.engine, query, variables, block):
             many = len(changed.copies)
             columns = new.decoded(query, variables, changed.codes, many)
             columns.append(_word("insert" if changed.is_insert else "delete", many))

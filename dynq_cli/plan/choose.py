@@ -18,14 +18,13 @@ from dynq_cli.plan.cyclic_core import Breaking, break_up
 from dynq_cli.plan.free_connex_extension import extensions
 from dynq_cli.plan.materialise import merge
 from dynq_cli.plan.order import completions, layered, obstacle
-from dynq_cli.plan.plan import AnyPlan, DistinctTree, Plan
+from dynq_cli.plan.plan import AnyPlan, DistinctTree, Plan, UnionPlan
 from dynq_cli.plan.search import Search, leaf
 from dynq_cli.plan.strategies import Facts, choose_strategy
 from dynq_cli.plan.testing import why_untestable
 from dynq_cli.plan.tree_updates import Kept, updates_of
-from dynq_cli.plan.union import plan_union
 from dynq_cli.plan.view_tree import Node
-from dynq_cli.query.classify import classify
+from dynq_cli.query.classify import Classification, classify
 from dynq_cli.query.core import core
 from dynq_cli.query.hypergraph import Hypergraph, hypergraph_of
 from dynq_cli.query.normal_form import ConjunctiveQuery, Query, UnionQuery, VariableOrder, without_repetition
@@ -37,9 +36,36 @@ from dynq_cli.spec.model import Spec
 def plan_query(query: Query, spec: Spec) -> AnyPlan:
     """The plan of a query. Never refuses: what cannot be kept as asked says so in `refusal`."""
     if isinstance(query, UnionQuery):
-        return plan_union(query, [plan_query(m, spec) for m in query.members])
+        return _plan_union(query, [plan_query(m, spec) for m in query.members])
     plan = _Chooser(core(query), spec).plan()
     return replace(plan, refusal=why_untestable(plan)) if query.keep == "test" else plan
+
+
+def _plan_union(query: UnionQuery, members: Sequence[AnyPlan]) -> UnionPlan:
+    """Plan a union: each member has its own plan. Whether a table holds the rows is up to the program."""
+    classes = _classes(members)
+    made = UnionPlan(query, tuple(members), classes)
+    refused = why_untestable(made) if query.keep == "test" else ""
+    return replace(made, refusal=refused)
+
+
+def _classes(members: Sequence[AnyPlan]) -> Classification:
+    """A union is in a class if every member is; the witness is the first member's that is not."""
+    several = [(m.name, m.classification) for m in members]
+
+    def why(attribute: str) -> str:
+        return next((f"{name}: {w}" for name, c in several if (w := getattr(c, attribute))), "")
+
+    return Classification(
+        q_hierarchical=all(c.q_hierarchical for _, c in several),
+        t_hierarchical=all(c.t_hierarchical for _, c in several),
+        free_connex=all(c.free_connex for _, c in several),
+        acyclic=all(c.acyclic for _, c in several),
+        not_q_hierarchical=why("not_q_hierarchical"),
+        not_t_hierarchical=why("not_t_hierarchical"),
+        not_free_connex=why("not_free_connex"),
+        not_acyclic=why("not_acyclic"),
+    )
 
 
 @dataclass(frozen=True)

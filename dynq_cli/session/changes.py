@@ -20,9 +20,8 @@ import pyarrow as pa
 
 from dynq_cli.errors import DynqError, RejectedError
 from dynq_cli.io.logs.identity import METADATA_KEY
-from dynq_cli.io.results.forms import Form
+from dynq_cli.io.results.forms import Form, Sink
 from dynq_cli.io.results.multiplicity import has_counts
-from dynq_cli.io.results.sink import Sink
 from dynq_cli.io.results.write import write
 from dynq_cli.storage.manifest import query_name, read_manifest
 from dynq_cli.storage.state import State

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from dynq_cli.io.results.sink import Sink
+from dynq_cli.io.results.forms import Sink
 
 
 def write_groups(groups: Iterator[pa.Table], schema: pa.Schema, sink: Sink) -> None:

@@ -1,8 +1,9 @@
-"""Which form a file of results has: its extension says so."""
+"""The form of a file of results, which its extension names, and the stream that a form is written to."""
 
 from __future__ import annotations
 
 import os
+from typing import Any, Protocol
 
 from dynq_cli.errors import UsageError
 from dynq_cli.spec.output_formats import extensions, find
@@ -11,8 +12,16 @@ from dynq_cli.spec.output_formats import extensions, find
 Form = str
 
 
+class Sink(Protocol):
+    """A file opened in binary mode; for formats of lines a stream that cannot seek will do."""
+
+    def write(self, data: Any, /) -> int: ...
+
+    def flush(self) -> None: ...
+
+
 def form_of(path: str) -> Form:
-    """The form that a file's name asks for.
+    """Return the form that a file's name asks for; UsageError if its extension names none.
 
     >>> form_of("out/big.PARQUET")
     'parquet'

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from dynq_cli.io.results.forms import Sink
 from dynq_cli.io.results.lines import json_lines, write_lines
-from dynq_cli.io.results.sink import Sink
 
 
 def write_groups(groups: Iterator[pa.Table], schema: pa.Schema, sink: Sink) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
-from dynq_cli.io.results.sink import Sink
+from dynq_cli.io.results.forms import Sink
 from dynq_cli.io.results.texts import texts, used_bytes
 
 # What is written at once: enough for whole columns to be worth it, far below the 2 GiB that an array of texts holds.

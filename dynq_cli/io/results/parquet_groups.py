@@ -5,6 +5,10 @@
 Arrow encodes a file in one thread, and that takes longer than anything else when a result is written. But no row group
 depends on another: each is encoded here as a file of its own in memory, several at a time, and the file is made of
 them: what the row groups consist of, one after the other, and a footer that says where it went.
+
+Arrow would write every column through a dictionary, until that is too large. Finding the values in it takes most of the
+time, and where a result repeats its values in runs or patterns, LZ4 makes the plain column as small. Which of both
+holds is tried on the first rows. Texts always have a dictionary.
 """
 
 from __future__ import annotations
@@ -17,8 +21,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from dynq_cli.io.results.parquet_columns import options_for
-from dynq_cli.io.results.sink import Sink
+from dynq_cli.io.results.forms import Sink
 from dynq_cli.io.thrift import Field, Struct, read, written
 
 ENCODERS = 2
@@ -29,6 +32,9 @@ _ROWS, _GROUPS = 3, 4
 _COLUMNS, _GROUP_OFFSET, _ORDINAL = 1, 5, 7
 _CHUNK_OFFSET, _CHUNK = 2, 3
 _PAGES = (9, 10, 11)  # where data, index and dictionary pages begin
+# How many rows a plain column is tried on, and how many more bytes a row it may take.
+_TRIED_ROWS = 1 << 14
+_BYTES_A_ROW = 0.25
 
 
 def write_groups(groups: Iterator[pa.Table], schema: pa.Schema, sink: Sink) -> None:
@@ -48,6 +54,27 @@ def write_groups(groups: Iterator[pa.Table], schema: pa.Schema, sink: Sink) -> N
     if file.is_empty:
         file.add(_encoded([], schema, options))
     file.end()
+
+
+def options_for(first: pa.Table) -> dict[str, Any]:
+    """Return the options of `pq.ParquetWriter` for a file that begins with these rows."""
+    schema = first.schema
+    coded = [field.name for field in schema if not pa.types.is_primitive(field.type)]
+    open_ = [name for name in schema.names if name not in coded]
+    if open_:
+        tried = first.select(open_).slice(0, _TRIED_ROWS)
+        limit = _BYTES_A_ROW * tried.num_rows
+        sizes = zip(_sizes(tried, True), _sizes(tried, False), strict=True)
+        coded += [name for name, (with_, without) in zip(open_, sizes, strict=True) if without > with_ + limit]
+    return {"compression": "lz4", "use_dictionary": coded or False}
+
+
+def _sizes(table: pa.Table, has_dictionary: bool) -> list[int]:
+    """Return the bytes that each column takes."""
+    out = pa.BufferOutputStream()
+    pq.write_table(table, out, compression="lz4", use_dictionary=has_dictionary, write_statistics=False)
+    group = pq.read_metadata(pa.BufferReader(out.getvalue())).row_group(0) if table.num_rows else None
+    return [group.column(i).total_compressed_size if group else 0 for i in range(table.num_columns)]
 
 
 def _encoded(groups: list[pa.Table], schema: pa.Schema, options: dict[str, Any]) -> pa.Buffer:

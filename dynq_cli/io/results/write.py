@@ -16,8 +16,7 @@ import pyarrow as pa
 
 from dynq_cli.errors import UsageError
 from dynq_cli.io.results.background_writer import feed
-from dynq_cli.io.results.forms import Form
-from dynq_cli.io.results.sink import Sink
+from dynq_cli.io.results.forms import Form, Sink
 from dynq_cli.spec.output_formats import extensions, find
 
 _GROUP_BYTES = 32 << 20

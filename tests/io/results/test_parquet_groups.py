@@ -16,8 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from dynq_cli.io import thrift
-from dynq_cli.io.results.parquet_columns import options_for
-from dynq_cli.io.results.parquet_groups import write_groups
+from dynq_cli.io.results.parquet_groups import options_for, write_groups
 from dynq_cli.io.thrift import Field
 
 from .values import TYPES, columns
