@@ -345,7 +345,7 @@ WRONG_MEANING = [
     ("q(x, ^X) :- R(x, X)", "differ only in case", "X_2 = X"),
     ("q(x, sum(y), ^sum(y)) :- R(x, y)", "column sum_y twice", "sum_y_2 = sum(y)"),
     ("q(^_x) :- R(_x, y)", "begins with _", "x = _x"),
-    ("q(^median(x)) :- R(x, y)", "no aggregate median", "count, sum, avg"),
+    ("q(^total(x)) :- R(x, y)", "no aggregate total", "count, sum, avg"),
     ("q(^summ(x)) :- R(x, y)", "no aggregate summ", "did you mean sum?"),
     ("q(sum(^c)) :- S(_, c)", "c is string, and sum takes numbers", "min, max or count"),
     ("q(^sum()) :- R(x, y)", "sum takes a variable", "sum(y)"),

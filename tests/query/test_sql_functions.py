@@ -70,7 +70,7 @@ typeof(a) · error(c) · txid_current() · list_value(a) · [a] · {'x': a} · u
 string_split(c, ',') · read_text('x') · c COLLATE nocase · t AT TIME ZONE 'UTC' · t::timestamptz · a::int[]
 log2(a) · log10(a) · c ~ 'a' · c !~ 'a'
 write_log(c) · a::uuid · c::json · to_timestamp(a) · getenv('HOME') · timezone(t)
-sum(a) OVER () · COLUMNS('a') · MAP {'a': 1} · e'a' · row(a, b) · struct_pack(x := a) · current_time
+COLUMNS('a') · MAP {'a': 1} · e'a' · row(a, b) · struct_pack(x := a) · current_time
 """.replace("\n", " · ")
 
 
