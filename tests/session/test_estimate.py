@@ -116,9 +116,12 @@ def _spec(folder: Path, queries: dict[str, str]) -> Path:
     return path
 
 
-# The highest memory of a process by itself: what the system says of a child may be that of the process it was made by.
+# The highest memory of a process that starts as the command does, by itself: what the system says of a child may be that
+# of the process it was made by.
 _APPLY = """
 import re, sys
+from dynq_cli.cli.process import begin_small
+begin_small(sys.argv[1:])
 from dynq_cli.cli.app import main
 assert main(sys.argv[1:]) == 0
 print(re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())[1])
