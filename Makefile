@@ -87,16 +87,15 @@ kernels: $(STAMP) ## the list of the kernels to build, from what all tests call,
 	$(BIN)/python -m dynq_cli.engine.kernels.reached $$all
 	@$(BUILD_KERNELS)
 
-HISTORIES := $(addprefix tests/engine/test_,$(addsuffix .py,random_queries aggregates correlated order places positions difference ranges together formulas outer_joins cycles)) tests/storage/test_versions.py
-TEXTS := $(addprefix tests/query/test_,$(addsuffix .py,rule_properties sql_fuzz sql_meaning))
-STATES := tests/plan/test_materialisation_reasons.py tests/session/test_verify.py tests/storage/test_rebuild.py tests/storage/test_batches.py
+# The tests that draw random cases: their number comes from `tests/seeds`.
+RANDOM = $(shell grep -lrE 'tests.(seeds|property)|DYNQ_FUZZ' tests --include='test_*.py')
 
 tpc: $(STAMP) $(LIBRARY) ## the papers' TPC-H and TPC-DS queries at scale 0.1 against DuckDB after each of 24 commits
 	@$(BIN)/python benchmarks/environments.py tpcds
 	@DYNQ_TPC=0.1 $(BIN)/pytest -q tests/engine/test_tpc.py $(PYTEST_ARGS)
 
-fuzz: $(STAMP) $(LIBRARY) ## 20,000 random histories with 59,000 queries, 11,000 of them with aggregates, 38,000 with comparisons, 5,500 unions, against DuckDB: hours
-	@DYNQ_FUZZ=80 $(BIN)/pytest -q --numprocesses=auto $(HISTORIES) $(TEXTS) $(STATES) $(PYTEST_ARGS)
+fuzz: $(STAMP) $(LIBRARY) ## every test with random cases, with 80 times as many of them: hours
+	@DYNQ_FUZZ=80 $(BIN)/pytest -q --numprocesses=auto $(RANDOM) $(PYTEST_ARGS)
 
 crash: $(STAMP) $(LIBRARY) ## 2,000 kills at random moments, every way in which every call can fail, and 20,000 damaged data files: half an hour
 	@DYNQ_CRASH=2000 DYNQ_MUTATIONS=$${DYNQ_MUTATIONS:-20000} $(BIN)/pytest -q tests/crash $(PYTEST_ARGS)

@@ -9,7 +9,7 @@ The layers, top to bottom; each imports only from those below it:
     io        data files in, results out; Arrow at every boundary
     engine    base tables and view trees in flat arrays: update, count, enumerate
     plan      a view tree for each query, and the explanation of it
-    query     SQL and rules in one normal form; its class, with a witness
+    query     SQL, rules and formulas in one normal form; its class, with a witness
     values    Arrow columns as values of the spec's types; the kinds of changes
     spec      the YAML file as a frozen model; all its errors at once
     atomic    files and directories that appear whole or not at all
