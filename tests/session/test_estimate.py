@@ -116,8 +116,8 @@ def _spec(folder: Path, queries: dict[str, str]) -> Path:
     return path
 
 
-# The highest memory of a process that starts as the command does, by itself: what the system says of a child may be that
-# of the process it was made by.
+# The highest memory of a process that starts as the command does, by itself: what the system says of a child may be
+# that of the process it was made by.
 _APPLY = """
 import re, sys
 from dynq_cli.cli.process import begin_small
