@@ -21,6 +21,7 @@ from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.exact_sums import SUM
 from dynq_cli.engine.kernels.fields import Rows, Words
 from dynq_cli.engine.kernels.order_statistic_blocks import LANES, UNIT
+from dynq_cli.engine.kernels.products import DOUBLES, INTEGERS, PAIRS, PRODUCT_WORDS
 from dynq_cli.engine.kernels.superaccumulator import S_KEY, SPILL_WORDS, WINDOW_WORDS
 from dynq_cli.engine.order_statistic_tree import OrderKey, Sizes, TreeDescription, pools
 from dynq_cli.plan.program import Groups, Measure, high, low
@@ -116,6 +117,15 @@ class Bits:
     many: int
 
 
+@record(frozen=True)
+class Product:
+    """The product of a column; `given` is what `kernels.products` is told of it."""
+
+    place: int
+    given: Words
+    name: str
+
+
 @record()
 class GroupLayout:
     """`rows` is the word of a group's record with its number of rows; the result row and accumulators follow."""
@@ -129,6 +139,7 @@ class GroupLayout:
     doubles: list[Doubles] = field(default_factory=list)
     values: list[Values] = field(default_factory=list)
     bits: list[Bits] = field(default_factory=list)
+    products: list[Product] = field(default_factory=list)
     measures: list[list[int]] = field(default_factory=list)
     trees: list[TreeDescription] = field(default_factory=list)
     spills: int = NONE
@@ -233,6 +244,8 @@ class _Builder:
         definition = basic(a.function)
         if definition.state == "bits":
             return self._of_bits(measure)
+        if definition.state == "product":
+            return self._of_product(measure)
         if definition.state != "sums":
             return self._of_values(measure)
         terms = self._terms(measure)
@@ -304,6 +317,17 @@ class _Builder:
             self.shared["bits", column, many] = place = self._take(1 + many)
             self.layout.bits.append(Bits(place, column, many))
         return [_OF_BITS[basic(measure.aggregate.function).reading], self.shared["bits", column, many], many, NONE, 0]
+
+    def _of_product(self, measure: Measure) -> list[int]:
+        (name,), a = measure.values, measure.aggregate
+        columns, kind = self._at(name), self.types.get(name)
+        is_float = kind is not None and kind.is_float
+        holds = DOUBLES if is_float else PAIRS if len(columns) > 1 else INTEGERS
+        if ("product", columns) not in self.shared:
+            self.shared["product", columns] = place = self._take(PRODUCT_WORDS)
+            self.layout.products.append(Product(place, np.array([place, holds, *columns], np.int64), a.name))
+        reading = r.PRODUCT_AS_DOUBLE if a.type.is_float else r.PRODUCT
+        return [reading, self.shared["product", columns], NONE, NONE, 0 if is_float else measure.scale]
 
     def _in_order(self, measure: Measure) -> list[int]:
         """Return the fields of a measure that is read at a place of an order."""

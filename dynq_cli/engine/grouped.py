@@ -23,7 +23,7 @@ from dynq_cli.engine.check import record, rows_of
 from dynq_cli.engine.codes import Codes
 from dynq_cli.engine.float_terms import values_of
 from dynq_cli.engine.group_layout import NONE, GroupLayout, Values, group_layout
-from dynq_cli.engine.kernels import aggregate_rows, aggregates, exact_sums
+from dynq_cli.engine.kernels import aggregate_rows, aggregates, exact_sums, products
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.fields import Store, Words
 from dynq_cli.engine.kernels.prefetch import AHEAD
@@ -109,6 +109,9 @@ class Grouped:
             aggregates.add_doubles(a.store, t, d.place, layout.spills, d.number, values, taken, start, stop)
         for b in layout.bits:
             aggregates.add_bits(a.store, t, np.array([b.place, b.column, b.many]), taken, start, stop)
+        for p in layout.products:
+            if products.add_products(a.store, t, p.given, taken, start, stop) != f.OK:
+                raise AggregateOverflowedError(p.name)
         for v in layout.values:
             a.reserve(v.table, stop - start)
             required = v.columns if v.required is None else v.required
@@ -199,6 +202,12 @@ class Grouped:
             for b in layout.bits:
                 having = a.words[at + b.place + 1 : at + b.place + 1 + b.many]
                 assert (having >= 0).all() and (having <= a.words[at + b.place]).all(), "more bits than values"
+            for p in layout.products:
+                state = a.words[at + p.place : at + p.place + products.PRODUCT_WORDS]
+                many, counted = int(state[products.MANY]), state[products.ZEROS : products.INFINITIES + 1]
+                assert 0 <= many <= rows, "more factors than rows"
+                assert (counted >= 0).all() and (counted <= many).all(), "more zeros than factors"
+                assert many or not state.any(), "a product of nothing"
             for place in exact:
                 assert a.words[at + place] or not a.words[at + place + 1 : at + place + 3].any(), "a sum of nothing"
             for each, number in layout.spilling:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dynq_cli.plan.change_cost import Costs
 from dynq_cli.plan.program import Cycle, Derived, Program, Tree
 from dynq_cli.plan.program_cost import stored_result
+from dynq_cli.query.aggregates import basic
 from dynq_cli.spec.model import Spec
 
 
@@ -36,7 +37,9 @@ def stored(program: Program, spec: Spec) -> str:
 def rows_of(costs: Costs, step: Derived) -> str:
     measures = step.groups.measures if step.groups is not None else ()
     looked_at = [
-        f"{m.aggregate.function.replace('_', ' ').upper()}({', '.join(m.values)})" for m in measures if m.values
+        f"{m.aggregate.function.replace('_', ' ').upper()}({', '.join(m.values)})"
+        for m in measures
+        if m.values and basic(m.aggregate.function).state in ("ordered", "values")
     ]
     return _sized(costs, step) + (f" with the distinct values of {_listed(looked_at)}" if looked_at else "")
 

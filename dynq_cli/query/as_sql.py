@@ -10,6 +10,7 @@ from decimal import Decimal
 
 from dynq_cli.query.aggregates import basic
 from dynq_cli.query.aggregates.ordered import first_sql, fraction_of
+from dynq_cli.query.aggregates.products import exact_sql
 from dynq_cli.query.normal_form import (
     Aggregate,
     Atom,
@@ -209,6 +210,8 @@ def _aggregate(query: ConjunctiveQuery, a: Aggregate) -> str:
             return f"CAST({_ordered(definition.reading, values, a.detail)} AS {a.type.sql})"
         if definition.reading == "most":
             return f"MODE({values[0]} ORDER BY {values[0]})"
+        if definition.state == "product" and not a.type.is_float:
+            return exact_sql(values[0], a.type)
         called = definition.sql(values[0] if len(values) == 1 else _row_of(values))
         return f"CAST({called} AS {a.type.sql})" if definition.reading == "sum" else called
     index = query.aggregates.index(a)

@@ -19,6 +19,7 @@ from dynq_cli.engine.kernels.int128_signed import add, as_double, has_38_digits,
 from dynq_cli.engine.kernels.order_statistic_blocks import row_at
 from dynq_cli.engine.kernels.order_statistic_search import first, last, select, total
 from dynq_cli.engine.kernels.order_statistic_tree import change, delete, insert
+from dynq_cli.engine.kernels.products import exact_product, product_as_double
 from dynq_cli.engine.kernels.superaccumulator import D_COUNT, D_SPILL, INFINITY, NAN, add_double, sum_of_doubles
 from dynq_cli.engine.kernels.table import dequeue, record, remove
 
@@ -55,10 +56,13 @@ class Kind(IntEnum):
     BETWEEN_DOUBLES = 13
     BETWEEN_FLOATS = 14
     BETWEEN_INTEGERS = 15
+    PRODUCT = 16
+    PRODUCT_AS_DOUBLE = 17
 
 
 COUNT, SUM, AVG, SUM_OF_DOUBLES, AVG_OF_DOUBLES, LEAST, GREATEST, SUM_OR_ZERO, *_MORE = (int(kind) for kind in Kind)
-BITS_OF_ALL, BITS_OF_ANY, BITS_ODD, AT, BETWEEN_NUMBERS, BETWEEN_DOUBLES, BETWEEN_FLOATS, BETWEEN_INTEGERS = _MORE
+BITS_OF_ALL, BITS_OF_ANY, BITS_ODD, AT, BETWEEN_NUMBERS, BETWEEN_DOUBLES, BETWEEN_FLOATS, *_PRODUCTS = _MORE
+BETWEEN_INTEGERS, PRODUCT, PRODUCT_AS_DOUBLE = _PRODUCTS
 
 # What a tree does with the copies of a value: nothing, count them, or order by them.
 BY_VALUE, WITH_COPIES, BY_COPIES = range(3)
@@ -327,6 +331,13 @@ def _read(store: Store, measures: Rows, group: Int, reading: Reading) -> tuple[I
         elif kind == SUM:
             if _sum(words, measure, at, out) != OK:
                 return OVERFLOW, m
+        elif kind == PRODUCT:
+            lo, hi, fits = exact_product(words, at)
+            if not fits:
+                return OVERFLOW, m
+            out[column], out[column + 1] = split(lo, hi)
+        elif kind == PRODUCT_AS_DOUBLE:
+            out[column] = _code(product_as_double(words, at, measure.digits), reading)
         elif kind >= AT:
             _quantile(store, measure, at, reading)
         elif kind >= BITS_OF_ALL:

@@ -13,6 +13,7 @@ The accumulators:
     exact    rows where Σ coefficient · Π factors is not NULL, and its sum: a word and 128 bits (`exact_sums`)
     doubles  the same of doubles (`superaccumulator`)
     bits     rows where an integer is not NULL, and for each of its bits the rows that have it: a word each
+    product  the product of numbers, and how many of them are 0 (`products`)
     values   how many distinct values of a column there are, and the root of the tree that has them in order, if it is
              asked for the least or greatest: a word each. The values are rows of a table of their own, keyed by
              (group, value), with their copies. Their sum is an accumulator as above

@@ -49,6 +49,9 @@ from dynq_cli.query.scalar import quote
 from dynq_cli.spec.model import Column, Relation, Spec
 from dynq_cli.spec.types import INT64, Type
 
+# What adds up or multiplies the values of one column.
+_SCALED = ("values", "product")
+
 
 def group_by(query: ConjunctiveQuery, program: PartialProgram) -> tuple[ConjunctiveQuery, PartialProgram]:
     if not query.grouped:
@@ -116,7 +119,7 @@ class _Inputs:
 
     def measure(self, a: Aggregate) -> Measure:
         if a.variables:
-            scale = self.query.variable(a.variables[0]).type.scale if basic(a.function).state == "values" else 0
+            scale = self.query.variable(a.variables[0]).type.scale if basic(a.function).state in _SCALED else 0
             return Measure(a, values=tuple(self._value(a, v) for v in a.variables), scale=scale)
         if basic(a.function).reading == "count":
             return self._counted(a)
@@ -154,6 +157,9 @@ def _looked_at(a: Aggregate, known: Type, *, is_first: bool) -> Type:
     definition = basic(a.function)
     if definition.state == "values" or not is_first:
         return known
+    if definition.state == "product":
+        # An integer may have been joined with a decimal.
+        return known if a.type.is_float or known.is_integer else a.type
     if definition.reading == "between" and a.type.name != "decimal":
         # An integer may have been joined with a decimal.
         return INT64 if a.type.is_float and not known.is_float else known

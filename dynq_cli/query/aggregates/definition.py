@@ -5,6 +5,7 @@ A `Basic` aggregate is a reading of one accumulator of a group:
     sums       Σ over the group's rows; COUNT, SUM and AVG read it
     ordered    an order-statistic tree of the distinct values; MIN and MAX read its ends, quantiles a place in it
     values     the distinct values with their copies; COUNT(DISTINCT) reads how many there are, SUM(DISTINCT) their sum
+    product    the product of the numbers that are not 0, and how many are; PRODUCT reads it
     bits       for each bit of an integer, the rows that have it; BIT_AND, BIT_OR and BIT_XOR read it
 
 An `Additive` aggregate is an expression over sums and needs nothing below the front ends: they replace it by the basic
@@ -21,8 +22,10 @@ from dynq_cli.spec.types import Type
 
 # A decimal of more digits has no code of its own.
 NARROW_DIGITS = 18
-State = Literal["sums", "ordered", "values", "bits"]
-Reading = Literal["count", "sum", "average", "least", "greatest", "at", "between", "most", "first", "all", "any", "odd"]
+State = Literal["sums", "ordered", "values", "bits", "product"]
+Reading = Literal[
+    "count", "sum", "average", "least", "greatest", "at", "between", "most", "first", "all", "any", "odd", "product"
+]
 # The arguments that an aggregate takes: any type, numbers, numbers that are no floats, integers, conditions, or what
 # has a value between any two: numbers of at most 18 digits, and times.
 Takes = Literal["anything", "numbers", "exact numbers", "integers", "conditions", "distances"]
@@ -36,7 +39,7 @@ class Basic:
     `of_distinct` names the aggregate that `NAME(DISTINCT x)` is, if it is one. Of no rows a count is 0 and any other
     reading NULL. `of_copies` says that a value counts as often as it is there, of an aggregate that reads no sums: the
     rows cannot be added up before they are joined. With `is_choice`, DuckDB takes any of several values that are
-    as good, where one of them is fixed here.
+    as good, where one of them is fixed here. `is_duckdbs` says that DuckDB has an aggregate of that name.
     """
 
     name: str
@@ -49,6 +52,7 @@ class Basic:
     synonyms: tuple[str, ...] = ()
     of_copies: bool = False
     is_choice: bool = False
+    is_duckdbs: bool = True
 
     @property
     def is_written(self) -> bool:

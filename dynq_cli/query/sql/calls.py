@@ -46,4 +46,4 @@ def has_own_aggregate(tree: exp.Expr) -> bool:
     """Whether a text calls an aggregate that DuckDB does not have, as COUNT(DISTINCT a, b)."""
     found = _definitions(tree)
     several = any(len(d.expressions) > 1 for d in tree.find_all(exp.Distinct) if isinstance(d.parent, exp.AggFunc))
-    return several or any(isinstance(d, Additive) and not d.is_duckdbs for d in found)
+    return several or any(d is not None and not d.is_duckdbs for d in found)
