@@ -1,4 +1,4 @@
-"""The phases of long work, told to whoever shows them: which one it is, and how much of it is done.
+"""Report the phases of long work to a listener: the name of the phase, and how much of it is done.
 
     with phase("writing the snapshot", "bytes", total=length) as writing:
         writing.add(4096)

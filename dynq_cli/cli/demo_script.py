@@ -1,4 +1,4 @@
-"""The script of `dynq demo`: three days in a small shop, told step by step.
+"""The script of `dynq demo`: three days in a small shop, step by step.
 
 Words, and commands as a user would type them in a directory that has `specs` and `sample_data`.
 """
@@ -21,7 +21,7 @@ _LINES = ("count", "-q", "order_lines")
 
 @record(frozen=True)
 class Step:
-    """What is said, then the commands that are run; `shows_spec`: the spec's queries stand between the two."""
+    """A text, then the commands that are run; with `shows_spec`, the spec's queries stand between the two."""
 
     said: str
     commands: tuple[tuple[str, ...], ...]

@@ -255,7 +255,7 @@ class Engine:
             self.ordered.label(labels.array, labels.starts)
 
     def _delta(self, relation: str, changes: Changes, ends: Codes, place: int = 0) -> BaseDelta:
-        """Begin commits of one relation, number `place` of those that are on their way together."""
+        """Begin commits of one relation, number `place` of the relations that are committed together."""
         many = len(changes)
         while place >= len(self._work):
             self._work.append(DeltaBuffers(2 * CHUNK))

@@ -1,4 +1,4 @@
-r"""The bytes of a CSV file as RFC 4180 has them: quotes inside quotes are doubled, a backslash is a backslash.
+r"""Rewrite the bytes of a CSV file to RFC 4180: quotes inside quotes are doubled, a backslash is a backslash.
 
 Spark writes `\"` for a quote and `\\` for a backslash inside quotes, and leaves backslashes alone elsewhere. A file
 is Spark's if it is named as Spark names its parts, or if it has a `\"` and cannot be read as RFC 4180. Its quoted

@@ -1,4 +1,4 @@
-"""Whatever is wrong with a file becomes one `RejectedError` that names the file."""
+"""Turn every error of reading a file into one `RejectedError` that names the file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which files are meant by the paths of a command line, what they hold and which relation they belong to.
+"""Find the data files below the paths of a command line, their formats, and the relation of each.
 
 A file belongs to the relation its name says up to the first dot. The `part-*` files of a
 directory, as Spark writes them, belong to the relation their directory's name says.

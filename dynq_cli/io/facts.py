@@ -1,4 +1,4 @@
-"""What data files say about a relation: the columns' types, where NULLs are, which columns are unique.
+"""Collect what data files show about a relation: the columns' types, where NULLs are, which columns are unique.
 
 The facts of several files of one relation are those of the files one after the other.
 """

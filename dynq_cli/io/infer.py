@@ -1,4 +1,4 @@
-"""`infer_spec`: a spec skeleton from data files.
+"""`infer_spec`: write a spec skeleton from data files.
 
 What it prints is a spec that loads as it stands. Memory is that of a few thousand rows and of
 the fingerprints in the search for keys, whatever the size of the files; time is one pass over

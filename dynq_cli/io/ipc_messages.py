@@ -1,4 +1,4 @@
-"""The messages of an Arrow IPC file or stream, walked through without Arrow and without their contents.
+"""Read the headers of the messages of an Arrow IPC file or stream, without Arrow and without their contents.
 
     check(path)     the messages lead from the begin to the end mark, and the index of a file is about them
 

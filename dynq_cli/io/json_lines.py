@@ -1,4 +1,4 @@
-"""JSON lines, one object at a time; blank lines are skipped, and what is wrong is said with the line's number."""
+"""Read JSON lines, one object at a time. Blank lines are skipped; an error names the number of its line."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which columns, or combinations of them, are unique and never NULL in the first rows of a relation.
+"""Find columns, or combinations of columns, that are unique and never NULL in the first rows of a relation.
 
 A candidate keeps one 64-bit fingerprint per row and is dropped at its first NULL, or when a
 check finds fewer distinct fingerprints than rows. Checks come at row 1,024 and at every fourfold

@@ -1,4 +1,4 @@
-"""Directories that are tables of Delta Lake, Apache Iceberg or Apache Hudi.
+"""Recognise directories that are tables of Delta Lake, Apache Iceberg or Apache Hudi.
 
 The Parquet files of such a table are not its rows: updates and deletes leave old files behind, and only the table's own
 log says which are in force. Reading them as plain files would count dead rows, so these directories, and files named

@@ -1,4 +1,4 @@
-"""The footer and the page headers of a Parquet file, checked before Arrow sees them.
+"""Read and check the footer and the page headers of a Parquet file, before Arrow reads them.
 
 pyarrow's accessors of metadata (`row_group(g).column(i)`) end the process where Arrow throws, as it does for
 statistics of another type than the column's. So dynq reads the footer itself, refuses one that contradicts itself or

@@ -1,4 +1,4 @@
-"""Data files as a stream of pieces: some rows of one relation, a few thousand at a time.
+"""Read data files as a stream of pieces: some rows of one relation, a few thousand at a time.
 
 Memory is that of a piece, whatever the size of a file. Columns that change logs carry for
 themselves (`_change_type` and the like) are read here and do not appear among a piece's columns.

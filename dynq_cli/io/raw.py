@@ -1,4 +1,4 @@
-"""What the readers of all formats have in common: rows as columns by position."""
+"""`Raw`, which the readers of all formats return: rows as columns by position."""
 
 from __future__ import annotations
 

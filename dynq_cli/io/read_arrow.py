@@ -1,4 +1,4 @@
-"""Arrow IPC, the file format and the stream format, batch by batch, in memory that is bounded.
+"""Read Arrow IPC files and streams, batch by batch, in bounded memory.
 
 How much batches unpack to is read off them first (`ipc_messages`). A file is a stream with an index at its end: it is
 read as a stream, and must have the batches that the index says. Where it begins like no stream, as polars writes it, it

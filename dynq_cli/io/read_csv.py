@@ -1,4 +1,4 @@
-r"""CSV with a header, every field as text: unquoted empty is NULL, `""` is the empty string.
+r"""Read CSV with a header, every field as text: an empty field without quotes is NULL, `""` is the empty string.
 
 Quotes inside quotes may be doubled or, as Spark writes them, escaped by a backslash (`csv_source`). A file that ends
 inside quotes is refused: it was cut off.

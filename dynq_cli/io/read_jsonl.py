@@ -1,4 +1,4 @@
-"""JSON lines: one object per line; a key that a line leaves out is NULL."""
+"""Read JSON lines as columns: one object per line; a key that a line leaves out is NULL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parquet, some rows at a time, with only the columns that are asked for.
+"""Read Parquet, some rows at a time, and only the columns that are asked for.
 
 Texts stay dictionary-encoded where they have to: a file of half a megabyte can hold a long text a million
 times, which would be gigabytes when spelled out. Short texts that hardly repeat are read plain, four times as fast.

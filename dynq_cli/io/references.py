@@ -1,4 +1,4 @@
-"""Which columns refer to the key of another relation: joins that the data bear out.
+"""Find columns that refer to the key of another relation: joins that the data confirm.
 
     find_references(relations, files, rows)      (child, columns) → (parent, key), each with its evidence
 

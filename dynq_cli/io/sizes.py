@@ -1,4 +1,4 @@
-"""How many bytes columns take when every value is spelled out, and batches cut by it.
+"""Compute how many bytes columns take when every value is spelled out; cut batches by that size.
 
 A dictionary or a run can stand for gigabytes; what reads the column later spells it out, so that is what counts.
 """

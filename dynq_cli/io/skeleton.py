@@ -1,4 +1,4 @@
-"""The text of a spec skeleton: what was found, as YAML that loads, with the doubts as comments."""
+"""Write a spec skeleton: what was found, as YAML that loads, and as comments what is uncertain."""
 
 from __future__ import annotations
 

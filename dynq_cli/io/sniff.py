@@ -1,4 +1,4 @@
-"""What type the texts of a column have, judged by all of them.
+"""Infer the type of a column of texts from all of its values.
 
 A `Guess` is an element of a small lattice; `join(a, b)` is the least guess that covers both, so
 the guess for a column is the join over its values, in whatever order and pieces they are read.

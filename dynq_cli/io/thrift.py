@@ -1,4 +1,4 @@
-"""Thrift's compact protocol, as far as footer and page headers of a Parquet file need it.
+"""Read and write Thrift's compact protocol, as far as Parquet's footers and page headers need it.
 
     written(read(data)) = data
 

@@ -1,4 +1,4 @@
-"""Query → plan: which views are kept, how a change climbs them, how results are read off them.
+"""Plan a query: which views are kept, how a change climbs them, how results are read from them.
 
 view_tree     the tree itself: nodes, guards, the output set; every condition checked
 cost          what a tree costs under changes; the order in which trees are preferred

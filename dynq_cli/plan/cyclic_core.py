@@ -1,4 +1,4 @@
-"""The cyclic parts of a join: what is left of it when everything that a tree can have is taken away.
+"""Find the cyclic parts of a join: what remains when all atoms that a tree can hold are removed.
 
     e(a, b), e(b, c), e(c, a), f(c, d)            the triangle; f is an ear
     two triangles with one vertex in common       each triangle by itself

@@ -1,10 +1,10 @@
-"""Edits of a spec that make a query cheaper to keep: each was tried by planning the edited query.
+"""Find edits of a spec that make a query cheaper to keep; each is tried by planning the edited query.
 
     add `o.customer_id` to the SELECT: saves the stored result, one row per order_id, name
 
 Tried are columns added to the head, one or two; columns taken out of it; keys; `changes: often`; and, of a cycle,
-comparisons left out. An edit is said if the result is no longer stored, or if changes of a relation cost less and those
-of no other cost more.
+comparisons left out. An edit is listed if the result is no longer stored, or if changes of a relation cost less and
+those of no other cost more.
 """
 
 from __future__ import annotations
@@ -200,7 +200,7 @@ def _keys(query: ConjunctiveQuery, spec: Spec) -> Iterator[_Edited]:
 
 
 def _often(query: ConjunctiveQuery, spec: Spec) -> Iterator[_Edited]:
-    """Relations that are said to change most."""
+    """Relations that `changes:` declares to change most."""
     for name in dict.fromkeys(atom.source for atom in query.atoms):
         relation = spec.relation(name)
         if relation is not None and relation.changes != "often":

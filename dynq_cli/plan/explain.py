@@ -1,4 +1,4 @@
-"""A plan in words and as JSON: class, witness, tree, costs, and what would make it cheaper.
+"""Explain a plan, in words and as JSON: class, witness, tree, costs, and what would make it cheaper.
 
 Costs are those of the program that is kept (`program_cost`), not of the one tree that shows the structure.
 """

@@ -1,4 +1,4 @@
-"""Why a program stores rows between its trees, in words: what is joined first, and what no range has.
+"""Explain why a program stores rows between its trees: what is joined first, and which comparisons have no range.
 
 The plan of a query in one tree says which atoms it would join where no tree exists. What is kept may join others: a
 tree of the engine compares one variable of each child, and has no other comparisons. So what is said comes from the

@@ -1,4 +1,4 @@
-"""Where no tree exists: atoms joined into nodes without a guard, as few and as small as possible.
+"""Join atoms into nodes without a guard until a tree exists: as few and as small joins as possible.
 
 Joining a group of atoms makes one edge of them, and the comparisons between them go away; joining
 all atoms always leaves an acyclic query. The search takes the joins expected to be smallest after which a

@@ -1,4 +1,4 @@
-"""A model in words: what is fitted, from how many sums. The costs are those of the hidden query that keeps these."""
+"""Explain a model: what is fitted, from how many sums. The costs are those of the hidden query that keeps the sums."""
 
 from __future__ import annotations
 

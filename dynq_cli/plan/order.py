@@ -1,4 +1,4 @@
-"""Which orders of the result a tree can keep, and the layered tree that keeps one.
+"""Decide which orders of the result a tree can keep; build the layered tree that keeps one.
 
 For an order x₁, …, x_k of the head, layer i is the node over x_i and those earlier variables that
 share an atom with it. Three variables break an order if the last shares atoms with the two earlier

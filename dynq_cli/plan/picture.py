@@ -1,4 +1,4 @@
-"""What a program keeps, as a picture: boxes and lines, which `as_dot` and `as_mermaid` write down.
+"""Draw what a program keeps: boxes and lines, which `as_dot` and `as_mermaid` write as text.
 
 Each tree stands in a frame, its root on top. A relation between trees stands below the leaf that reads it and above the
 trees that feed it, so rows flow upwards. Pictures of several queries are arranged in rows.

@@ -1,4 +1,4 @@
-"""Finding the cheapest tree by hypergraph reduction.
+"""Find the cheapest tree by hypergraph reduction.
 
 Every sequence of steps B of `query.reduction` builds a tree: dropping edge e into edge f makes a
 node over f's current variables with f's tree (its guard) and e's tree as children. Pass 1, with the

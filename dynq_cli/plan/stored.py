@@ -1,4 +1,4 @@
-"""What a program stores besides the base tables, and how large it is, in words."""
+"""Describe what a program stores besides the base tables, and how large it is."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a program keeps, drawn as SVG: an outline, a box per line, what feeds a box below it and indented.
+"""Draw what a program keeps as SVG: an outline with a box per line; what feeds a box stands below it, indented.
 
     as_svg(frame)     one `<svg>` element, which takes its colours from the page that it stands in
 

@@ -1,4 +1,4 @@
-"""Which queries `keep: test` takes, and why it refuses the others.
+"""Decide which queries `keep: test` takes, and why it refuses the others.
 
 A t-hierarchical query (thesis, Definition 3.4) is tested in O(1) under O(1) updates. A row fixes the values of the
 head. Atoms that meet the head in the same variables Z share their other variables with no atom outside, so they form a

@@ -1,4 +1,4 @@
-"""The normal form back as SQL: what a query means, said so that DuckDB can evaluate it.
+"""Write a query in normal form as SQL that DuckDB evaluates.
 
 Nothing here is clever. An atom is a subselect of its bindings, a shared variable is an equality, a
 semi atom is EXISTS. It shares no code with the front ends, the plans and the engine, so it can judge them.

@@ -1,4 +1,4 @@
-"""What a conjunction of comparisons implies.
+"""Derive what a conjunction of comparisons implies.
 
 Comparisons `x ≤ y + c` and `x < y + c` are difference constraints: edges x → y of weight c. Paths
 add up, so the closure (all-pairs shortest paths) says everything that follows:

@@ -1,4 +1,4 @@
-"""What a front end says of one conjunctive query, before it is normalised.
+"""A draft: one conjunctive query as a front end reads it, before it is normalised.
 
 A front end collects atoms, terms (scalars of one atom), equalities, comparisons and filters in a
 `Draft`, each with the offset in the text it came from; `normalise.normalise` turns the draft into

@@ -1,4 +1,4 @@
-"""The shape of a query: variables, edges, comparisons, and what is free.
+"""The hypergraph of a query: its variables, an edge per atom, comparisons, and the free variables (the head).
 
 One edge per atom (its variables), comparisons as pairs of variables, and the head's variables as
 the free ones. Classes and plans look at nothing else of a query.

@@ -1,4 +1,4 @@
-"""The one normal form of queries: what SQL and rules both become.
+"""The normal form of queries: SQL, rules and formulas all become this.
 
 A conjunctive query is
 

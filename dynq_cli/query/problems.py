@@ -1,4 +1,4 @@
-"""How the front ends report what is wrong with a query's text."""
+"""Problems of a query's text, each at a character, as the front ends report them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Head, aggregates, output columns, HAVING and order of a draft, said in variables."""
+"""Express head, aggregates, output columns, HAVING and order of a draft by variables."""
 
 from __future__ import annotations
 

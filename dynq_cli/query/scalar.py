@@ -1,4 +1,4 @@
-"""Scalar SQL by DuckDB: types of expressions, and the SQL of shifted and cast ones.
+"""Ask DuckDB for the types of scalar SQL expressions; write the SQL of shifted and cast ones.
 
 Expressions reach it only after the front end has checked them against its allow-list, and the database
 that evaluates them is closed off from the world (`duck`).

@@ -1,4 +1,4 @@
-"""Comparisons of a draft, reduced to what they say between different variables.
+"""Simplify the comparisons of a draft: what remains compares different variables.
 
 Until nothing changes: comparisons of a variable with itself are settled (and reported if they can
 never hold), comparisons with a constant become filters, variables that the others force to be equal

@@ -1,4 +1,4 @@
-"""The bindings behind a row of a result, as SQL: which rows of its atoms make it, and which atoms keep it out.
+"""Write as SQL what explains a row of a result: the rows of the atoms that make it, or the atoms that keep it out.
 
     bindings_sql(query, columns, limit)    the row of each joined atom, by number, of every binding that makes the row
     exists_sql(query, columns, atoms)      whether these atoms alone have a binding that would make it

@@ -1,4 +1,4 @@
-"""Who may ask: requests with the token, or, where there is none, requests that name this machine.
+"""Decide which requests are answered: those with the token, or, without a token, those that name this machine.
 
 A page of the web that a browser on this machine shows can let its own host name resolve to 127.0.0.1, and would then
 read the answers. Its requests carry that name as `Host`, so without a token only loopback names are answered.

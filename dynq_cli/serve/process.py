@@ -1,4 +1,4 @@
-"""The process of `dynq serve`: its socket, its signals, the watched inbox, and word to systemd.
+"""The process of `dynq serve`: its socket, its signals, the watched inbox, and notices to systemd.
 
 SIGTERM and SIGINT end it: no new requests, streams are closed, what is being applied is finished, a snapshot is written
 if the state would open slowly. Only one such process, or `dynq run`, works on a state at a time.
@@ -158,7 +158,7 @@ def _bound(host: str, port: int) -> socket.socket:
 
 
 def _notify(word: str) -> None:
-    """Tell systemd, where it asked to be told."""
+    """Notify systemd, if it asked for that."""
     path = os.environ.get("NOTIFY_SOCKET")
     if path:
         with suppress(OSError), socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as told:

@@ -1,4 +1,4 @@
-"""What is different between two specs, in words: relations, columns, keys, queries, outputs.
+"""Describe the differences between two specs: relations, columns, keys, queries, outputs.
 
 differences(kept, given)     a line each; none for specs that mean the same, however they are written
 """
@@ -64,7 +64,7 @@ def _model(kept: ModelSpec, given: ModelSpec) -> Iterator[str]:
 
 
 def _others(kept: Any, given: Any, told: set[str]) -> Iterator[str]:
-    """The fields that nothing was told about yet."""
+    """The fields that no difference has been reported of yet."""
     for field in dataclasses.fields(kept):
         before, after = _plain(getattr(kept, field.name)), _plain(getattr(given, field.name))
         if field.compare and field.name not in told and before != after:

@@ -1,4 +1,4 @@
-"""Which commands a query is kept for: `keep` in the spec says, and the others are refused before they read anything."""
+"""The commands that `keep` in the spec keeps a query for; others are refused before they read anything."""
 
 from __future__ import annotations
 

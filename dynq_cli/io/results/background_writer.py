@@ -1,4 +1,4 @@
-"""One thread makes, another takes: while a block is written, the next one is filled.
+"""Write blocks in a second thread, while the next block is filled.
 
     feed(source, take)  =  take(source)      with `source` run in the calling thread and `take` in another
 

@@ -1,4 +1,4 @@
-"""Rows repeated as often as they are in the result, and at most so many of them.
+"""Repeat the rows of a result by their multiplicity, up to a limit.
 
     expand: (row, _count = n) ↦ row, row, … n times        limit: the first n rows
 

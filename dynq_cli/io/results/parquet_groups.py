@@ -1,4 +1,4 @@
-"""The row groups of a Parquet file, encoded side by side.
+"""Encode the row groups of a Parquet file side by side.
 
     write_groups(groups) = the bytes that one ParquetWriter gives, a row group for each table
 

@@ -1,4 +1,4 @@
-"""A row that a user wrote as a JSON object, by the rules of change logs.
+"""Parse a row that a user wrote as a JSON object, by the rules of change logs.
 
 Numbers or strings for integers and decimals, ISO dates and times, base64 for binary; columns of the result by name.
 """

@@ -1,4 +1,4 @@
-"""Values as texts, the same ones that change logs are read from.
+"""Convert values to texts by the rules by which change logs are read.
 
     texts(array)[i] = the value i, NULL as NULL
 

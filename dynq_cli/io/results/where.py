@@ -1,4 +1,4 @@
-"""The condition of `enum --where`: columns of the result that equal constants, joined by AND.
+"""Parse the condition of `enum --where`: columns of the result that equal constants, joined by AND.
 
     equalities("x = 5 AND city = 'Lyon' AND note IS NULL")    {"x": 5, "city": "Lyon", "note": None}
 

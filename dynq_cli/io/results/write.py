@@ -1,4 +1,4 @@
-"""A stream of record batches into one file of results.
+"""Write a stream of record batches as one file of results.
 
 The same batches give the same bytes. Memory is that of a few blocks, whatever the size of the result: at most six
 groups of rows, each of as many as the format asks for or of 32 MiB. What is written is complete only when `write` has

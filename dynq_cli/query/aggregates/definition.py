@@ -1,4 +1,4 @@
-"""What a definition of an aggregate says.
+"""The definition of an aggregate: everything that the layers ask about it.
 
 A `Basic` aggregate is a reading of one accumulator of a group:
 

@@ -1,4 +1,4 @@
-"""Constants and offsets in the type of a column, as SQL literals.
+"""Convert constants and offsets to the type of a column, as SQL literals.
 
 A constant must be of the column's kind and in its range. A number between two values of the type
 is moved to the nearest value that gives the comparison the same meaning:

@@ -1,4 +1,4 @@
-"""Text that is not a rule → one problem, in the words of what was probably meant.
+"""Text that is not a rule → one problem, which says what was probably meant.
 
 `explain` is told only where parsing stopped. It looks at the last token before that place, the
 first one after it and the parenthesis that is open there. This is guesswork for messages alone:

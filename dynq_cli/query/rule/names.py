@@ -1,4 +1,4 @@
-"""Names that a user may have meant."""
+"""Find the known name that a user may have meant by a misspelt one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Parse tree → `syntax`, reporting what the grammar accepts only to say it better.
+"""Parse tree → `syntax`. Report the mistakes that the grammar accepts so that their message can be clear.
 
 `parse(text)` gives the rule and the problems found on the way. Where a mistake leaves no doubt
 about what was meant (`==`, `and`), the rule reads as if it had been written right, so that the

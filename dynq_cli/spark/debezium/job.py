@@ -234,7 +234,7 @@ def _bad(rows: DataFrame) -> DataFrame:
 
 
 class _SamePlaces(dict[str, str]):
-    """Bad events are told with the file that they stand in."""
+    """Report bad events with the file that they stand in."""
 
     def __missing__(self, name: str) -> str:
         return name
