@@ -9,11 +9,12 @@ value of the `Fill` that has the row's key. O(rows), and what the new views cost
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from dynq_cli.engine.base_rows import base_rows, base_schema
 from dynq_cli.engine.codes import Codes, arrow_type, decode, encode
@@ -23,7 +24,7 @@ from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError
 from dynq_cli.spec.model import Column, Relation, Spec
 from dynq_cli.spec.types import widen
-from dynq_cli.values.convert import convert
+from dynq_cli.values.convert import convert, spelled
 
 _COPIES = "_count"
 _SHOWN = 3
@@ -115,6 +116,8 @@ def moved(
         try:
             new.attempt(batch)
         except BatchError as error:
+            if error.degree is not None:
+                raise new.rejected(error, batch) from None
             raise _key_error(table, after, error) from None
         found.rows += rows.num_rows
         progress(rows.num_rows)
@@ -171,3 +174,17 @@ def _key_error(table: pa.Table, after: Relation, error: BatchError) -> RejectedE
 def _shown(rows: pa.RecordBatch | pa.Table, names: tuple[str, ...], row: int) -> str:
     values = (f"{name} = {rows.column(name)[row].as_py()!r}" for name in names[:_SHOWN])
     return ", ".join(values) + (", …" if len(names) > _SHOWN else "")
+
+
+def past_degree(old: Views, relation: Relation) -> Iterator[tuple[str, str, int]]:
+    """Yield the values of the rows of a relation that are in more of them than a `max_degree` allows, with column."""
+    rows = pa.Table.from_batches(base_rows(old, relation.name), base_schema(old.base(relation.name).relation))
+    for column in relation.columns:
+        if column.name not in rows.column_names or relation.max_degree is None:
+            continue
+        many = rows.select([column.name, "_count"]).group_by(column.name).aggregate([("_count", "sum")])
+        past = many.filter(pc.greater(many["_count_sum"], relation.max_degree)).filter(
+            pc.is_valid(pc.field(column.name))
+        )
+        for row in past.slice(0, 1).to_pylist():
+            yield column.name, spelled(row[column.name]), row["_count_sum"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,15 +69,31 @@ class Changes:
         return Changes(codes, ops, np.concatenate([c.counts for c in several]), computed, passes)
 
 
-class BatchError(Exception):
-    """A refused batch: `reason` is a code of `kernels/fields`, `change` the index of the bad change.
+# The reason to refuse a batch that no kernel finds: a value is in more rows than `max_degree` allows.
+PAST_DEGREE = 1 << 10
 
-    `applied` is the number of commits before it that were applied, if the batch had several.
+
+class Degree(NamedTuple):
+    """The number of rows that have a value, in code, in a column."""
+
+    column: str
+    value: int
+    rows: int
+
+
+class BatchError(Exception):
+    """A refused batch: `reason` is a code of `kernels/fields`, or PAST_DEGREE; `change` the index of the bad change.
+
+    `applied` is the number of commits before it that were applied, if the batch had several. `degree` is given with
+    PAST_DEGREE.
     """
 
-    def __init__(self, relation: str, reason: int, change: int, applied: int | None = None) -> None:
+    def __init__(
+        self, relation: str, reason: int, change: int, applied: int | None = None, degree: Degree | None = None
+    ) -> None:
         super().__init__(f"{relation}: change {change}: reason {reason}")
         self.relation = relation
         self.reason = reason
         self.change = change
         self.applied = applied
+        self.degree = degree

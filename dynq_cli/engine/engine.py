@@ -26,6 +26,7 @@ from dynq_cli.engine.changes import BatchError, Changes, Codes
 from dynq_cli.engine.check import check_engine
 from dynq_cli.engine.check_cycles import check_cycles
 from dynq_cli.engine.check_derived import check_derived
+from dynq_cli.engine.degrees import Degrees
 from dynq_cli.engine.delta_routing import DerivedError
 from dynq_cli.engine.derived_relations import DerivedRelations
 from dynq_cli.engine.evaluator import Evaluator
@@ -121,6 +122,7 @@ class Engine:
             tree: [name for name, path in self._paths.items() if tree in path.stages] for tree in layout.trees
         }
         self._reading = ResultReader(layout, self.arena, self.ordered)
+        self.degrees = Degrees(layout, self._reading)
         self.combined = {name: MultiTreeResult(step, self._reading, meaning) for name, step in layout.together.items()}
         self.tested = {name: LookupResult(step, self._reading, meaning) for name, step in layout.tested.items()}
         if arena is not None:
@@ -144,7 +146,7 @@ class Engine:
         """Apply one commit, all changes or none. Raises BatchError with nothing changed."""
         if len(batch) == 1:
             ((relation, changes),) = batch.items()
-            if len(changes) and relation not in self._feeding:
+            if len(changes) and relation not in self._feeding and self.degrees.surely_fit(relation, changes):
                 self._run(relation, changes, np.array([len(changes)], np.int64))
                 return
         self._commit(batch)
@@ -161,15 +163,28 @@ class Engine:
             many = max(1, int(np.searchsorted(ends, start + CHUNK, side="right")) - done)
             many = 1 if relation in self._feeding else many
             part = changes.part(start, int(ends[done + many - 1]))
+            stops = ends[done : done + many] - start
             try:
                 if relation in self._feeding:
                     self._commit({relation: part})
+                elif self.degrees.surely_fit(relation, part):
+                    self._run(relation, part, stops)
                 else:
-                    self._run(relation, part, ends[done : done + many] - start)
+                    self._commit_each(relation, part, stops)
             except BatchError as error:
                 applied = done + (error.applied or 0)
-                raise BatchError(relation, error.reason, error.change + start, applied) from None
+                raise BatchError(relation, error.reason, error.change + start, applied, error.degree) from None
             done += many
+
+    def _commit_each(self, relation: str, changes: Changes, ends: Codes) -> None:
+        """Apply commits of a relation one by one, since one of them may pass its `max_degree`."""
+        start = 0
+        for done, stop in enumerate(ends.tolist()):
+            try:
+                self._commit({relation: changes.part(start, stop)})
+            except BatchError as error:
+                raise BatchError(relation, error.reason, error.change + start, done, error.degree) from None
+            start = stop
 
     def _run(self, relation: str, changes: Changes, ends: Codes) -> None:
         """Apply commits of a relation that meets no other step on its route."""
@@ -178,13 +193,15 @@ class Engine:
     def _commit(self, batch: Mapping[str, Changes]) -> None:
         """Apply one commit whose relations meet in a tree, or feed derived relations."""
         deltas: dict[str, BaseDelta] = {}
-        for relation, changes in batch.items():
-            try:
+        degrees = self.degrees.before(batch)
+        try:
+            for relation, changes in batch.items():
                 self._resolve(relation, changes, deltas)
-            except BatchError:
-                for earlier in deltas.values():
-                    self._revert(earlier)
-                raise
+            self.degrees.check(deltas.values(), degrees, self.arena.words, self.arena.tables)
+        except BatchError:
+            for earlier in deltas.values():
+                self._revert(earlier)
+            raise
         for step in self.layout.steps:
             if isinstance(step, Derived):
                 self._derive(step, deltas)

@@ -150,7 +150,7 @@ def replaced(live: Views, tables: Mapping[str, Any]) -> Replaced:
 def rejected(live: Views, error: BatchError, found: Replaced) -> RejectedError:
     """Turn a BatchError of a difference into a RejectedError that names the row of the given table."""
     row = int(found.rows[error.relation][error.change])
-    return live.rejected(BatchError(error.relation, error.reason, row), found.given)
+    return live.rejected(BatchError(error.relation, error.reason, row, degree=error.degree), found.given)
 
 
 def _inserts(changes: Changes) -> NDArray[np.int8]:

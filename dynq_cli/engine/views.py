@@ -19,6 +19,7 @@ import pyarrow as pa
 from dynq_cli.engine.arena_snapshot import Arrays, arena_in, dictionaries_in
 from dynq_cli.engine.arrow_changes import changes_of
 from dynq_cli.engine.base_layout import BaseLayout
+from dynq_cli.engine.changes import Degree
 from dynq_cli.engine.codes import NULL, UNKNOWN, Codes, arrow_type, decode, encode, floor, needs_labels
 from dynq_cli.engine.dictionary import Dictionaries
 from dynq_cli.engine.engine import BLOCK, BatchError, Changes, DerivedError, Engine, OverflowedError
@@ -29,7 +30,7 @@ from dynq_cli.engine.in_order import Bound
 from dynq_cli.engine.ingest import RowError
 from dynq_cli.engine.layout import Layout, layout_of
 from dynq_cli.engine.pairs import joined, split
-from dynq_cli.engine.rejection_messages import why
+from dynq_cli.engine.rejection_messages import past_degree, why
 from dynq_cli.errors import BlockedError, DynqError, RejectedError, UsageError
 from dynq_cli.plan.plan import AnyPlan
 from dynq_cli.plan.program import Program, variables_of
@@ -137,6 +138,15 @@ class Views:
         except DerivedError as error:
             self._unusable = self._outgrown(error)
             raise BlockedError(self._unusable) from None
+
+    def take_warnings(self) -> list[str]:
+        """Describe the values that came past `max_degree` of a relation with `on_degree: warn`, since the last call."""
+        passed, self.engine.degrees.passed = self.engine.degrees.passed, {}
+        return [
+            f"{relation}, column {column}: "
+            + past_degree(Degree(column, value, rows), self.base(relation), self.dictionaries)
+            for (relation, column, value), rows in passed.items()
+        ]
 
     def label(self) -> None:
         """Label all ids of ordered dictionaries. O(1) if there are no new ones."""

@@ -9,6 +9,7 @@ from dataclasses import replace
 from importlib import import_module
 
 from dynq_cli.errors import Place, Problem, SpecError
+from dynq_cli.query.degrees import degree_queries
 from dynq_cli.query.models import model_query
 from dynq_cli.query.normal_form import (
     ConjunctiveQuery,
@@ -27,7 +28,7 @@ from dynq_cli.spec.types import Type, widen
 
 
 def compile_spec(spec: Spec, wrong: Collection[str] = ()) -> dict[str, Query]:
-    """The normal form of every query, by name, and of those behind models.
+    """The normal form of every query, by name, of those behind models, and of those that count degrees.
 
     Raises SpecError with all problems of all queries, of models, and of `deleted_when`.
 
@@ -50,6 +51,8 @@ def compile_spec(spec: Spec, wrong: Collection[str] = ()) -> dict[str, Query]:
                 queries[model.query] = model_query(model, over)
             except SpecError as error:
                 problems += error.problems
+    for relation in (r for r in spec.relations if r.name not in wrong):
+        queries |= {query.name: query for query in degree_queries(relation)}
     if problems:
         raise SpecError(problems)
     return queries

@@ -16,7 +16,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from dynq_cli.engine.alteration import Fill, Moved, fill_relation, moved, refuse_lossy
+from dynq_cli.engine.alteration import Fill, Moved, fill_relation, moved, past_degree, refuse_lossy
 from dynq_cli.engine.size_facts import TableSizes
 from dynq_cli.engine.table_sizes import sizes_of
 from dynq_cli.engine.views import Views
@@ -90,6 +90,7 @@ def alter(
         if not found and not loads:
             return Altered(manifest.version, (), counts=manifest.counts)
         refuse_lossy(kept.spec, planned.spec)
+        _refuse_degrees(directory, kept, planned.spec)
         marks = _new_marks(manifest, planned.spec)
         if has_same_rows(kept, planned):
             if not dry_run:
@@ -166,6 +167,26 @@ def _refuse_loads(kept: Spec, given: Spec, loads: Loads) -> None:
             raise UsageError(
                 f"--load {name}={path}: {name} has no key of columns that it had before to fill rows by\n"
                 f"  hint: leave --load out, and apply change logs that have {', '.join(new)}"
+            )
+
+
+def _refuse_degrees(directory: Path, kept: Planned, given: Spec) -> None:
+    """RejectedError if rows that are there pass a `max_degree` that they did not have to keep before. O(rows)."""
+    stricter = []
+    for after in given.relations:
+        before = kept.spec.relation(after.name)
+        if before is None or after.max_degree is None or after.on_degree == "warn":
+            continue
+        if before.max_degree is None or before.on_degree == "warn" or before.max_degree > after.max_degree:
+            stricter.append(after)
+    if not stricter:
+        return
+    _, old = open_latest(directory, kept)
+    for relation in stricter:
+        for column, value, rows in past_degree(old, relation):
+            raise RejectedError(
+                f"{relation.name}, column {column}: {value} is in {rows:,} rows, and the given `max_degree` is "
+                f"{relation.max_degree:,}\n  hint: write a larger one, or `on_degree: warn`"
             )
 
 

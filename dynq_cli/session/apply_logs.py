@@ -288,7 +288,7 @@ class _GroupApplication:
             deleted=sum(log.deleted for log in logs),
             skipped_deletes=skipped,
             replayed=self.replayed,
-            warnings=tuple(self.warnings),
+            warnings=(*self.warnings, *self.writer.take_warnings()),
         )
 
     def _identified(self) -> Iterator[tuple[LogFile, Identity]]:

@@ -27,7 +27,7 @@ from dynq_cli.plan.require import check_required
 from dynq_cli.query.compile import compile_file, compile_spec
 from dynq_cli.query.normal_form import Query
 from dynq_cli.spec.load import parse_spec
-from dynq_cli.spec.model import HIDDEN, Spec
+from dynq_cli.spec.model import DEGREES, HIDDEN, Spec
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Explanation:
 
     def _chosen(self, query: str | None) -> list[AnyPlan]:
         if query is None:
-            return list(self.plans.values())
+            return [plan for name, plan in self.plans.items() if not name.startswith(DEGREES)]
         if query.startswith(HIDDEN) or query not in self.plans:
             named = ", ".join(name for name in self.plans if not name.startswith(HIDDEN))
             raise UsageError(f"no query {query} in the spec; there is {named}")

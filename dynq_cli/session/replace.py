@@ -146,7 +146,8 @@ class _Replacing:
             reason = "nothing changed, so there is no new version"
             return Outcome(self.path, None, form=REPLACE, rows=rows, reason=reason)
         version = self.writer.commit(Origin(list(self._logs())))
-        return Outcome(self.path, version, REPLACE, rows, total.inserted, total.replaced, total.deleted)
+        many = total.inserted, total.replaced, total.deleted
+        return Outcome(self.path, version, REPLACE, rows, *many, warnings=tuple(self.writer.take_warnings()))
 
     def _fill(self) -> None:
         commits = Commits(self.writer.views, self.writer.take)

@@ -20,6 +20,7 @@ from dynq_cli.plan.picture import frame_of
 from dynq_cli.plan.svg import as_svg
 from dynq_cli.session.explain import explain_state
 from dynq_cli.session.report_style import STYLE
+from dynq_cli.spec.model import HIDDEN
 from dynq_cli.storage.facts import StateFacts, facts_of
 from dynq_cli.storage.state import State
 
@@ -70,6 +71,8 @@ def report(
         curves = counts_over(state, facts, versions)
     body = [*_head(directory, facts), live]
     for name, plan in explanation.plans.items():
+        if name.startswith(HIDDEN):
+            continue
         told = explain_json(plan, explanation.spec)
         drawn = as_svg(frame_of("q", name, program_of(plan.query, explanation.spec)))
         written = explanation.spec.query(name)

@@ -19,6 +19,7 @@ from dynq_cli.spec.types import Type
 Changes = Literal["rare", "normal", "often"]
 Semantics = Literal["bag", "set"]
 Keep = Literal["all", "rows", "test"]
+OnDegree = Literal["refuse", "warn"]
 
 
 @record(frozen=True)
@@ -75,8 +76,15 @@ class LogSource:
         return self.deleted_when is not None or self.op is not None
 
 
+# Hidden queries have names that no query of a spec can have: they keep the sums of models, and degrees.
+MODELS, DEGREES = "models/", "degrees/"
+HIDDEN = (MODELS, DEGREES)
+
+
 @record(frozen=True)
 class Relation:
+    """A relation; no value is in more than `max_degree` rows of one column of it, counting copies, if that is given."""
+
     name: str
     columns: tuple[Column, ...]
     key: tuple[str, ...] = ()
@@ -84,6 +92,12 @@ class Relation:
     place: Place | None = field(default=None, compare=False)
     source: LogSource | None = None
     append_only: bool = False
+    max_degree: int | None = None
+    on_degree: OnDegree = "refuse"
+
+    def degree_query(self, column: str) -> str:
+        """The name of the hidden query that counts the rows of each value of a column."""
+        return f"{DEGREES}{self.name}/{column}"
 
     def column(self, name: str) -> Column | None:
         return next((c for c in self.columns if c.name == name), None)
@@ -125,10 +139,6 @@ class QuerySpec:
     keep: Keep = "all"
 
 
-# The hidden query behind a model has a name that no query of a spec can have.
-HIDDEN = "models/"
-
-
 @record(frozen=True)
 class ModelSpec:
     """A least-squares regression of `label` on all products of up to `degree` `features`, one per group of `per`.
@@ -149,7 +159,7 @@ class ModelSpec:
     @property
     def query(self) -> str:
         """The name of the hidden query that keeps the sums."""
-        return HIDDEN + self.name
+        return MODELS + self.name
 
     @property
     def many_sums(self) -> int:

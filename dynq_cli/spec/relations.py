@@ -7,18 +7,20 @@ from typing import cast
 
 from dynq_cli.errors import Place
 from dynq_cli.spec.log_source import read_log_source
-from dynq_cli.spec.model import Changes, Column, Relation
+from dynq_cli.spec.model import Changes, Column, OnDegree, Relation
 from dynq_cli.spec.names import Names
 from dynq_cli.spec.nodes import ListNode, Node, Scalar
-from dynq_cli.spec.report import Report, Shape
+from dynq_cli.spec.report import Field, Report, Shape
 from dynq_cli.spec.shown import shown
 from dynq_cli.spec.types import parse_type
 
+# Larger degrees bound nothing.
+MOST_DEGREE = 10**9
 _COLUMNS_HINT = "write `columns:` and below it one `name: type` per line, without `-`"
 _SHAPE = Shape(
     hint=_COLUMNS_HINT,
     required={"columns": _COLUMNS_HINT},
-    optional=("key", "changes", "append_only", "source"),
+    optional=("key", "changes", "append_only", "max_degree", "on_degree", "source"),
     synonyms={
         "fields": "columns",
         "schema": "columns",
@@ -27,9 +29,11 @@ _SHAPE = Shape(
         "unique_key": "key",
         "keys": "key",
         "pk": "key",
+        "degree": "max_degree",
     },
 )
 _RELATIONS_HINT = "write each relation as `name:` with its `columns:` indented below"
+_DEGREE_HINT = "write a whole number above 0, as in `max_degree: 8`"
 _KEY_HINT = "list the columns that identify a row, as in `key: [id]`, or leave `key` out"
 _TYPE_HINT = "write `name: type`, as in `id: int64` or `note: string?`"
 
@@ -68,12 +72,42 @@ def _read_relation(report: Report, key: Scalar, node: Node) -> Relation:
     if "append_only" in fields:
         owned = f"`append_only` of {owner}"
         append_only = report.choice(fields["append_only"].value, owned, ("true", "false"))
+    most = _read_degree(report, fields, owner)
+    on_degree: str | None = None
+    if "on_degree" in fields:
+        on_degree = report.choice(fields["on_degree"].value, f"`on_degree` of {owner}", ("refuse", "warn"))
+        if "max_degree" not in fields:
+            message = f"`on_degree` of {owner} says what happens past `max_degree`, which it does not have"
+            report.add(fields["on_degree"].place, message, "add `max_degree`, as in `max_degree: 8`")
     source = None
     if "source" in fields:
         source = read_log_source(report, fields["source"].value, owner, fields["source"].place, columns)
     known = tuple(column for column in columns.values() if column)
     often = cast(Changes, changes or "normal")
-    return Relation(key.value, known, identity, often, key.place, source, append_only == "true")
+    return Relation(
+        key.value,
+        known,
+        identity,
+        often,
+        key.place,
+        source,
+        append_only == "true",
+        most,
+        cast(OnDegree, on_degree or "refuse"),
+    )
+
+
+def _read_degree(report: Report, fields: dict[str, Field], owner: str) -> int | None:
+    if "max_degree" not in fields:
+        return None
+    text = report.text(fields["max_degree"].value, f"`max_degree` of {owner}", _DEGREE_HINT)
+    if text is None:
+        return None
+    digits = text.value.replace("_", "")
+    if not digits.isascii() or not digits.isdecimal() or not 0 < int(digits[:19]) <= MOST_DEGREE:
+        report.add(text.place(), f"`max_degree` of {owner} cannot be {shown(text.value)}", _DEGREE_HINT)
+        return None
+    return int(digits)
 
 
 def _read_columns(report: Report, node: Node, owner: str, place: Place) -> dict[str, Column | None]:

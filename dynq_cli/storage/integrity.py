@@ -19,6 +19,7 @@ from typing import Literal
 
 from dynq_cli.errors import DamagedError
 from dynq_cli.phases import phase
+from dynq_cli.spec.model import DEGREES
 from dynq_cli.storage.eras import read_era
 from dynq_cli.storage.layout import CURRENT, ENGINE, PREVIOUS, checksum_of, era_name, snapshot_name, wal_name
 from dynq_cli.storage.ledger import Ledger, verify_ledger
@@ -126,7 +127,7 @@ def _spec(directory: Path, manifest: Manifest) -> str:
     path = directory / manifest.spec_file
     if checksum_of(path.read_bytes()) != manifest.spec:
         raise damaged(path, "is not what was written")
-    return f"queries {', '.join(manifest.plans)}"
+    return f"queries {', '.join(name for name in manifest.plans if not name.startswith(DEGREES))}"
 
 
 def _plans(directory: Path, manifest: Manifest) -> str:

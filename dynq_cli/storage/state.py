@@ -96,6 +96,11 @@ def open(state: StrPath = ".dynq") -> State:
     return State(Path(state))
 
 
+def _warn(writer: Writer) -> None:
+    for warning in writer.take_warnings():
+        _log.warning("%s", warning)
+
+
 def _refuse_existing(directory: Path, spec: StrPath) -> None:
     if (directory / CURRENT).exists():
         raise UsageError(f"there is a state in {directory} already; nothing was changed\n{_compared(directory, spec)}")
@@ -236,6 +241,7 @@ class State:
                 writer.take(batch)
             except BatchError as error:
                 raise writer.views.rejected(error, batch) from None
+            _warn(writer)
             return writer.commit(Origin())
 
     def replace(self, tables: Any, relation: str | None = None) -> int:
@@ -259,6 +265,7 @@ class State:
                 writer.take(found.changes)
             except BatchError as error:
                 raise rejected(views, error, found) from None
+            _warn(writer)
             return writer.commit(Origin())
 
     @contextmanager

@@ -56,6 +56,7 @@ class Writer:
         self._known: Mapping[str, int] = {}
         # Net number of base-row copies inserted by the uncommitted version, by relation.
         self._came: Counter[str] = Counter()
+        self._warnings: dict[str, None] = {}
         self._manifest = read_manifest(directory)
         self._ledger = Ledger(directory, self._manifest.ledger)
         if rehearsal:
@@ -91,6 +92,8 @@ class Writer:
         if self._views is None:
             self._manifest, self._views = self._borrow()
             self._known = self._views.dictionaries.counts()
+            # Those of the changes that the state was opened with.
+            self._views.take_warnings()
         return self._views
 
     @property
@@ -121,6 +124,7 @@ class Writer:
         except BatchError:
             self.is_clean = was_clean and ends is None
             raise
+        self._warnings |= dict.fromkeys(views.take_warnings())
         if not self._rehearsal:
             nets = {relation: look.net() for relation, look in around.items()}
             for relation, changes in batch.items():
@@ -170,8 +174,14 @@ class Writer:
         views.engine.arena.memory.count_applied(changes)
         self.is_clean = True
 
+    def take_warnings(self) -> list[str]:
+        """Return what the spec wants to be told of the changes taken since the last call."""
+        warnings, self._warnings = list(self._warnings), {}
+        return warnings
+
     def abandon(self) -> None:
         """Discard the uncommitted version."""
+        self._warnings = {}
         self._came = Counter()
         if self._log is not None:
             log, self._log = self._log, None
