@@ -14,6 +14,7 @@ from dynq_cli.query.aggregates.products import exact_sql
 from dynq_cli.query.normal_form import (
     Aggregate,
     Atom,
+    Binding,
     ColumnOrder,
     Comparison,
     ConjunctiveQuery,
@@ -159,8 +160,7 @@ def body_of(query: ConjunctiveQuery, *, numbered: bool = False) -> str:
             first = where_bound(query, b.variable)
             here = f"{alias_of(i)}.{quote(b.variable)}"
             if first != here:
-                # Only what is joined NULL to NULL has no filter that leaves NULL out.
-                conditions.append(f"{first} {'IS NOT DISTINCT FROM' if b.scalar.nullable else '='} {here}")
+                conditions.append(f"{first} {_equality(b)} {here}")
     for c in query.comparisons:
         if _in_joins(query, c.left) and _in_joins(query, c.right):
             conditions.append(_comparison(c, where_bound(query, c.left), where_bound(query, c.right)))
@@ -168,6 +168,11 @@ def body_of(query: ConjunctiveQuery, *, numbered: bool = False) -> str:
         if atom.mode != "join":
             conditions.append(_exists(query, i))
     return f"FROM {tables} WHERE {' AND '.join(conditions) or 'TRUE'}"
+
+
+def _equality(b: Binding) -> str:
+    """Only what is joined NULL to NULL has no filter that leaves NULL out."""
+    return "IS NOT DISTINCT FROM" if b.scalar.nullable else "="
 
 
 def _exists(query: ConjunctiveQuery, index: int) -> str:
@@ -180,7 +185,7 @@ def _exists(query: ConjunctiveQuery, index: int) -> str:
             if atom.null_aware == b.variable:
                 conditions.append(f"({here} = {there} OR {here} IS NULL OR {there} IS NULL)")
             else:
-                conditions.append(f"{here} = {there}")
+                conditions.append(f"{here} {_equality(b)} {there}")
     for c in query.comparisons:
         sides = []
         for v in (c.left, c.right):

@@ -65,12 +65,13 @@ class DraftAtom:
 
 @dataclass(frozen=True)
 class Equality:
-    """left = right + offset."""
+    """left = right + offset. `null_safe`: also where both are NULL."""
 
     left: Term
     right: Term
     offset: Decimal
     at: int
+    null_safe: bool = False
 
 
 @dataclass(frozen=True)
@@ -106,8 +107,6 @@ class Draft:
         # By a term, or by the output column of that name; whether it descends, and has NULL first, if that is said.
         self.order: list[tuple[Term | str, bool, bool | None]] = []
         self.views: list[View] = []
-        # Terms that equal others also where both are NULL.
-        self.null_safe: set[Term] = set()
 
     def copy(self, name: str, semantics: Semantics) -> Draft:
         """The same body under another name, without a head; what enters one of the two does not enter the other."""
@@ -115,7 +114,7 @@ class Draft:
         made.atoms = [replace(a, filters=list(a.filters)) for a in self.atoms]
         made.terms, made._terms = list(self.terms), dict(self._terms)
         made.equalities, made.constants = list(self.equalities), list(self.constants)
-        made.comparisons, made.null_safe = list(self.comparisons), set(self.null_safe)
+        made.comparisons = list(self.comparisons)
         return made
 
     def atom(self, alias: str, source: str, mode: AtomMode = "join") -> int:
@@ -135,9 +134,9 @@ class Draft:
         """Keep only rows of the atom for which the scalar is true."""
         self.atoms[atom].filters.append(scalar)
 
-    def equal(self, left: Term, right: Term, at: int, offset: Decimal = Decimal(0)) -> None:
+    def equal(self, left: Term, right: Term, at: int, offset: Decimal = Decimal(0), *, null_safe: bool = False) -> None:
         """left = right + offset; at most one side may belong to an anti atom."""
-        self.equalities.append(Equality(left, right, offset, at))
+        self.equalities.append(Equality(left, right, offset, at, null_safe))
 
     def equal_constant(self, term: Term, literal: Scalar, at: int) -> None:
         """term = literal; the literal has no columns and its type fits the term's."""

@@ -18,7 +18,7 @@ from dynq_cli.query import scalar as sql
 from dynq_cli.query.classes import Classes, describe, unique_name, widest
 from dynq_cli.query.comparisons import bound_of, step_between
 from dynq_cli.query.draft import Draft, DraftComparison, Equality, Expression, Term
-from dynq_cli.query.normal_form import Atom, Binding, Comparison, ConjunctiveQuery, Scalar, Variable
+from dynq_cli.query.normal_form import Atom, AtomMode, Binding, Comparison, ConjunctiveQuery, Scalar, Variable
 from dynq_cli.query.problems import QueryProblems, TextProblem
 from dynq_cli.query.resolve_head import Speaker
 from dynq_cli.query.simplify import said, simplify
@@ -37,6 +37,8 @@ class _DraftedAtom:
     bound: dict[Term, Scalar] = field(default_factory=dict)
     private: list[Binding] = field(default_factory=list)
     filters: list[Scalar] = field(default_factory=list)
+    # Variables of an anti atom that match NULL with NULL.
+    null_safe: set[Term] = field(default_factory=set)
 
 
 class _Normaliser:
@@ -47,6 +49,7 @@ class _Normaliser:
         self.notes: list[str] = []
         self.atoms = [_DraftedAtom(filters=list(a.filters)) for a in draft.atoms]
         self.required: set[Term] = set()
+        self.strict: set[Term] = set()
         self.offset_equalities: list[Equality] = []
         self.stated: list[DraftComparison] = []
         self.comparisons: list[Comparison] = []
@@ -58,8 +61,9 @@ class _Normaliser:
         self._stop_on_problems()
         outside = [c for c in self.stated if not (self._anti(c.left) or self._anti(c.right))]
         left = simplify(outside, self.offset_equalities, self.classes, self._add_filter)
-        self.required |= left.required
+        self.required = {self.classes.find(t) for t in left.required}
         self.notes += left.notes
+        self.strict = self._strict()
         self.name = self.classes.names()
         self._taken = set(self.name.values())
         self._bind()
@@ -96,6 +100,12 @@ class _Normaliser:
             self._check_types(c.left, c.op, c.right, c.at)
             self.stated.append(_snapped(c))
 
+    def _strict(self) -> set[Term]:
+        """Variables that are joined by an equality which NULL does not satisfy."""
+        joins = [e for e in self.draft.equalities if not (self._anti(e.left) or self._anti(e.right))]
+        strict = [e for e in (*joins, *self.offset_equalities) if not e.null_safe]
+        return {self.classes.find(t) for e in strict for t in (e.left, e.right)} | self.required
+
     def _check_types(self, left: Term, op: str, right: Term, at: int) -> None:
         if widen(left.scalar.type, right.scalar.type) is None:
             self._problem(
@@ -128,7 +138,10 @@ class _Normaliser:
                 atom = self.atoms[term.atom]
                 known = atom.bound.get(root)
                 if known is not None:
-                    atom.filters.append(sql.compare(known, "=", term.scalar))
+                    is_strict = root in self.strict or not (known.nullable and term.scalar.nullable)
+                    atom.filters.append(
+                        sql.compare(known, "=", term.scalar) if is_strict else sql.same(known, term.scalar)
+                    )
                 elif constant is None or (root in needed and self._own(term)):
                     atom.bound[root] = term.scalar
                 if constant is not None:
@@ -222,14 +235,14 @@ class _Normaliser:
     def _link_anti_atoms(self) -> None:
         for e in self.draft.equalities:
             if self._anti(e.left):
-                self._link(e.left, self.classes.find(e.right), -e.offset)
+                self._link(e.left, self.classes.find(e.right), -e.offset, e.null_safe)
             elif self._anti(e.right):
-                self._link(e.right, self.classes.find(e.left), e.offset)
+                self._link(e.right, self.classes.find(e.left), e.offset, e.null_safe)
         for c in self.stated:
             if self._anti(c.left) or self._anti(c.right):
                 self._compare_anti(c)
 
-    def _link(self, inner: Term, outer: Term, offset: Decimal) -> None:
+    def _link(self, inner: Term, outer: Term, offset: Decimal, null_safe: bool) -> None:
         """Bind outer = inner + offset in the anti atom."""
         atom = self.atoms[inner.atom]
         shifted = sql.shifted_value(inner.scalar, offset)
@@ -240,9 +253,10 @@ class _Normaliser:
             same = sql.equal_or_null(shifted, constant) if aware else sql.compare(shifted, "=", constant)
             atom.filters.append(same)
         elif known is not None:
-            atom.filters.append(sql.compare(known, "=", shifted))
+            atom.filters.append(sql.same(known, shifted) if null_safe else sql.compare(known, "=", shifted))
         else:
             atom.bound[outer] = shifted
+            atom.null_safe |= {outer} if null_safe else set()
 
     def _compare_anti(self, c: DraftComparison) -> None:
         names = []
@@ -281,6 +295,12 @@ class _Normaliser:
             types[root] = common
         return types
 
+    def _is_required(self, mode: AtomMode, made: _DraftedAtom, variable: Term, joined: bool) -> bool:
+        """Whether rows where a variable is NULL stay out of an atom."""
+        if mode == "anti":
+            return variable not in made.null_safe
+        return variable in self.required or (joined and variable in self.strict)
+
     def _joins(self, e: Equality, root: Term) -> bool:
         return any(not self._anti(t) and self.classes.find(t) == root for t in (e.left, e.right))
 
@@ -290,10 +310,6 @@ class _Normaliser:
             root: sum(1 for i, a in enumerate(self.atoms) if root in a.bound and self.draft.atoms[i].mode != "anti")
             for root in types
         }
-        for term in self.draft.null_safe:
-            # What it joins with is the same without it.
-            if self.classes.find(term) in joined:
-                joined[self.classes.find(term)] -= 1
         atoms = []
         nullable: dict[str, bool] = {}
         for drafted, made in zip(self.draft.atoms, self.atoms, strict=True):
@@ -304,7 +320,7 @@ class _Normaliser:
                 name = self.name[variable]
                 if drafted.null_aware is not None and scalar.sql == drafted.null_aware.scalar.sql:
                     aware = name
-                elif scalar.nullable and (joined[variable] > 1 or variable in self.required or drafted.mode == "anti"):
+                elif scalar.nullable and self._is_required(drafted.mode, made, variable, joined[variable] > 1):
                     made.filters.append(sql.not_null(scalar))
                     value = Scalar(value.sql, value.type, False, value.columns)
                 bindings.append(Binding(name, value))

@@ -155,6 +155,12 @@ def compare_shifted(left: Scalar, op: str, right: Scalar, offset: Decimal) -> Sc
     return Scalar(f"({made.sql} OR ({' AND '.join(beyond)}))", BOOL, made.nullable, made.columns)
 
 
+def same(left: Scalar, right: Scalar) -> Scalar:
+    """Whether two scalars of one source are equal, or both NULL."""
+    columns = tuple(sorted({*left.columns, *right.columns}))
+    return Scalar(f"{left.sql} IS NOT DISTINCT FROM {right.sql}", BOOL, False, columns)
+
+
 def equal_or_null(left: Scalar, right: Scalar) -> Scalar:
     """Whether NOT IN sees `left` as a possible match of `right`, which is not NULL."""
     same = compare(left, "=", right)

@@ -93,6 +93,8 @@ def _without(query: Query, unused: set[int]) -> Query:
         return replace(query, columns=columns, members=tuple(_without(m, unused) for m in query.members))
     if query.grouped:
         gone = {query.columns[i].source for i in unused}
-        return replace(query, columns=columns, aggregates=tuple(a for a in query.aggregates if a.name not in gone))
+        left = tuple(a for a in query.aggregates if a.name not in gone)
+        # Without an aggregate, a query without keys would have no row over nothing.
+        return replace(query, columns=columns, aggregates=left or query.aggregates[: query.one_row])
     shown = {c.source for c in columns if c.kind == "variable"}
     return replace(query, columns=columns, head=tuple(v for v in query.head if v in shown))

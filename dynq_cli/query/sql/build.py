@@ -101,7 +101,7 @@ class Body:
     def link(self, piece: Link) -> None:
         left, right = self.term(piece.left), self.term(piece.right)
         if piece.op == "=":
-            self.draft.equal(left, right, piece.at, piece.offset)
+            self.draft.equal(left, right, piece.at, piece.offset, null_safe=piece.null_safe)
         else:
             self.draft.compare(left, piece.op, right, piece.at, piece.offset)
 

@@ -24,13 +24,16 @@ _APART_HINT = "write a comparison of the form a.x < b.y + 5, with one table on e
 
 @dataclass(frozen=True)
 class Link:
-    """`left op right + offset` between resolved expressions of two different tables."""
+    """`left op right + offset` between resolved expressions of two different tables.
+
+    `null_safe`: an equality that holds also where both sides are NULL."""
 
     left: exp.Expr
     op: str
     right: exp.Expr
     offset: Decimal
     at: int
+    null_safe: bool = False
 
     def flipped(self) -> Link:
         return replace(self, left=self.right, right=self.left, op=FLIPPED[self.op], offset=-self.offset)
@@ -79,6 +82,14 @@ def link(context: Context, node: exp.Expr) -> Link:
         right_base, right_offset = _base(context, right)
         return Link(left_base, op, right_base, right_offset - left_offset, context.at(node))
     return _apart(context, node, op, _sum(left).minus(_sum(right)))
+
+
+def null_safe_link(context: Context, node: exp.NullSafeEQ) -> Link | None:
+    """The link of IS NOT DISTINCT FROM between two tables; None if a side reads both, or none."""
+    left, right = node.args["this"], node.args["expression"]
+    if len(tables_of(left)) != 1 or len(tables_of(right)) != 1 or tables_of(left) == tables_of(right):
+        return None
+    return Link(left, "=", right, Decimal(0), context.at(node), null_safe=True)
 
 
 def _base(context: Context, side: exp.Expr) -> tuple[exp.Expr, Decimal]:

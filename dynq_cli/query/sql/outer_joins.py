@@ -84,6 +84,7 @@ class _Compared:
     inner: Scalar
     offset: Decimal
     at: int
+    null_safe: bool = False
 
 
 @dataclass
@@ -123,8 +124,7 @@ def left_join(body: Body, scope: Scope, enter: Enter, on: On, turned: bool = Fal
     for (table, outer, at), column in zip(keys, padded.columns, strict=False):
         value = _term(body, table, outer)
         key = body.draft.term(body.atoms[padded.number], scalar(body.context, column_node(padded, column)), "on")
-        body.draft.equal(value, key, at)
-        body.draft.null_safe.add(key)
+        body.draft.equal(value, key, at, null_safe=True)
     shown = dict(zip(side.columns, padded.columns[len(keys) :], strict=True))
     return [Source(alias, [(n, column_node(padded, shown[c])) for n, c in columns]) for alias, columns in side.sources]
 
@@ -221,9 +221,10 @@ def _compared(body: Body, scope: Scope, links: Sequence[Link], outside: dict[int
     found = []
     for k in links:
         table = tables_of(k.left)[0]
-        found.append(_Compared(table, scalar(context, k.left), k.op, scalar(context, k.right), k.offset, k.at))
+        sides = scalar(context, k.left), scalar(context, k.right)
+        found.append(_Compared(table, sides[0], k.op, sides[1], k.offset, k.at, k.null_safe))
     for table, conditions in outside.items():
-        at = next((i for i, c in enumerate(found) if c.table == table and c.op == "="), None)
+        at = next((i for i, c in enumerate(found) if c.table == table and c.op == "=" and not c.null_safe), None)
         if at is None:
             found.append(_Compared(table, _TRUE, "=", _TRUE, Decimal(0), 0))
             at = len(found) - 1
@@ -251,14 +252,14 @@ def _by_equality(side: _Side) -> list[_Key]:
     bound: dict[tuple[int, str], Scalar] = {}
     for c in side.compared:
         inner = sql.shifted_value(c.inner, c.offset)
-        if inner.nullable:
+        if inner.nullable and not c.null_safe:
             draft.filter(atom, sql.not_null(inner))
         known = bound.setdefault((c.table, c.outer.sql), inner)
         if known is not inner:
-            draft.filter(atom, sql.compare(known, "=", inner))
+            draft.filter(atom, sql.same(known, inner) if c.null_safe else sql.compare(known, "=", inner))
         elif (c.table, c.outer.sql) not in keys:
             keys[c.table, c.outer.sql] = (c.table, c.outer, c.at)
-            present = Scalar(inner.sql, inner.type, False, inner.columns)
+            present = inner if c.null_safe else Scalar(inner.sql, inner.type, False, inner.columns)
             draft.output(f"on_{len(keys)}", draft.term(atom, present, "on"))
     return list(keys.values())
 
@@ -333,7 +334,7 @@ def _refuse_match(body: Body, side: _Side) -> None:
 def _compare(body: Body, c: _Compared, atom: int) -> None:
     outer, inner = _term(body, c.table, c.outer), body.draft.term(atom, c.inner, _wish(c.inner))
     if c.op == "=":
-        body.draft.equal(outer, inner, c.at, c.offset)
+        body.draft.equal(outer, inner, c.at, c.offset, null_safe=c.null_safe)
     else:
         body.draft.compare(outer, c.op, inner, c.at, c.offset)
 

@@ -13,7 +13,7 @@ from sqlglot import exp
 
 from dynq_cli.query.sql.allow import COMPARISONS
 from dynq_cli.query.sql.context import Context, bare, tables_of
-from dynq_cli.query.sql.join_comparisons import Link, link
+from dynq_cli.query.sql.join_comparisons import Link, link, null_safe_link
 
 _NEGATED: dict[type[exp.Expr], type[exp.Expr]] = {
     exp.EQ: exp.NEQ,
@@ -84,6 +84,8 @@ def pieces(context: Context, node: exp.Expr) -> Iterator[Piece]:
         yield from pieces(context, exp.EQ(this=node.this.copy(), expression=node.expressions[0].copy()))
     elif type(node) in COMPARISONS:
         yield link(context, node)
+    elif isinstance(node, exp.NullSafeEQ) and (same := null_safe_link(context, node)) is not None:
+        yield same
     else:
         raise _neither(context, node, tables)
 
@@ -104,9 +106,6 @@ def _neither(context: Context, node: exp.Expr, tables: list[int]) -> Exception:
     if isinstance(node, exp.Or):
         message = f"this OR is over columns of {named}, and only conditions of one table may be joined by OR"
         return context.refuse(node, message, "write a UNION of two SELECTs, one for each side")
-    if isinstance(node, exp.NullSafeEQ | exp.NullSafeNEQ):
-        message = f"IS [NOT] DISTINCT FROM between {named}: NULL never joins"
-        return context.refuse(node, message, "use =, or compare coalesce(x, …) on both sides")
     message = f"this condition reads columns of {named}, and is no comparison of the two"
     hint = "between tables there are = != < <= > >= with a constant added, as in a.x < b.y + 5"
     return context.refuse(node, message, hint)

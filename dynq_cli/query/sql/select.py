@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from copy import copy
+from dataclasses import replace
 from typing import Literal
 
 from sqlglot import exp
 
 from dynq_cli.query.draft import Draft, DraftAggregate, Expression, Term
-from dynq_cli.query.normal_form import ConjunctiveQuery
+from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn, Query, UnionQuery, VariableOrder
 from dynq_cli.query.normalise import normalise
 from dynq_cli.query.sql.aggregates import Groups, expression, is_basic
 from dynq_cli.query.sql.build import Body, QueryContext, take_condition
 from dynq_cli.query.sql.by_places import compile_by_places
-from dynq_cli.query.sql.context import Ctes, bare, column_node, key_of, many, tables_of
+from dynq_cli.query.sql.context import Ctes, Table, bare, column_node, key_of, many, tables_of
+from dynq_cli.query.sql.grouping_sets import Grouping, grouping_sets, has_grouping_sets
 from dynq_cli.query.sql.items import Item, as_member, check_names, select_items
 from dynq_cli.query.sql.order import order_keys
 from dynq_cli.query.sql.scope import Scope
@@ -26,6 +29,7 @@ from dynq_cli.query.sql.shape import (
 )
 from dynq_cli.query.sql.sources import add_from, view_table, with_ctes
 from dynq_cli.spec.model import Semantics
+from dynq_cli.spec.types import BOOL
 
 Member = Literal["first", "later"]
 
@@ -38,13 +42,15 @@ def compile_select(
     asked: Semantics | None,
     around: Scope | None = None,
     member: Member | None = None,
-) -> ConjunctiveQuery:
+) -> Query:
     """`asked` overrides the semantics that the SELECT itself has; `around` is in sight only to
     say of a name that it belongs to the query around. `member` is which one of a union it is."""
     if is_by_places(select):
         is_bag = is_aggregating(select) or has_window(select) or not is_distinct(select)
         made = _Select(context, select, name, ctes, "bag" if is_bag else "set", around, member)
         return made.by_places(asked)
+    if has_grouping_sets(select):
+        return _Select(context, select, name, ctes, asked or "bag", around, member).by_sets(asked)
     if is_aggregating(select):
         return _Select(context, select, name, ctes, asked or "bag", around, member).grouped(asked is None)
     semantics: Semantics = asked or ("set" if is_distinct(select) else "bag")
@@ -68,6 +74,7 @@ class _Select:
         self.ctes = with_ctes(select, ctes)
         self.around = around
         self.member = member
+        self.grouping: Grouping | None = None
         flat = semantics == "set" and not is_aggregating(select)
         self.body = Body(context, Draft(name, semantics), flat)
 
@@ -90,6 +97,9 @@ class _Select:
             self.body.draft.name = self.name = name
             if not is_aggregating(self.select):
                 return self._rows(scope, shown)
+            if has_grouping_sets(self.select):
+                is_set = is_distinct(self.select) and not has_window(self.select)
+                return self._over_sets(self._sets(scope, items, shown), name, "set" if is_set else "bag")[1]
             return self._groups(scope, items, shown, default=False)
 
         return compile_by_places(self.context, self.select, self.name, scope, items, rows, asked)
@@ -124,6 +134,53 @@ class _Select:
         scope, items = self._from_and_items()
         return self._groups(scope, items, items, default=default, is_ordered=True)
 
+    def by_sets(self, asked: Semantics | None) -> Query:
+        """The groups of several groupings, as the union of each, or as one view."""
+        scope, items = self._from_and_items()
+        self.context.stop_on_problems()
+        union = self._sets(scope, items, items)
+        names = [item.name for item in items]
+        keys = order_keys(self.context, self.select.args.get("order"), names, scope, items)
+        self.context.stop_on_problems()
+        semantics: Semantics = asked or ("set" if is_distinct(self.select) else "bag")
+        if not self.body.draft.views and semantics == "bag":
+            order = (VariableOrder(names[k.index], k.descending, nulls_first=k.nulls_first) for k in keys)
+            return replace(union, order=tuple(dict.fromkeys(_said(each) for each in order)))
+        table, made = self._over_sets(union, self.name, semantics)
+        terms = [self.body.term(column_node(table, column)) for column in table.columns]
+        self.body.draft.order += [(terms[k.index], k.descending, k.nulls_first) for k in keys]
+        return normalise(self.body.draft) if keys else made
+
+    def _sets(self, scope: Scope, listed: list[Item], items: list[Item]) -> UnionQuery:
+        """The columns `items` of the groups of every grouping; they are over the views of this SELECT's draft."""
+        context, group = self.context, self.select.args["group"]
+        sets = [[self._group_node(scope, listed, key) for key in keys] for keys in grouping_sets(context, group)]
+        keys = {key_of(node): node for nodes in sets for node in nodes}
+        members = []
+        for i, nodes in enumerate(sets, 1):
+            made = copy(self)
+            draft = self.body.draft.copy(f"{self.body.draft.name}.{i}", "bag")
+            made.body = replace(self.body, draft=draft, atoms=dict(self.body.atoms), foreign=[])
+            made.grouping = Grouping(context, keys, {key_of(node): node for node in nodes})
+            members.append(made._groups(scope, listed, items, default=False))
+        columns = []
+        for several in zip(*(m.columns for m in members), strict=True):
+            nullable = any(c.nullable for c in several)
+            columns.append(OutputColumn(several[0].name, several[0].type, nullable, "variable", several[0].name))
+        return UnionQuery(self.body.draft.name, tuple(members), tuple(columns), "bag")
+
+    def _over_sets(self, union: UnionQuery, name: str, semantics: Semantics) -> tuple[Table, ConjunctiveQuery]:
+        """The rows of a union of groupings, which is a view behind those of its body."""
+        views = self.body.draft.views
+        inner = self.context.view_name(name, "groups")
+        self.body = Body(self.context, Draft(name, semantics), flat=False)
+        self.body.draft.views = views
+        table = view_table(self.body, replace(union, name=inner), inner, "groups")
+        self.body.add(table)
+        for column in table.columns:
+            self.body.draft.output(column.name, self.body.term(column_node(table, column)))
+        return table, normalise(self.body.draft)
+
     def _groups(
         self, scope: Scope, listed: list[Item], items: list[Item], *, default: bool, is_ordered: bool = False
     ) -> ConjunctiveQuery:
@@ -133,6 +190,9 @@ class _Select:
         draft = self.body.draft
         draft.group_by = None if terms is None else list(dict.fromkeys(terms.values()))
         groups = Groups(self.body, terms)
+        grouping = self.grouping or Grouping(self.context, {}, {})
+        if self.grouping is not None or any(item.node.find(exp.Grouping, exp.GroupingId) for item in items):
+            items = [replace(item, node=grouping.of(item.node)) for item in items]
         condition = None
         with self.context.gather():
             condition = self._having_node(scope, terms)
@@ -153,10 +213,12 @@ class _Select:
         if condition is not None:
             with self.context.gather():
                 draft.having = self._having(groups, condition)
+        if terms is None and not draft.aggregates:
+            draft.having = _one_group(groups, draft.having)
         self.context.stop_on_problems()
         selected = {v for v in values if isinstance(v, Term)}
         whole = selected.issuperset(draft.group_by or ())
-        if is_distinct(self.select) and not whole and not has_window(self.select):
+        if self.grouping is None and is_distinct(self.select) and not whole and not has_window(self.select):
             return self._distinct_of_groups(scope, items, is_ordered=is_ordered)
         if default and whole and not draft.aggregates and draft.having is None and len(selected) == len(set(values)):
             draft.group_by, draft.semantics = None, "set"
@@ -167,6 +229,8 @@ class _Select:
 
     def _group_terms(self, scope: Scope, items: list[Item]) -> dict[str, Term] | None:
         """Group expressions by text; None for a global aggregate."""
+        if self.grouping is not None:
+            return {key: self._group_term(node, "") for key, node in self.grouping.active.items()} or None
         group = self.select.args.get("group")
         if group is None:
             return None
@@ -216,7 +280,9 @@ class _Select:
         if has_query(clause.this):
             message = "a subquery in HAVING is not supported"
             raise self.context.refuse(clause.this, message, "put the groups into a derived table and join")
-        return scope.resolve(clause.this, groups=terms or {})
+        if self.grouping is None:
+            return scope.resolve(clause.this, groups=terms or {})
+        return self.grouping.of(scope.resolve(clause.this, groups=self.grouping.keys))
 
     def _having(self, groups: Groups, node: exp.Expr) -> Expression:
         value = groups.value(node)
@@ -257,3 +323,15 @@ class _Select:
                 self.body.draft.order.append((items[key.index].name, key.descending, key.nulls_first))
             elif isinstance(value, Term):
                 self.body.draft.order.append((value, key.descending, key.nulls_first))
+
+
+def _one_group(groups: Groups, having: Expression | None) -> Expression:
+    """HAVING of the one group that is there without any row, where nothing else counts rows."""
+    template, parts = ("", ()) if having is None else (f"({having.template}) AND ", having.parts)
+    count = groups.aggregate(exp.Count(this=exp.Star()), "rows")
+    return Expression(f"{template}{{{len(parts)}}} >= 0", (*parts, count), BOOL, False)
+
+
+def _said(order: VariableOrder) -> VariableOrder:
+    """A word on NULL that says what dynq does anyway makes no other order."""
+    return order if order.nulls_first == order.descending else replace(order, nulls_first=None)

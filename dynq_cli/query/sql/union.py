@@ -1,4 +1,4 @@
-"""UNION and UNION ALL of SELECTs: the first one names the columns, as in SQL."""
+"""UNION, EXCEPT and INTERSECT of queries, with and without ALL: the first one names the columns, as in SQL."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from dynq_cli.query.normal_form import OutputColumn, Query, UnionQuery, Variable
 from dynq_cli.query.sql.build import QueryContext
 from dynq_cli.query.sql.by_places import column_orders, limit_of, prefix_of
 from dynq_cli.query.sql.context import Context, Ctes, many
+from dynq_cli.query.sql.except_intersect import compile_sides
 from dynq_cli.query.sql.items import UNTYPED_NULL
 from dynq_cli.query.sql.order import SortKey, order_keys
 from dynq_cli.query.sql.scope import Scope
@@ -32,20 +33,20 @@ def compile_any(
     around: Scope | None = None,
     member: Member | None = None,
 ) -> Query:
-    """A SELECT, or a union of queries; `member` is which one of a union around it is."""
+    """A SELECT, or a union, difference or intersection of queries; `member` is which one of a union around it is."""
     while isinstance(node, exp.Subquery):
         ctes = with_ctes(node, ctes)
         node = node.this
-    if isinstance(node, exp.Union):
-        return _union(context, node, name, ctes, asked, around, member or "first")
+    if isinstance(node, exp.SetOperation):
+        return _united(context, node, name, ctes, asked, around, member or "first")
     if not isinstance(node, exp.Select):
         raise context.refuse(node, "this is no SELECT", "write a SELECT over the relations of the spec")
     return compile_select(context, node, name, ctes, asked, around, member)
 
 
-def _union(
+def _united(
     context: QueryContext,
-    node: exp.Union,
+    node: exp.SetOperation,
     name: str,
     ctes: Ctes,
     asked: Semantics | None,
@@ -68,12 +69,26 @@ def _union(
     context.stop_on_problems()
     limit, offset = limit_of(context, node)
     unordered = tuple(_with_nulls_of(columns, replace(query, order=())) for _, query in members)
-    if limit is not None or offset:
-        union = UnionQuery(own_name, unordered, columns, semantics)
+    is_prefix = limit is not None or bool(offset)
+    union: Query
+    if isinstance(node, exp.Union):
+        keys = dict.fromkeys(_order_of(columns[key.index].name, key) for key in order)
+        union = UnionQuery(own_name, unordered, columns, semantics, () if is_prefix else tuple(keys))
+    else:
+        union = compile_sides(
+            context,
+            own_name,
+            unordered,
+            columns,
+            () if is_prefix else order,
+            context.at(node),
+            denied=isinstance(node, exp.Except),
+            distinct=semantics == "set",
+        )
+    if is_prefix:
         window = Window((), column_orders(order, [c.name for c in columns]), limit, offset)
         return prefix_of(context, name, union, window, len(columns), order, asked)
-    keys = dict.fromkeys(_order_of(columns[key.index].name, key) for key in order)
-    return UnionQuery(name, unordered, columns, semantics, tuple(keys))
+    return union
 
 
 def _order_of(column: str, key: SortKey) -> VariableOrder:
@@ -81,13 +96,15 @@ def _order_of(column: str, key: SortKey) -> VariableOrder:
     return VariableOrder(column, key.descending, nulls_first=nulls)
 
 
-def _members(node: exp.Union) -> list[exp.Expr]:
-    """The members of a chain of one kind of union, which is associative."""
+def _members(node: exp.SetOperation) -> list[exp.Expr]:
+    """The members of a chain of one operation, as far as it is associative: of EXCEPT on the left, and without ALL."""
     found: list[exp.Expr] = []
     for side in (node.this, node.expression):
         inner = unwrapped(side)
-        same = isinstance(inner, exp.Union) and bool(inner.args.get("distinct")) == bool(node.args.get("distinct"))
-        if same and isinstance(inner, exp.Union) and not inner.args.get("with_") and not has_limit(inner):
+        same = type(inner) is type(node) and bool(inner.args.get("distinct")) == bool(node.args.get("distinct"))
+        if isinstance(node, exp.Except) and (side is node.expression or not node.args.get("distinct")):
+            same = False
+        if same and isinstance(inner, exp.SetOperation) and not inner.args.get("with_") and not has_limit(inner):
             found += _members(inner)
         else:
             found.append(side)

@@ -17,10 +17,11 @@ from dynq_cli.query.sql.parse import Places
 from dynq_cli.query.sql.window_functions import CALLS as WINDOW_CALLS
 
 _STRUCTURE: tuple[type[exp.Expr], ...] = (
-    exp.Select, exp.Union, exp.From, exp.Join, exp.Where, exp.Group, exp.Having, exp.Order, exp.Ordered, exp.With,
-    exp.CTE, exp.Subquery, exp.Table, exp.TableAlias, exp.Distinct, exp.Alias, exp.Star, exp.Exists, exp.Any, exp.All,
-    exp.Filter, exp.Limit, exp.Offset, exp.Fetch, exp.LimitOptions, exp.Qualify, exp.Window, exp.WindowSpec, exp.Tuple,
-    exp.IgnoreNulls, exp.RespectNulls, exp.Var,
+    exp.Select, exp.Union, exp.Except, exp.Intersect, exp.From, exp.Join, exp.Where, exp.Group, exp.Having, exp.Order,
+    exp.Ordered, exp.With, exp.CTE, exp.Subquery, exp.Table, exp.TableAlias, exp.Distinct, exp.Alias, exp.Star,
+    exp.Exists, exp.Any, exp.All, exp.Filter, exp.Limit, exp.Offset, exp.Fetch, exp.LimitOptions, exp.Qualify,
+    exp.Window, exp.WindowSpec, exp.Tuple, exp.IgnoreNulls, exp.RespectNulls, exp.Var, exp.GroupingSets, exp.Cube,
+    exp.Rollup, exp.Grouping, exp.GroupingId,
 )  # fmt: skip
 
 _SELECT_PARTS = {"with_", "expressions", "distinct", "from_", "joins", "where", "group", "having", "order"} | {
@@ -28,13 +29,15 @@ _SELECT_PARTS = {"with_", "expressions", "distinct", "from_", "joins", "where", 
     "offset",
     "qualify",
 }
-_UNION_PARTS = {"with_", "this", "expression", "distinct", "order", "limit", "offset"}
+_SET_PARTS = {"with_", "this", "expression", "distinct", "order", "limit", "offset"}
 _SUBQUERY_PARTS = {"this", "alias", "joins", "with_", "order"}
 _TABLE_PARTS = {"this", "alias", "joins", "db", "catalog"}
 
 _PARTS: dict[type[exp.Expr], set[str]] = {
     exp.Select: _SELECT_PARTS,
-    exp.Union: _UNION_PARTS,
+    exp.Union: _SET_PARTS,
+    exp.Except: _SET_PARTS,
+    exp.Intersect: _SET_PARTS,
     exp.Subquery: _SUBQUERY_PARTS,
     exp.Join: {"this", "on"},
 }
@@ -50,8 +53,6 @@ _CLAUSES: dict[str, tuple[tuple[str, ...], str, str]] = {
 }
 
 _NODES: dict[type[exp.Expr], tuple[str, str]] = {
-    exp.Except: ("EXCEPT is not supported", "use NOT EXISTS (SELECT 1 FROM … WHERE …)"),
-    exp.Intersect: ("INTERSECT is not supported", "use EXISTS (SELECT 1 FROM … WHERE …)"),
     exp.Values: ("VALUES is not a relation", "declare a relation for these rows, or write IN (…)"),
     exp.Lateral: ("LATERAL is not supported", "join with a derived table that does not look outside"),
     exp.Unnest: ("UNNEST is not supported: columns hold single values", "declare one row per element"),
@@ -72,21 +73,13 @@ _NODES: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Pivot: ("PIVOT and UNPIVOT are not supported", "use SUM(…) FILTER (WHERE …) per column"),
     exp.TableSample: ("samples are random", "keep the whole result and use `dynq sample`"),
     exp.Order: ("ORDER BY inside an aggregate is not supported", "FIRST, LAST and ANY_VALUE take one"),
-    exp.GroupingSets: ("GROUPING SETS are not supported", "write one query per grouping, or UNION ALL them"),
-    exp.Cube: ("CUBE is not supported", "write one query per grouping, or UNION ALL them"),
-    exp.Rollup: ("ROLLUP is not supported", "write one query per grouping, or UNION ALL them"),
     exp.IgnoreNulls: ("IGNORE NULLS is not supported", "aggregates here leave NULL out anyway"),
 }
 
 _WORDS: dict[type[exp.Expr], tuple[str, ...]] = {
-    exp.Except: ("EXCEPT",),
-    exp.Intersect: ("INTERSECT",),
     exp.Lateral: ("LATERAL",),
     exp.Values: ("VALUES",),
     exp.Order: ("ORDER BY",),
-    exp.GroupingSets: ("GROUPING SETS",),
-    exp.Cube: ("CUBE",),
-    exp.Rollup: ("ROLLUP",),
     exp.Parameter: ("$", "@"),
     exp.Array: ("[",),
     exp.Struct: ("{",),
@@ -133,7 +126,7 @@ class _Walk:
         elif isinstance(node, exp.Select):
             self._clauses(node, _SELECT_PARTS)
             self._empty_clauses(node)
-        elif isinstance(node, exp.Union | exp.Subquery):
+        elif isinstance(node, exp.SetOperation | exp.Subquery):
             self._clauses(node, _PARTS[type(node)])
         elif isinstance(node, exp.Table):
             self._table(node)
@@ -175,8 +168,6 @@ class _Walk:
 
     def _place(self, node: exp.Expr) -> int:
         words = _WORDS.get(type(node), ())
-        if isinstance(node, exp.SetOperation):
-            return self.places.keyword(node.expression, *words)
         if isinstance(node, exp.Placeholder):
             return self._placeholder(node)
         return self.places.keyword(node, *words) if words else self.places.at(node)
