@@ -21,6 +21,7 @@ Views:
 - `difference`, `versions`: the difference of a result between two versions
 - `order_statistic_tree`: the rows of a group in order, with partial sums
 - `grouped`: the groups of an aggregate query; `group_layout`: their tables; `float_terms`: a row's term in a float sum
+- `cycle_sums`: sums over triangles by IVM-ε; `check_pairs`: their pairs, against the rows of their edges
 - `cycles`: the deltas of cyclic joins; `cycle_layout`: the tables of their edges; `check_cycles`: against base rows
 - `pairs`: wide decimals as two codes, for arithmetic and order
 - `check`: assert every invariant

@@ -13,6 +13,7 @@ import numpy as np
 from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.base_delta_scan import BaseDeltaScan
 from dynq_cli.engine.check import record, rows_of
+from dynq_cli.engine.check_pairs import check_pairs
 from dynq_cli.engine.cycle_layout import CycleLayout, EdgeLayout
 from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.layout import Layout
@@ -31,6 +32,8 @@ def check_cycles(layout: Layout, arena: Arena) -> None:
                 wanted[tuple(row)] += many
             assert _edge_rows(arena, edge) == wanted, f"edge {e} of {cycle.step.name} has the rows of its atom"
             _check_lists(arena, cycle, e)
+        if cycle.pairs is not None:
+            check_pairs(cycle, arena)
 
 
 def _edge_rows(arena: Arena, edge: EdgeLayout) -> Counter[Row]:

@@ -11,13 +11,15 @@ DerivedError if a result cannot be kept; the engine is unusable afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 
 from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.base_delta import BaseDelta
 from dynq_cli.engine.base_delta_scan import BaseDeltaScan
 from dynq_cli.engine.changes import Changes, Codes
+from dynq_cli.engine.cycle_layout import CycleLayout
+from dynq_cli.engine.cycle_sums import CycleSums
 from dynq_cli.engine.cycles import CycleDelta
 from dynq_cli.engine.delta import Delta
 from dynq_cli.engine.delta_routing import DerivedError, Rows, Sink, changes_of, outflows
@@ -56,9 +58,23 @@ class DerivedRelations:
         self._outflows = outflows(layout, self._sinks, meaning)
         self.relays = {n: TransientGroups(layout.derived[n], layout.bases[n], meaning) for n in relayed(layout.steps)}
         self._passages = {n: BaseDeltaScan(arena, p, self._outflows[n].variables) for n, p in layout.passages.items()}
-        self.cycles = {n: CycleDelta(arena, c, self._outflows[n].variables) for n, c in layout.cycles.items()}
+        self.cycles = {n: self._cycle(c, self._outflows[n].variables) for n, c in layout.cycles.items()}
         self.feeding = frozenset(self._outflows) - frozenset(self._passages) - frozenset(self.cycles)
         self._deltas = {n: Delta(arena, ordered, layout.trees[n], self._outflows[n].variables) for n in self.feeding}
+
+    def _cycle(self, layout: CycleLayout, variables: Sequence[str]) -> CycleDelta | CycleSums:
+        if layout.pairs is None:
+            return CycleDelta(self._arena, layout, variables)
+        fed = next(d for d in self._layout.derived.values() if layout.step.name in [feed.tree for feed in d.feeds])
+        return CycleSums(self._arena, layout, variables, lambda: self._budget(fed))
+
+    def start(self) -> None:
+        """Initialise an empty arena."""
+        for groups in self.groups.values():
+            groups.start()
+        for cycle in self.cycles.values():
+            if isinstance(cycle, CycleSums):
+                cycle.start()
 
     def _rows(self, derived: Derived) -> Rows:
         base = self._layout.bases[derived.name]

@@ -131,8 +131,7 @@ class Engine:
             self.arena.reserve(table, 1)
         for tree in layout.trees.values():
             self._start_root(tree)
-        for groups in self._deriving.groups.values():
-            groups.start()
+        self._deriving.start()
         self._commit({})
 
     def _start_root(self, tree: TreeLayout) -> None:

@@ -10,7 +10,7 @@
 - Partitions of a derived relation have the tables of `partition_layout`.
 - A tree whose rows are those of one relation (`program.passages`) has no tables: the base rows store the values of its
   expressions and the result of its filter.
-- A cycle has a table per edge and a table of groups per index (`cycle_layout`).
+- A cycle has a table per edge and a table of groups per index, and tables of pairs if it keeps these (`cycle_layout`).
 
 If a plan has an order, its enumeration levels follow that order, and the groups of each level that adds variables are
 order-statistic trees over these variables. `ordered` describes them, encoded for `kernels.order_statistic_blocks`. So
@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 
 from dynq_cli.engine.base_layout import BaseLayout, Computed, Leaf, PassageLayout
 from dynq_cli.engine.codes import needs_labels
-from dynq_cli.engine.cycle_layout import CycleLayout, Edge, EdgeTables, cycle_layout, edges_of
+from dynq_cli.engine.cycle_layout import CycleLayout, Edge, EdgeTables, PairTables, cycle_layout, edges_of, viewed_atoms
 from dynq_cli.engine.edges import ranges_of
 from dynq_cli.engine.group_layout import GroupLayout, group_layout
 from dynq_cli.engine.kernels import fields as f
@@ -167,12 +167,14 @@ class _Builder:
     def build(self) -> Layout:
         for relation in self.relations:
             self._base(relation)
-        trees, edges = {}, {}
+        trees, edges, pairs = {}, {}, {}
         for step in self.steps:
             if isinstance(step, Derived):
                 self._base(step.relation)
             elif isinstance(step, Cycle):
                 edges[step.name] = [self._edges(edge) for edge in edges_of(step)]
+                if step.pairs is not None:
+                    pairs[step.name] = self._pairs(step, edges[step.name])
             elif step.name in self.passing:
                 self._in_place(step.plan.query.atoms[0])
             else:
@@ -194,7 +196,7 @@ class _Builder:
                 for s in self.steps
                 if isinstance(s, Tree) and s.name in self.passing
             },
-            {s.name: self._cycle(s, edges[s.name]) for s in self.steps if isinstance(s, Cycle)},
+            {s.name: self._cycle(s, edges[s.name], pairs.get(s.name)) for s in self.steps if isinstance(s, Cycle)},
             self.variables,
             {leaf.node: self._path(leaf.node) for base in self.bases.values() for leaf in base.leaves},
             ordered,
@@ -323,10 +325,12 @@ class _Builder:
 
     def _edges(self, edge: Edge) -> EdgeTables:
         """Add the tables of an edge of a cycle."""
-        self._in_place(edge.atom)
+        self._in_place(edge.scanned)
         table = self._table(len(edge.variables), len(edge.variables))
         self.tables[table]["mult"] = self.fields[table].wide()
         made = EdgeTables(edge, table)
+        if edge.weights:
+            made.weights = self.fields[table].wide(len(edge.weights))
         for key in edge.keys:
             row = {"group": self._table(len(key), len(key))}
             for name in ("gid", "next", "prev"):
@@ -336,8 +340,25 @@ class _Builder:
             made.indexes.append(row)
         return made
 
-    def _cycle(self, step: Cycle, tables: list[EdgeTables]) -> CycleLayout:
-        return cycle_layout(step, tables, [self._passage(step.query, made.edge.atom) for made in tables])
+    def _pairs(self, step: Cycle, edges: list[EdgeTables]) -> PairTables:
+        """Add the tables of pairs of heavy values, and of one row that says which values are heavy."""
+        assert step.pairs is not None
+        table = self._table(1, 1)
+        lanes = 2 * len(step.pairs.sums)
+        exponent, minor, major, totals = (self.fields[table].wide(many) for many in (1, 1, 1, lanes))
+        made = PairTables(table, exponent, minor, major, totals)
+        for row in (row for edge in edges for row in edge.indexes):
+            for name in ("heavy", "heavy_next", "heavy_prev"):
+                self._narrow(row["group"], row, name)
+            for name in ("heavy_head", "heavies"):
+                self._narrow(table, row, name)
+        for atom in viewed_atoms(step):
+            view = self._table(2, 2)
+            made.views[atom] = {"table": view, "sums": self.fields[view].wide(lanes)}
+        return made
+
+    def _cycle(self, step: Cycle, tables: list[EdgeTables], pairs: PairTables | None) -> CycleLayout:
+        return cycle_layout(step, tables, [self._passage(step.query, made.edge.scanned) for made in tables], pairs)
 
     def _passage(self, query: ConjunctiveQuery, atom: Atom) -> PassageLayout:
         base = self.bases[atom.source]

@@ -7,6 +7,7 @@ order         which orders of the result a tree can keep, and the layered tree t
 free_connex_extension        heads that make an acyclic query free-connex
 materialise   atoms to join into unguarded nodes where no tree exists
 cyclic_core   the cyclic parts of a join, and how they are broken up
+heavy_pairs   which cycles IVM-ε keeps the sums of
 delta_join    by which lists a changed row of a cycle is joined with the others
 tree_updates  what a changed row of an atom touches in the tree of a query
 materialisation_reasons    what is joined or filtered between trees, and why

@@ -10,8 +10,8 @@ import re
 _EXPONENTS = {"1": 0.0, "log n": 0.01, "n": 1.0}
 
 
-def power(exponent: int) -> str:
-    return "O(n)" if exponent == 1 else f"O(n^{exponent})"
+def power(exponent: float) -> str:
+    return "O(n)" if exponent == 1 else f"O(n^{exponent:g})"
 
 
 def exponent_of(term: str) -> float | None:

@@ -22,6 +22,7 @@ from dynq_cli.plan.bounds import power
 from dynq_cli.plan.choose import weights_of
 from dynq_cli.plan.cost import Weights, is_keyed
 from dynq_cli.plan.delta_join import bound_in, signature
+from dynq_cli.plan.heavy_pairs import exponent_of
 from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.program import Cycle, Derived, Partitions, Program, Tree, passages, query_of
 from dynq_cli.plan.view_tree import Node
@@ -38,18 +39,20 @@ MOST_COVERING = 4
 class FanOut:
     """The rows of a relation that one row meets: those with the same `shared`, those in the range `compared`.
 
-    With `others`, the fewest of these and of those.
+    With `others`, the fewest of these and of those; with `limit` no more than so many, amortised.
     """
 
     rows: str
     shared: tuple[str, ...] = ()
     compared: tuple[str, ...] = ()
     others: tuple[FanOut, ...] = ()
+    limit: str = ""
 
     def __str__(self) -> str:
         if self.others:
             lists = " or ".join(f"{o.rows} with the same {_listed(o.shared)}" for o in (self, *self.others))
-            return f"each row of {lists}, whichever are fewer"
+            most = f", at most {self.limit} amortised: pairs of values with more rows are kept" if self.limit else ""
+            return f"each row of {lists}, whichever are fewer{most}"
         by = [f"the same {_listed(self.shared)}"] if self.shared else []
         by += [" and ".join(self.compared)] if self.compared else []
         return f"each row of {self.rows} with {' and '.join(by)}" if by else f"every row of {self.rows}"
@@ -60,9 +63,9 @@ class Rows:
     """A number of rows: the product of fan-outs, and the power of n that it never exceeds."""
 
     fan_outs: tuple[FanOut, ...] = ()
-    exponent: int = 0
+    exponent: float = 0
 
-    def times(self, other: Rows, most: int) -> Rows:
+    def times(self, other: Rows, most: float) -> Rows:
         """For each of these rows the others; `most` bounds the exponent."""
         fan_outs = tuple(dict.fromkeys((*self.fan_outs, *other.fan_outs)))
         return Rows(fan_outs, min(self.exponent + other.exponent, most) if fan_outs else 0)
@@ -84,7 +87,7 @@ class ChangeCost:
     is_ordered: bool = False
 
     @property
-    def exponent(self) -> int:
+    def exponent(self) -> float:
         return max((r.exponent for r in self.rows), default=0)
 
     @property
@@ -274,7 +277,10 @@ class Costs:
                     for a in (query.atoms[each.atom] for each in level.operands if each.scans)
                 ]
                 fan_out = replace(lists[0], others=tuple(lists[1:])) if len(lists) > 1 else lists[0]
-                found = found.times(Rows((fan_out,), 1), max(1, self.cover(query, bound_in(query) - fixed)))
+                exponent = 1.0 if cycle.pairs is None else exponent_of(cycle)
+                if cycle.pairs is not None:
+                    fan_out = replace(fan_out, limit=power(exponent))
+                found = found.times(Rows((fan_out,), exponent), max(1, self.cover(query, bound_in(query) - fixed)))
             bound = self.fixed(query, bound | added, weights.keys)
         return found
 

@@ -44,9 +44,12 @@ def bound_in(query: ConjunctiveQuery) -> frozenset[str]:
     return frozenset().union(*(a.variables for a in query.atoms))
 
 
-def routes_of(query: ConjunctiveQuery) -> tuple[Route, ...]:
-    """The routes of all atoms. If rows are counted only, those that give equal sums are one."""
-    shown = bound_in(query) & frozenset(query.head)
+def routes_of(query: ConjunctiveQuery, *, counts: bool = True) -> tuple[Route, ...]:
+    """The routes of all atoms. If rows are counted only, those that give equal sums are one.
+
+    Not with `counts` false: then atoms put different numbers into sums.
+    """
+    shown = bound_in(query) & frozenset(query.head) or not counts
     found: dict[object, Route] = {}
     for route in _all_routes(query):
         key = route if shown else _shape(query, route)

@@ -28,7 +28,7 @@ from dynq_cli.spec.model import Relation, Spec
 
 MOST_TRIED, MOST_SAID = 24, 4
 MOST_ATOMS = 8
-Price = tuple[int, bool]
+Price = tuple[float, bool]
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from dynq_cli.plan.bounds import power
 from dynq_cli.plan.choose import weights_of
+from dynq_cli.plan.heavy_pairs import counts_triangles, exponent_of, pairs_space
 from dynq_cli.plan.materialise import group_exponent, joining
 from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.program import Cycle, Derived, Program, Tree, query_of
@@ -28,14 +30,25 @@ def notes_of(plan: Plan, program: Program, spec: Spec) -> tuple[str, ...]:
     cycles = [step for step in program.steps if isinstance(step, Cycle)]
     if cycles:
         beside = [_joined(name, query, spec) for name, query in made.items()]
-        return (*map(_by_delta, cycles), *beside, *_filtered(program))
+        return (*map(_by_delta, cycles), *beside, *_filtered(program), *_unused(plan, cycles, spec))
     notes = plan.notes
     if any(group not in [frozenset(a.alias for a in query.atoms) for query in made.values()] for group in groups):
         notes = tuple(_joined(name, query, spec) for name, query in made.items())
         strategy = strategy_of(plan.strategy)
         if strategy is not None and strategy.stores_projection:
             notes = (*notes, "the result asked for is kept as a table")
-    return (*notes, *_filtered(program))
+    return (*notes, *_filtered(program), *_unused(plan, cycles, spec))
+
+
+def _unused(plan: Plan, cycles: list[Cycle], spec: Spec) -> Iterator[str]:
+    """That `epsilon` changes nothing."""
+    written = spec.query(plan.name)
+    if written is None or written.epsilon is None or any(cycle.pairs for cycle in cycles):
+        return
+    if written.epsilon == 1 and any(map(counts_triangles, (cycle.query for cycle in cycles))):
+        yield "with `epsilon: 1` no value has enough rows for its pairs to be kept"
+    else:
+        yield "`epsilon` changes nothing here: it is for counts, exact sums and existence of triangles, without groups"
 
 
 def _nodes(node: Node) -> Iterator[Node]:
@@ -65,6 +78,14 @@ def _joins(plan: Plan, program: Program) -> Iterator[tuple[Derived, ConjunctiveQ
 
 def _by_delta(cycle: Cycle) -> str:
     atoms = _listed([a.brief for a in cycle.query.atoms])
+    if cycle.pairs is not None:
+        epsilon = cycle.pairs.epsilon
+        return (
+            f"{atoms} form a triangle whose rows are only counted or summed up (IVM-ε, ε = {epsilon}). Kept are their "
+            f"rows, in a list per value of each end, and sums over the paths between values that n^{epsilon} rows or "
+            f"more have. A change costs {power(exponent_of(cycle))} amortised, however long the lists of a hub are; "
+            f"N inserts cost O(N^{1 + exponent_of(cycle):g}) at most in all; the pairs take O({pairs_space(epsilon)})"
+        )
     levels = [len([level for level in route.levels if level.variables]) for route in cycle.routes]
     lists = all(len(level.operands) == len(cycle.query.atoms) - 1 for r in cycle.routes for level in r.levels[:1])
     total = ""

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
+from decimal import Decimal
 from typing import Literal
 
 from dynq_cli.plan.plan import Plan
@@ -28,6 +29,7 @@ from dynq_cli.query.normal_form import (
     Comparison,
     ConjunctiveQuery,
     OutputColumn,
+    Scalar,
     VariableOrder,
     WindowFunction,
     without_repetition,
@@ -164,16 +166,49 @@ class Route:
 
 
 @record(frozen=True)
+class Weight:
+    """What a row of an atom counts in a sum: its copies times all `factors`; nothing if one of these or of `present` is
+    NULL."""
+
+    factors: tuple[Scalar, ...] = ()
+    present: tuple[Scalar, ...] = ()
+
+
+@record(frozen=True)
+class Total:
+    """A column of sums, as a pair `high`, `low`: `sum` by its number, or NULL where the sum `present` is 0."""
+
+    name: str
+    sum: int
+    present: int
+
+
+@record(frozen=True)
+class HeavyPairs:
+    """Sums over a triangle that are kept up to date by IVM-ε (`heavy_pairs`).
+
+    Σ over the bindings of the product of a weight per atom, for each of `sums`. The first counts the bindings. A value
+    is heavy if N^`epsilon` rows or more have it. Without `totals`, the first sum is all that is asked for.
+    """
+
+    epsilon: Decimal
+    sums: tuple[tuple[Weight, ...], ...]
+    totals: tuple[Total, ...] = ()
+
+
+@record(frozen=True)
 class Cycle:
     """A join of which only the delta is computed (`delta_join`). Kept are the rows of its atoms, by their ends.
 
     `query` has joins only; its head are the variables that are asked for, none if rows are counted. One that no atom
-    binds is always 1.
+    binds is always 1. With `pairs`, sums over the pairs of heavy values are kept besides; if there are `totals`, the
+    result is one row of them, while there is a binding, and the head are their codes.
     """
 
     name: str
     query: ConjunctiveQuery
     routes: tuple[Route, ...]
+    pairs: HeavyPairs | None = None
 
 
 @record(frozen=True)

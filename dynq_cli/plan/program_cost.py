@@ -18,6 +18,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from dynq_cli.plan.change_cost import ChangeCost, Costs
+from dynq_cli.plan.heavy_pairs import pairs_space
 from dynq_cli.plan.multi_tree_cost import count_of, delay_of, positions_of, read_together
 from dynq_cli.plan.program import (
     Cycle,
@@ -138,6 +139,7 @@ class _Program:
         `+join`: relations between trees that may be larger than the base tables. `+projection`: the rows of the result.
         `+groups`: the groups that are the result. `union`: the rows of several queries, read from their trees.
         `union+table`: such rows, stored. `delta-join`: the rows of a cycle's atoms, in lists by their ends.
+        `ivm-epsilon`: these, and sums over pairs of heavy values.
         """
         if isinstance(self.program.result, Lookups):
             return "lookups"
@@ -147,8 +149,9 @@ class _Program:
         if result is not None and result.groups is None and len({f.tree for f in result.feeds if f.sign == 1}) > 1:
             return "union+table"
         is_joined = any(step is not result and not self.linear[step.name] for step in self.derived)
-        if any(isinstance(step, Cycle) for step in self.program.steps):
-            return "delta-join"
+        cycles = [step for step in self.program.steps if isinstance(step, Cycle)]
+        if cycles:
+            return "ivm-epsilon" if all(step.pairs for step in cycles) else "delta-join"
         words = ["view-tree", *(["join"] if is_joined else [])]
         if result is not None:
             words.append("projection" if result.groups is None else "groups")
@@ -244,9 +247,11 @@ class _Program:
         bound = f"O({' + '.join(['n', *(f'|{name}|' for name in larger)])})"
         names = " and ".join(s.relation.name for s in self.derived)
         limit = ", within the budget of max_view_rows" if larger else ", no larger than the base tables"
-        cycles = [step.query for step in self.program.steps if isinstance(step, Cycle)]
-        sources = list(dict.fromkeys(a.source for query in cycles for a in query.atoms))
+        cycles = [step for step in self.program.steps if isinstance(step, Cycle)]
+        sources = list(dict.fromkeys(a.source for step in cycles for a in step.query.atoms))
         lists = f"; those of {_both(sources)} are in a list per value of each end" if sources else ""
+        for pairs in dict.fromkeys(step.pairs.epsilon for step in cycles if step.pairs is not None):
+            lists += f"; pairs of values with n^{pairs} rows or more, O({pairs_space(pairs)}), are summed up"
         return Guarantee(bound, f"the rows of {names} are stored{limit}{lists}")
 
     def _is_linear(self, step: Derived, feed: Feed) -> bool:
@@ -263,7 +268,11 @@ class _Program:
             elif isinstance(step, Lookups):
                 yield _looked_up(step)
             elif isinstance(step, Cycle):
-                yield f"cycle {_brief(step.query)}: rows that come or go are joined with the shortest lists they meet"
+                how = "are joined with the shortest lists they meet"
+                if step.pairs is not None:
+                    heavy = f"values with n^{step.pairs.epsilon} rows or more"
+                    how = f"meet the sums over pairs of {heavy}, or the shorter list"
+                yield f"cycle {_brief(step.query)}: rows that come or go {how}"
             elif step.name in self.costs.passages:
                 yield f"rows {_brief(step.plan.query)}, passed on as they come and go, without a table of their own"
             else:

@@ -25,9 +25,11 @@ def stored(program: Program, spec: Spec) -> str:
     said = [f"its result, {rows_of(costs, result)}"] if result is not None else []
     if views:
         said.append(f"views of {_listed(views)}, no larger than the tables")
-    cycles = [s.query for s in program.steps if isinstance(s, Cycle)]
-    if ends := list(dict.fromkeys(a.source for query in cycles for a in query.atoms)):
+    cycles = [s for s in program.steps if isinstance(s, Cycle)]
+    if ends := list(dict.fromkeys(a.source for step in cycles for a in step.query.atoms)):
         said.append(f"the rows of {_listed(ends)} in lists by their ends, no larger than the tables")
+    if any(step.pairs for step in cycles):
+        said.append("sums over pairs of values with many rows, at most a few times the rows")
     said += [f"{name}, {rows_of(costs, step)}" for name, step in derived.items() if step is not result]
     if result is None:
         said.append("not the result")

@@ -94,7 +94,7 @@ def compile_query(spec: Spec, query: QuerySpec) -> Query:
     if ordered.order and query.keep != "all":
         message = f"query {query.name} has an ORDER BY and `keep: {query.keep}`, which keeps no order"
         raise SpecError([Problem(query.texts[0].place(), message, "leave one of the two out")])
-    return _keeping(replace(ordered, max_view_rows=query.max_view_rows), query.keep)
+    return _keeping(replace(ordered, max_view_rows=query.max_view_rows, epsilon=query.epsilon), query.keep)
 
 
 def _keeping(query: Query, keep: Keep) -> Query:

@@ -285,6 +285,7 @@ class ConjunctiveQuery:
     simplifications: tuple[str, ...] = ()
     max_view_rows: int | None = None
     keep: Keep = "all"
+    epsilon: Decimal | None = None
 
     def variable(self, name: str) -> Variable:
         return next(v for v in self.variables if v.name == name)
@@ -310,6 +311,7 @@ class UnionQuery:
     order: tuple[VariableOrder, ...] = ()
     max_view_rows: int | None = None
     keep: Keep = "all"
+    epsilon: Decimal | None = None
 
     def __str__(self) -> str:
         return f"{self.name} = " + (" ∪ " if self.semantics == "set" else " ⊎ ").join(m.name for m in self.members)

@@ -15,9 +15,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from dynq_cli.engine.codes import needs_labels
-from dynq_cli.engine.cycle_layout import CycleLayout
+from dynq_cli.engine.cycle_layout import CycleLayout, PairTables
 from dynq_cli.engine.forecast import Group, Rows, ValueCount
 from dynq_cli.engine.group_layout import GroupLayout
+from dynq_cli.engine.kernels.cycle_pairs import Pairs
 from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.tree_layout import TreeLayout
 from dynq_cli.plan.program import Cycle, Derived, Feed, Measure, Tree, high, low, relayed
@@ -246,6 +247,24 @@ class TableCounts:
             for table, variables in ((edge.table, edge.variables), *edge.groups):
                 many = replace(drawn, distinct=self.distinct(source, variables))
                 self._set(table, many.all_distinct if variables else 1)
+        if cycle.pairs is not None and cycle.kept is not None:
+            self._pairs(cycle, cycle.pairs, cycle.kept)
+
+    def _pairs(self, cycle: CycleLayout, pairs: Pairs, kept: PairTables) -> None:
+        """The pairs of heavy values: at most all of them."""
+        drawn = [self.drawn(edge.atom) for edge in cycle.edges]
+        doublings = min(len(pairs.thresholds) - 1, math.ceil(math.log2(1 + sum(d.stands_for for d in drawn))))
+        self._set(kept.table, 1)
+        for view in pairs.views:
+            rows = 1.0
+            for side in ("left", "right"):
+                edge, of = cycle.edges[view[side]], drawn[view[side]]
+                near = quote(edge.variables[view[f"{side}_near_at"]])
+                least = float(pairs.thresholds[doublings]) * of.rows / max(1.0, of.stands_for)
+                rows *= self._count_rows(
+                    f"(SELECT {near} FROM ({self.atom(edge.atom)}) GROUP BY {near} HAVING count(*) >= {least})"
+                )
+            self._set(view["table"], rows)
 
     def _grouped_sql(self, step: Derived, fed: str) -> str:
         """SQL for the rows of a relation of groups, their measures computed from the sample."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from decimal import Decimal
 from typing import cast
 
 from dynq_cli.errors import Place
@@ -15,7 +16,7 @@ from dynq_cli.spec.shown import shown
 
 MAX_VIEW_ROWS = (1 << 63) - 1
 
-_OPTIONS = ("semantics", "order_by", "max_view_rows", "require", "keep")
+_OPTIONS = ("semantics", "order_by", "max_view_rows", "require", "keep", "epsilon")
 # The names of what `explain` promises; `plan/program_cost` has them.
 GUARANTEES = ("update", "delay", "count", "jth", "space", "test", "rank", "diff")
 _KEEPS = ("all", "rows", "test")
@@ -26,6 +27,8 @@ _ORDER_KEY = re.compile(r"\s*([A-Za-z_][A-Za-z0-9_]*)(?:\s+(asc|desc))?\s*", re.
 _MEANT_ORDER = re.compile(r"\s*(-?)\s*([A-Za-z_][A-Za-z0-9_]*)\s*(.*)")
 _REQUIRE_HINT = "write bounds as `explain` does: `require: {update: O(log n), space: O(n)}`"
 _BOUND = re.compile(r"O\((?:1|log n|n(?:\^[0-9]+(?:\.[0-9]+)?)?(?: log n)?|\|\w+\|| \+ )+\)")
+_EPSILON_HINT = "write a number from 0.5 to 1 with at most two digits behind the point, as in `epsilon: 0.5`"
+_EPSILON = re.compile(r"(?:0?\.[0-9]+|[0-9]+(?:\.[0-9]*)?)")
 _WHOLE_NUMBER = re.compile("[0-9]+(?:_[0-9]+)*")
 
 
@@ -65,6 +68,9 @@ def _read_query(report: Report, key: Scalar, node: Node) -> QuerySpec:
         if order and keep in ("rows", "test"):
             message = f"{owner} has `order_by` and `keep: {keep}`, which keeps no order"
             report.add(fields["keep"].place, message, "leave one of the two out")
+    epsilon: Decimal | None = None
+    if "epsilon" in fields:
+        epsilon = _read_epsilon(report, fields["epsilon"].value, f"`epsilon` of {owner}")
     return QuerySpec(
         key.value,
         language,
@@ -75,6 +81,7 @@ def _read_query(report: Report, key: Scalar, node: Node) -> QuerySpec:
         key.place,
         required,
         cast("Keep", keep or "all"),
+        epsilon,
     )
 
 
@@ -161,6 +168,22 @@ def _read_rows(report: Report, node: Node, owner: str) -> int | None:
         report.add(text.place(), f"{owner} cannot be {shown(text.value)}", _ROWS_HINT)
         return None
     return rows
+
+
+def _read_epsilon(report: Report, node: Node, owner: str) -> Decimal | None:
+    text = report.text(node, owner, _EPSILON_HINT)
+    if text is None:
+        return None
+    given = text.value.strip()
+    number = Decimal(given) if _EPSILON.fullmatch(given) and len(given) < 40 else None
+    if number is not None and number < Decimal("0.5"):
+        why = "below 0.5 changes cost more, O(n^(1-epsilon)), and take more space, O(n^(2-2*epsilon))"
+        report.add(text.place(), f"{owner} cannot be {shown(text.value)}: {why}", _EPSILON_HINT)
+        return None
+    if number is None or number > 1 or number != round(number, 2):
+        report.add(text.place(), f"{owner} cannot be {shown(text.value)}", _EPSILON_HINT)
+        return None
+    return number.normalize()
 
 
 def _read_require(report: Report, field: Field, owner: str) -> tuple[Requirement, ...]:

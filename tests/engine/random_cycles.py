@@ -52,6 +52,7 @@ QUERIES = {
     "list_bag": f"SELECT r.a, r.b, s.c FROM {_RST}",
     "list_set": f"SELECT DISTINCT r.a, s.c FROM {_RST}",
     "exists_one": f"SELECT DISTINCT 1 AS one FROM {_RST}",
+    "exists_set": f"SELECT DISTINCT 1 AS one FROM {_CYCLIC} AND a.w > 0",
     "cyclic": f"SELECT count(*) AS n FROM {_CYCLIC}",
     "cyclic_rows": f"SELECT a.x, b.x AS y, c.x AS z FROM {_CYCLIC}",
     "strings": f"SELECT a.x, count(*) AS n FROM {_STRINGS} GROUP BY a.x",
@@ -74,12 +75,13 @@ QUERIES = {
 }
 
 
-def spec_of(names: Sequence[str], relations: str = RELATIONS) -> Spec:
-    return parse_spec(spec_text(names, relations), "spec.yaml")
+def spec_of(names: Sequence[str], relations: str = RELATIONS, more: str = "") -> Spec:
+    return parse_spec(spec_text(names, relations, more), "spec.yaml")
 
 
-def spec_text(names: Sequence[str], relations: str = RELATIONS) -> str:
-    return relations + "".join(f'  {name}: {{sql: "{QUERIES[name]}"}}\n' for name in names)
+def spec_text(names: Sequence[str], relations: str = RELATIONS, more: str = "") -> str:
+    """A spec of some queries, each with options `more`."""
+    return relations + "".join(f'  {name}: {{sql: "{QUERIES[name]}"{more}}}\n' for name in names)
 
 
 def programs_of(spec: Spec) -> dict[str, Program]:

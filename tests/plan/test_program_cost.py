@@ -29,7 +29,8 @@ def cost_of(query: str, relations: str = RELATIONS, more: str = "") -> ProgramCo
     # Whatever stores its result is not headed as a view tree alone, and the other way round.
     is_stored = stored_result(program) is not None
     words = ("projection", "groups", "table")
-    assert cost.strategy == "delta-join" or is_stored == any(word in cost.strategy for word in words)
+    is_cycle = cost.strategy in ("delta-join", "ivm-epsilon")
+    assert is_cycle or is_stored == any(word in cost.strategy for word in words)
     return cost
 
 
@@ -99,7 +100,7 @@ def test_an_order_makes_positions_cheap() -> None:
     [
         ("q(x, z) :- R(x, y), S(y, z)", "view-tree+projection"),
         ("SELECT x, COUNT(*) AS n FROM R GROUP BY x", "view-tree+groups"),
-        ("SELECT COUNT(*) AS n FROM R, S, T WHERE R.y = S.y AND S.z = T.z AND T.x = R.x", "delta-join"),
+        ("SELECT COUNT(*) AS n FROM R, S, T WHERE R.y = S.y AND S.z = T.z AND T.x = R.x", "ivm-epsilon"),
         ("q(x, y, z) :- R(x, y), S(y, z), T(z, x)", "delta-join"),
         ("SELECT x FROM R WHERE NOT EXISTS (SELECT 1 FROM S WHERE S.y = R.y)", "view-tree"),
         ("SELECT x, y FROM R UNION SELECT y, z FROM S", "union"),

@@ -30,5 +30,6 @@ arity and tree shape: nothing is compiled per query. Only this package imports n
 - `delta_log`: what a commit changes in a tree; `delta_join`, `delta_join_ranges`: in its result; `base_delta_scan`:
   without a tree
 - `cycle_edges`: the rows of a cycle's atoms, in lists by their ends; `cycle_join`: the delta of their join
+- `cycle_pairs`: sums over triangles by IVM-ε, with the pairs of heavy values
 - `aggregates`, `aggregate_rows`: rows taken into groups; what became of the groups' rows
 """

@@ -21,6 +21,10 @@ EDGE = row_type(
     "first_route",
     "routes",
     "clamp",  # whether copies do not count
+    "weights",  # wide, per row: what it counts in sums beside its copies; or -1
+    "weighted",  # how many words that are
+    "first_view",  # lists: pairs of a view and whether the edge is its left side
+    "views",  # how many of these pairs
 )
 INDEX = row_type(
     "group",  # the table of groups
@@ -31,6 +35,11 @@ INDEX = row_type(
     "prev",
     "head",  # narrow, per group: its first row
     "size",  # narrow, per group: how many rows it has
+    "heavy",  # narrow, per group: whether it is heavy; or -1 where groups are not told apart
+    "heavy_next",  # narrow, per group: the heavy groups, doubly linked
+    "heavy_prev",
+    "heavy_head",  # narrow, in the record of the partition: the first heavy group
+    "heavies",  # narrow, there: how many they are
 )
 # What a changed row meets in the other atoms; see `plan/delta_join`.
 ROUTE = row_type(
@@ -88,6 +97,8 @@ def arrive(store: Store, joins: Joins, e: Int, codes: Words, key: Words) -> Int:
     row, is_new = find_or_insert(store, edge.table, codes)
     if is_new:
         at = record(store.tables[edge.table], row)
+        for k in range(edge.weighted):
+            words[at + edge.weights + k] = 0
         for i in range(edge.first_index, edge.first_index + edge.indexes):
             index = joins.indexes[i]
             key_of(words, at, joins, i, key)
@@ -96,6 +107,8 @@ def arrive(store: Store, joins: Joins, e: Int, codes: Words, key: Words) -> Int:
             if is_first:
                 halves[there + index.head] = -1
                 halves[there + index.size] = 0
+                if index.heavy >= 0:
+                    halves[there + index.heavy] = 0
             link(store, edge.table, row, there + index.head, index.next, index.prev)
             halves[there + index.size] += 1
             halves[2 * at + index.gid] = g

@@ -17,6 +17,7 @@ distribute_products        monomials in columns instead of expressions
 
 from __future__ import annotations
 
+from dynq_cli.plan.heavy_pairs import EPSILON
 from dynq_cli.plan.lower.inclusion_exclusion import union_of_trees
 from dynq_cli.plan.lower.partial_program import PartialProgram, Run
 from dynq_cli.plan.lower.passes import PASSES
@@ -41,4 +42,5 @@ def why_a_table(query: UnionQuery, spec: Spec) -> str:
 
 
 def _start(query: Query, spec: Spec) -> PartialProgram:
-    return PartialProgram(query.name, spec, query.max_view_rows, PASSES)
+    epsilon = EPSILON if query.epsilon is None else query.epsilon
+    return PartialProgram(query.name, spec, query.max_view_rows, PASSES, epsilon=epsilon)

@@ -22,10 +22,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from typing import Any, Literal, Protocol
 
 from dynq_cli.plan.choose import plan_query
 from dynq_cli.plan.delta_join import routes_of
+from dynq_cli.plan.heavy_pairs import EPSILON, counting, counts_triangles
 from dynq_cli.plan.lower.query_builders import columns_of
 from dynq_cli.plan.lower.ranges import has_ranges
 from dynq_cli.plan.plan import Plan
@@ -34,6 +36,7 @@ from dynq_cli.plan.program import (
     Derived,
     Feed,
     Groups,
+    HeavyPairs,
     Lookups,
     Measure,
     Partitions,
@@ -110,7 +113,8 @@ class Run:
 class PartialProgram:
     """The steps so far, and the spec with the relations that they make.
 
-    New steps are named after the program and their number. `budget` is the number of rows that a relation may have.
+    New steps are named after the program and their number. `budget` is the number of rows that a relation may have,
+    `epsilon` that of IVM-ε.
     """
 
     name: str
@@ -119,6 +123,7 @@ class PartialProgram:
     passes: tuple[Pass, ...]
     steps: tuple[Step, ...] = ()
     run: Run = Run("result")
+    epsilon: Decimal = EPSILON
 
     @property
     def finished(self) -> Program:
@@ -140,11 +145,14 @@ class PartialProgram:
         # Nobody looks at the rows of an inner tree but as they come and go.
         return made, self._with(Tree(made, plan if is_read else replace(plan, tree=plan.tree.condensed())))
 
-    def add_cycle(self, query: ConjunctiveQuery) -> tuple[str, PartialProgram]:
-        """A cyclic join of which only the delta is computed."""
+    def add_cycle(self, query: ConjunctiveQuery, pairs: HeavyPairs | None = None) -> tuple[str, PartialProgram]:
+        """A cyclic join of which only the delta is computed; a triangle that is counted has pairs of heavy values."""
         made = self._fresh()
         named = replace(query, name=made, order=())
-        return made, self._with(Cycle(made, named, routes_of(named)))
+        if pairs is None and counts_triangles(named):
+            pairs = counting(self.epsilon)
+        counts = pairs is None or len(pairs.sums) == 1
+        return made, self._with(Cycle(made, named, routes_of(named, counts=counts), pairs))
 
     def add_relation(
         self,

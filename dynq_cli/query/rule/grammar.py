@@ -22,10 +22,7 @@ rule: head (ARROW | WRONG_ARROW) body END?
 
 head: NAME "(" [item ("," item)*] ")"
 item: [NAME EQUALS] (call | sum)
-call: NAME "(" [DISTINCT] [argument ("," argument)* | TIMES] ")"
-argument: product ((PLUS | MINUS) product)*
-product: factor ((TIMES | DIVIDE) factor)*
-factor: (PLUS | MINUS)? (operand | call | "(" argument ")")
+call: NAME "(" [DISTINCT] [sum ("," sum)* | TIMES] ")"
 
 body: _literal (separator _literal)*
 separator: "," | WRONG_COMMA

@@ -1,0 +1,222 @@
+"""IVM-ε: triangles are counted and summed up at O(N^max(ε, 1−ε)) per change, with the results of a recount."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from random import Random
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import dynq_cli
+from dynq_cli.engine.cycle_sums import CycleSums
+from dynq_cli.engine.delta_routing import DerivedError
+from dynq_cli.engine.kernels.fields import Words
+from dynq_cli.engine.views import Views
+from dynq_cli.errors import RejectedError
+from dynq_cli.storage import commit as commits
+from dynq_cli.storage.state import open as open_state
+from tests.engine.random_cycles import Oracle, programs_of, random_commits, spec_of, spec_text, tables_of
+from tests.engine.test_cycles import rows_of
+from tests.seeds import FUZZ, seeds
+from tests.storage.states import bytes_of
+
+SUMMED = ["count", "cyclic", "exists_one", "exists_set", "transitive", "two_and_one"]
+COLUMNS = {"e": ("x", "y"), "r": ("a", "b"), "s": ("b", "c"), "t": ("c", "a")}
+# An edge of a relation, and how many copies come (> 0) or go.
+Edges = list[tuple[str, int, int, int]]
+
+
+def sums_of(views: Views) -> list[CycleSums]:
+    found = [c for c in views.engine._deriving.cycles.values() if isinstance(c, CycleSums)]
+    assert found
+    return found
+
+
+def tables(edges: Edges) -> dict[str, pa.Table]:
+    made = {}
+    for name in dict.fromkeys(name for name, *_ in edges):
+        own = [each for each in edges if each[0] == name]
+        first, second = COLUMNS[name]
+        columns = {
+            "_change_type": ["insert" if many > 0 else "delete" for *_, many in own],
+            "_count": [abs(many) for *_, many in own],
+            first: [x for _, x, _, _ in own],
+            second: [y for _, _, y, _ in own],
+        }
+        made[name] = pa.table(columns | ({"w": [0] * len(own)} if name == "e" else {}))
+    return made
+
+
+def one(views: Views, query: str) -> int:
+    (row,) = (row for batch in views.enum(query) for row in batch.to_pylist())
+    found: int = row["n"]
+    return found
+
+
+class Graphs:
+    """Skewed random graphs that grow and shrink, with copies; their triangles are counted by matrices.
+
+    Graphs with an even seed have hubs: a third of all edges begin, or end, at one of four nodes.
+    """
+
+    def __init__(self, seed: int, most: int = 60) -> None:
+        self._chance = np.random.default_rng(seed)
+        self._has_hubs = seed % 2 == 0
+        self._nodes, self._most = int(self._chance.integers(60, 90) if self._has_hubs else seed % 20 + 3), most
+        weights = 1 / np.arange(1, self._nodes + 1) ** float(self._chance.choice([0, 1.0, 1.5]))
+        self._weights = weights / weights.sum()
+        self.of: dict[str, Words] = {name: np.zeros((self._nodes, self._nodes), np.int64) for name in COLUMNS}
+
+    def commits(self, many: int) -> Iterator[Edges]:
+        for number in range(many):
+            edges: Edges = []
+            for name in COLUMNS:
+                for _ in range(int(self._chance.integers(0, self._most))):
+                    edges.append(self._change(name, 0.8 if number < many // 2 else 0.2))
+            yield edges
+
+    def _change(self, name: str, grows: float) -> tuple[str, int, int, int]:
+        graph, chance = self.of[name], self._chance
+        x, y = (int(v) for v in chance.choice(self._nodes, 2, p=self._weights))
+        many = int(chance.integers(1, 3))
+        if self._has_hubs:
+            x, y = (int(chance.integers(4)) if chance.random() < 1 / 3 else v for v in (x, y))
+        if chance.random() > grows and graph.any():
+            ends = np.argwhere(graph)
+            x, y = (int(v) for v in ends[chance.integers(len(ends))])
+            many = -int(graph[x, y])
+        graph[x, y] += many
+        return name, x, y, many
+
+    def counts(self) -> dict[str, int]:
+        e = self.of["e"]
+        rst = self.of["r"] @ self.of["s"] @ self.of["t"]
+        return {
+            "count": int(np.trace(rst)),
+            "cyclic": int(np.trace(e @ e @ e)),
+            "transitive": int(((e @ e) * e).sum()),
+        }
+
+
+@pytest.mark.parametrize("seed", seeds(6))
+def test_sums_are_duckdbs_after_every_commit_for_any_epsilon(seed: int) -> None:
+    chance = Random(seed)
+    spec = spec_of(SUMMED, more=f", epsilon: {chance.choice([0.5, 0.6, 0.75, 0.99])}")
+    views, oracle = Views(spec, programs_of(spec)), Oracle(spec)
+    for commit in random_commits(chance, spec, 10):
+        views.apply(tables_of(spec, commit))
+        oracle.apply(commit)
+        for name in SUMMED:
+            assert rows_of(views, name) == oracle.rows(name), (name, commit)
+        views._check()
+
+
+@pytest.mark.parametrize("seed", seeds(4))
+def test_one_by_one_together_and_back_again_across_rebalancings(seed: int) -> None:
+    names = ["count", "cyclic", "transitive"]
+    spec, graphs = spec_of(names, more=", epsilon: 0.5"), Graphs(seed)
+    together, alone = Views(spec, programs_of(spec)), Views(spec, programs_of(spec))
+    done: list[Edges] = []
+    most = 0
+    for number, edges in enumerate(graphs.commits(20)):
+        together.apply(tables(edges))
+        for edge in edges:
+            alone.apply(tables([edge]))
+        done.append(edges)
+        most = max(most, *(each.pairs for each in sums_of(alone)))
+        for name, many in graphs.counts().items():
+            assert one(together, name) == one(alone, name) == many, (name, number)
+        if number % 7 == 0:
+            together._check()
+            alone._check()
+    minor, major = np.array([each.rebalanced for each in sums_of(alone)]).sum(axis=0)
+    assert minor >= 5 and major >= 9 and most >= 2
+    for edges in reversed(done):
+        together.apply(tables([(name, x, y, -many) for name, x, y, many in reversed(edges)]))
+        together._check()
+    assert [one(together, name) for name in names] == [0, 0, 0]
+    assert all(each.pairs == 0 for each in sums_of(together))
+
+
+def test_replay_gives_the_same_bytes_across_rebalancings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The log is replayed by each reader: kills between commits lose nothing, and change nothing."""
+    (tmp_path / "spec.yaml").write_text(spec_text(["count", "cyclic", "transitive"]))
+    graphs, chance = Graphs(4), Random(4)
+    state = dynq_cli.create(str(tmp_path / "spec.yaml"), str(tmp_path / "state"))
+    for number, edges in enumerate(graphs.commits(int(40 * max(1.0, FUZZ)))):
+        monkeypatch.setattr(commits, "DUE_SECONDS", chance.choice([-1.0, float("inf"), float("inf")]))
+        if edges:
+            state.apply(tables(edges))
+        reader = open_state(tmp_path / "state")
+        assert bytes_of(reader) == bytes_of(state), number
+        if chance.random() < 0.3:
+            state.close()
+            state = open_state(tmp_path / "state")
+    views = state.current()
+    assert {name: one(views, name) for name in graphs.counts()} == graphs.counts()
+    views._check()
+    minor, major = np.array([each.rebalanced for each in sums_of(views)]).sum(axis=0)
+    assert minor >= 10 and major >= 9
+
+
+@pytest.mark.parametrize("size", [10_000] if FUZZ < 10 else [10_000, 100_000, 1_000_000])
+def test_hub_churn_costs_the_square_root_and_pairs_are_linear(size: int) -> None:
+    """Hubs at both ends of the changed edge have lists that are linear in N."""
+    chance = np.random.default_rng(size)
+    spec = spec_of(["count"], more=", epsilon: 0.5")
+    views, third = Views(spec, programs_of(spec)), size // 3
+    others = np.arange(third)
+    ends = {"r": (others % 97, others), "s": (others % 10, others), "t": (others, others % 10)}
+    views.apply({name: pa.table(dict(zip(COLUMNS[name], pair, strict=True))) for name, pair in ends.items()})
+    (sums,) = sums_of(views)
+    before, changes = sums.scanned, 400
+    for _ in range(changes // 2):
+        a, b = (int(v) for v in chance.integers(0, 10, 2))
+        views.apply(tables([("r", a, b, 1)]))
+        views.apply(tables([("r", a, b, -1)]))
+        c = int(chance.integers(third))
+        views.apply(tables([("s", b, c, 1)]))
+        views.apply(tables([("s", b, c, -1)]))
+    assert (sums.scanned - before) / (2 * changes) <= 6 * size**0.5
+    assert 0 < sums.pairs <= 4 * size
+
+
+def test_all_inserts_of_a_graph_together_cost_its_edges_times_their_square_root() -> None:
+    chance = np.random.default_rng(1)
+    for size in (2_000, 8_000):
+        spec = spec_of(["cyclic"])
+        views = Views(spec, programs_of(spec))
+        weights = 1 / np.arange(1, size // 4 + 1)
+        edges = np.unique(chance.choice(size // 4, (2, size), p=weights / weights.sum()), axis=1)
+        views.apply({"e": pa.table({"x": edges[0], "y": edges[1], "w": np.zeros(edges.shape[1], np.int64)})})
+        (sums,) = sums_of(views)
+        assert sums.scanned <= 2 * edges.shape[1] ** 1.5
+
+
+def test_pairs_are_within_the_budget() -> None:
+    """Ten values at either end of r, each with 300 rows of the next relation: a hundred pairs."""
+    edges: Edges = [("s", x, z, 1) for x in range(10) for z in range(300)]
+    edges += [("t", z, x, 1) for x in range(10) for z in range(300)]
+    for rows, fits in ((100, True), (99, False)):
+        spec = spec_of(["count"], more=f", max_view_rows: {rows}")
+        views = Views(spec, programs_of(spec))
+        if fits:
+            views.apply(tables(edges))
+            views.apply(tables([("r", 1, 2, 1)]))
+            assert one(views, "count") == 300 and sums_of(views)[0].pairs == 100
+        else:
+            with pytest.raises(DerivedError, match="would take 100 rows and may have 99"):
+                views.engine.apply(views.changes(tables(edges)))
+
+
+def test_a_count_that_does_not_fit_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "spec.yaml").write_text(spec_text(["count"]))
+    state = dynq_cli.create(str(tmp_path / "spec.yaml"), str(tmp_path / "state"))
+    state.apply(tables([("r", 1, 1, 1 << 30), ("s", 1, 1, 1 << 30)]))
+    with pytest.raises(RejectedError, match="more than 2\\^63 - 1 copies"):
+        state.apply(tables([("t", 1, 1, 1 << 30)]))
+    state.apply(tables([("t", 1, 1, 2)]))
+    assert one(state.current(), "count") == 1 << 61
