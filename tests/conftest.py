@@ -22,7 +22,7 @@ settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 # Folders whose tests share something that takes long to make: one process runs all of them.
-TOGETHER = ("crash",)
+TOGETHER = ("crash", "mirrors")
 
 
 def pytest_configure(config: pytest.Config) -> None:

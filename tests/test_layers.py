@@ -46,6 +46,8 @@ HOME = {
     "starlette": "dynq_cli.serve",
     "uvicorn": "dynq_cli.serve",
     "watchfiles": "dynq_cli.serve",
+    "psycopg": "dynq_cli.io.tables",
+    "deltalake": "dynq_cli.io.tables",
 }
 PRINTER = "dynq_cli.cli.output"
 

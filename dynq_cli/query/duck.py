@@ -1,7 +1,8 @@
 """DuckDB, and the only module that touches it: databases in memory that reach nothing but what they are given.
 
 A `Duck` has no access to files, extensions or the network, and none of it can be switched on again by what it
-runs. Data comes in and goes out as Arrow. With a directory to spill to, tables and results may be larger than memory.
+runs. Data comes in and goes out as Arrow. A database may be kept in a file. With a directory to spill to, tables and
+results may be larger than memory.
 """
 
 from __future__ import annotations
@@ -40,9 +41,16 @@ class DuckError(Exception):
 
 class Duck:
     """One database in memory, on all cores unless `threads` says how many. `spill` takes what is more than `memory`,
-    by default most of the machine's."""
+    by default most of the machine's. With `file`, a database in that file, which one process at a time may open."""
 
-    def __init__(self, *, threads: int | None = None, spill: str | None = None, memory: str | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        threads: int | None = None,
+        spill: str | None = None,
+        memory: str | None = None,
+        file: str = ":memory:",
+    ) -> None:
         import duckdb
 
         settings: dict[str, str | bool | int | float | list[str]] = {**_CLOSED}
@@ -53,7 +61,8 @@ class Duck:
             settings |= {"temp_directory": spill, "preserve_insertion_order": "false"}
         if memory is not None:
             settings["memory_limit"] = memory
-        self._connection = duckdb.connect(":memory:", config=settings)
+        with _said():
+            self._connection = duckdb.connect(file, config=settings)
         self._standing: OrderedDict[tuple[pa.Schema, tuple[str, ...]], _Standing] = OrderedDict()
         self._made = 0
 

@@ -7,6 +7,7 @@
 - `batch_order`: the order in which logs are applied
 - `commits`, `sourced_changes`: group the rows of logs into commits; `row_counts`: count their effects by file
 - `run`: apply new logs in a folder, then write the outputs; `marks`: the versions at which their diffs start
+- `mirrors`: keep tables of other systems equal to results
 - `quarantine`: set refused logs aside; `metrics`: the metrics of a run
 - `changes`: write differences of a result as files that another state can apply
 - `why`: the base rows that make a row of a result, or what keeps one out

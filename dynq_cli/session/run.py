@@ -10,6 +10,8 @@ The outputs of a run's last version are written exactly once, even if the proces
     note       record the version in the manifest, and move the marks of its diffs: the commit of the outputs
     reveal     rename each output to its target
 
+Mirrors come last: each has its version in a transaction of its own (`mirrors`).
+
 A run first writes missing outputs of the version in force. Staged files of the noted version are revealed, never
 written again. Paths are relative to the working directory.
 """
@@ -30,6 +32,7 @@ from dynq_cli.errors import DynqError, RejectedError, UnfinishedError, UsageErro
 from dynq_cli.io.results.counts import count_form_of, count_text
 from dynq_cli.io.results.forms import form_of
 from dynq_cli.phases import Phase, phase
+from dynq_cli.session import mirrors
 from dynq_cli.session.marks import make_missing, mark_of, marks_of
 from dynq_cli.spec.shown import visible
 from dynq_cli.storage.layout import RUN_LOCK
@@ -129,16 +132,27 @@ def run_on(
         except RejectedError as error:
             refused = error
         version = max((o.version for o in outcomes if o.version is not None), default=view.version)
+        failed: list[DynqError] = []
         if dry_run:
             outputs.tell_behind(version)
+            for output in mirrors.behind(view, version):
+                revealed(output.target)
         else:
             outputs.write_if_behind()
+            failed = mirrors.sync(view, directory, lambda done: revealed(done.line()))
             version = view.version
         if refused is None and quarantine is not None:
             refused = _summary(outcomes, inbox, quarantine, dry_run=dry_run)
         if refused is not None:
-            raise refused
+            raise _with_failed(refused, failed)
+        if failed:
+            raise _with_failed(failed[0], failed[1:])
         return Ran(version, tuple(outcomes), tuple(written))
+
+
+def _with_failed(error: DynqError, failed: Sequence[DynqError]) -> DynqError:
+    """Return an error that also tells of mirrors that failed."""
+    return type(error)("\n".join(map(str, [error, *failed]))) if failed else error
 
 
 def _refusing(aside: Quarantine | Rehearsed, inbox: str) -> Refused:
@@ -196,7 +210,7 @@ class _Outputs:
         self._state = state
         self._directory = directory
         self._wrote = wrote
-        self._outputs = state.spec.outputs
+        self._outputs = [output for output in state.spec.outputs if output.kind != "mirror"]
 
     def write_if_behind(self) -> None:
         """Write the outputs of the version in force, unless they are written."""

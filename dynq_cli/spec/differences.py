@@ -83,7 +83,7 @@ def _plain(value: Any) -> Any:
 
 
 def _outputs(outputs: Sequence[Output]) -> dict[str, Any]:
-    return {output.path: _plain(output) for output in outputs}
+    return {output.target: _plain(output) for output in outputs}
 
 
 def _type(column: Column) -> str:

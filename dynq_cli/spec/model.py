@@ -14,6 +14,7 @@ from typing import Literal
 
 from dynq_cli.errors import Place
 from dynq_cli.records import record
+from dynq_cli.spec.mirror_kinds import without_password
 from dynq_cli.spec.types import Type
 
 Changes = Literal["rare", "normal", "often"]
@@ -172,14 +173,15 @@ class ModelSpec:
         return comb(many + 2 * self.degree, 2 * self.degree) + comb(many + self.degree, self.degree) + 1
 
 
-OutputKind = Literal["count", "enum", "diff", "model"]
+OutputKind = Literal["count", "enum", "diff", "model", "mirror"]
 
 
 @record(frozen=True)
 class Output:
-    """One file that `dynq run` writes; of `kind: model`, `query` is the model.
+    """One file that `dynq run` writes, or a table that it keeps; of `kind: model`, `query` is the model.
 
-    With `expand` a row with copies stands there so often, without `_count`.
+    With `expand` a row with copies stands there so often, without `_count`. A mirror has no path: it is the `table` in
+    `to`.
     """
 
     query: str
@@ -188,6 +190,15 @@ class Output:
     mark: str | None = None
     place: Place | None = field(default=None, compare=False)
     expand: bool = False
+    to: str = ""
+    table: str = ""
+
+    @property
+    def target(self) -> str:
+        """What is written, as it may be shown: a path, or a table and where it is."""
+        if not self.to:
+            return self.path
+        return f"{self.table} in {without_password(self.to)}" if self.table else without_password(self.to)
 
 
 @record(frozen=True)

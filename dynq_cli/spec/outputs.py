@@ -1,4 +1,4 @@
-"""The `outputs:` of a spec: which files `dynq run` writes, and from which results."""
+"""The `outputs:` of a spec: which files `dynq run` writes, which tables it keeps, and from which results."""
 
 from __future__ import annotations
 
@@ -9,10 +9,11 @@ from itertools import islice
 from typing import cast
 
 from dynq_cli.errors import Place
+from dynq_cli.spec import mirror_kinds
 from dynq_cli.spec.model import Keep, Output, OutputKind, Text
 from dynq_cli.spec.nodes import ListNode, MapNode, Node, RefusedNode, Scalar
 from dynq_cli.spec.output_formats import extensions
-from dynq_cli.spec.report import Report, Shape
+from dynq_cli.spec.report import Field, Report, Shape
 from dynq_cli.spec.served import SERVED
 from dynq_cli.spec.shown import shown
 
@@ -20,14 +21,14 @@ _OUTPUT_HINT = "write `- {query: NAME, kind: count, path: out/NAME.json}`"
 _PATH_HINT = "write the file to be made, as in `path: out/result.csv`"
 _SHAPE = Shape(
     hint=_OUTPUT_HINT,
-    required={
-        "kind": "write `kind: count`, `kind: enum`, `kind: diff` or `kind: model`",
-        "path": _PATH_HINT,
-    },
-    optional=("query", "model", "mark", "expand"),
-    synonyms={"file": "path", "type": "kind", "name": "query", "to": "path"},
+    required={"kind": "write `kind: count`, `kind: enum`, `kind: diff`, `kind: model` or `kind: mirror`"},
+    optional=("path", "query", "model", "mark", "expand", "to", "table"),
+    synonyms={"file": "path", "type": "kind", "name": "query", "url": "to"},
 )
-_KINDS = ("count", "enum", "diff", "model")
+_KINDS = ("count", "enum", "diff", "model", "mirror")
+# What a result has to be kept for.
+_NEEDS = {"mirror": "diff"}
+_TABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,62}(\.[A-Za-z_][A-Za-z0-9_]{0,62})?")
 _EXTENSIONS = {"count": (".json", ".csv", ".txt"), "model": (".json",)}
 _PLACEHOLDERS = ("query", "version")
 _MARK_HINT = "write a name, as in `mark: hourly`, or leave `mark` out"
@@ -84,26 +85,70 @@ class _Reader:
             message = f"{owner} has both `model` and `query`"
             self._report.add(fields["model"].place, message, "make two outputs of it")
         keep = self._queries.get(query or "", "all")
-        if kind not in (None, "model", *SERVED[keep]):
+        if kind not in (None, "model") and _NEEDS.get(kind, kind) not in SERVED[keep]:
             message = f"{owner} is a `kind: {kind}` of query {shown(query or '')}, which has `keep: {keep}`"
             self._report.add(fields["kind"].place, message, f"leave the output out, or `keep: {keep}`")
         if "mark" in fields:
             mark = self._read_mark(fields["mark"].value, f"`mark` of {owner}")
-            if kind in ("count", "enum", "model"):
+            if kind in ("count", "enum", "model", "mirror"):
                 message = f"`mark` of {owner} needs `kind: diff`; a {kind} is of the last version"
                 self._report.add(fields["mark"].place, message, "leave `mark` out, or write `kind: diff`")
         expand = None
         if "expand" in fields:
             expand = self._report.choice(fields["expand"].value, f"`expand` of {owner}", ("true", "false"))
-            if kind in ("count", "diff", "model"):
+            if kind in ("count", "diff", "model", "mirror"):
                 message = f"`expand` of {owner} needs `kind: enum`"
                 self._report.add(fields["expand"].place, message, "leave `expand` out, or write `kind: enum`")
+        if kind == "mirror":
+            return self._read_mirror(node, owner, fields, query)
+        for key in ("to", "table"):
+            if key in fields and kind is not None:
+                hint = f"write `kind: mirror`, or leave `{key}` out" + ("; files have a `path`" if key == "to" else "")
+                self._report.add(fields[key].place, f"`{key}` of {owner} needs `kind: mirror`", hint)
         path = None
+        if "path" not in fields and (kind is not None or "to" not in fields):
+            self._report.add(node.place, f"{owner} has no `path`", _PATH_HINT)
         if "path" in fields:
             path = self._read_path(fields["path"].value, f"`path` of {owner}", query, kind)
         if not (query and kind and path):
             return None
         return Output(query, cast(OutputKind, kind), path, mark, node.place, expand == "true")
+
+    def _read_mirror(self, node: Node, owner: str, fields: Mapping[str, Field], query: str | None) -> Output | None:
+        *most, last = (f"`to: {example}`" for example in mirror_kinds.examples())
+        hint = f"write {', '.join(most)} or {last}"
+        if "path" in fields:
+            self._report.add(fields["path"].place, f"`path` of {owner} is for files, and a mirror is a table", hint)
+        if "to" not in fields:
+            self._report.add(node.place, f"{owner} has no `to`", hint)
+            return None
+        to = self._report.text(fields["to"].value, f"`to` of {owner}", hint)
+        table = None
+        if "table" in fields:
+            table = self._report.text(fields["table"].value, f"`table` of {owner}", "write the name of the table")
+        if to is None or ("table" in fields and table is None):
+            return None
+        kind = mirror_kinds.find(to.value)
+        if kind is None:
+            shown_to = shown(mirror_kinds.without_password(to.value))
+            self._report.add(to.place(), f"`to` of {owner} cannot be {shown_to}", hint)
+            return None
+        self._check_visible(to, f"`to` of {owner}")
+        if table is not None and kind.one_table:
+            message = f"`table` of {owner} has no meaning: `to: {kind.example}` is one table"
+            self._report.add(table.place(), message, "leave `table` out")
+        elif table is not None and not _TABLE.fullmatch(table.value):
+            hint = "a table has letters, digits and `_`, at most 63, and may have its schema before a `.`"
+            self._report.add(table.place(), f"`table` of {owner} cannot be {shown(table.value)}", hint)
+        if ".." in re.split(r"[/\\]", to.value):
+            message = f"`to` of {owner} leaves its directory with `..`"
+            self._report.add(to.place(), message, "write the path without `..`; an absolute path is allowed")
+        name = "" if kind.one_table else table.value if table else query or ""
+        first = self._written.setdefault(f"{to.value}\0{name}", to.place())
+        if first != to.place():
+            message = f"{owner} is the table that the output at line {first.line}, column {first.column} keeps already"
+            self._report.add(to.place(), message, "give each mirror a table of its own")
+        return Output(query, "mirror", "", place=node.place, to=to.value, table=name) if query else None
 
     def _read_name(self, node: Node, owner: str, of: str) -> str | None:
         """The name of a query, or of a model."""

@@ -87,6 +87,9 @@ SPLIT = {
     "AVG(W.f) AS d FROM E, F, W WHERE E.y = F.y AND E.x1 = W.x1 GROUP BY E.y, E.x1, F.x2'",
     "expressions": "sql: 'SELECT E.x1, F.x2, AVG(F.x3) + F.x2 AS a, E.y FROM E, F WHERE E.y = F.y "
     "GROUP BY E.y, E.x1, F.x2 HAVING MAX(F.x3) > 1'",
+    "a key in one table": "rule: 'q(y, x1, m = max(x3), n = count(distinct x2)) :- E(y, x1), F(y, x2, x3)'",
+    "a key in one table and conditions": "sql: 'SELECT E.y, E.x1, MIN(F.x3) AS a, MAX(F.x2 + F.x3) AS b FROM E, F "
+    "WHERE E.y = F.y AND E.x1 > 0 GROUP BY E.y, E.x1 HAVING MIN(F.x3) < 3'",
     "a filter across": "sql: 'SELECT E.y, E.x1, F.x2, MAX(F.x3) AS a FROM E, F WHERE E.y = F.y AND E.x1 < F.x2 "
     "GROUP BY E.y, E.x1, F.x2'",
     "not exists": "sql: 'SELECT E.y, E.x1, F.x2, MAX(F.x3) AS a FROM E, F WHERE E.y = F.y "
@@ -166,6 +169,7 @@ def _oracle(name: str, text: str) -> str:
     return {
         "sum of a set": "SELECT y, x1, x2, SUM(x3) FROM (SELECT DISTINCT E.y, E.x1, F.x2, F.x3 FROM E, F, G WHERE "
         "E.y = F.y AND F.y = G.y AND F.x2 = G.x2 AND F.x3 = G.x3) GROUP BY ALL",
+        "a key in one table": "SELECT E.y, x1, MAX(x3), COUNT(DISTINCT x2) FROM E, F WHERE E.y = F.y GROUP BY ALL",
         "averages and counts": "SELECT y, x1, x2, AVG(x3), COUNT(*), MAX(x3) FROM (SELECT DISTINCT E.y, E.x1, F.x2, "
         "F.x3 FROM E, F WHERE E.y = F.y) GROUP BY ALL",
         "a product of parts": "SELECT y, x1, x2, SUM(x3), COUNT(*) FROM (SELECT DISTINCT E.y, E.x1, F.x2, F.x3, "

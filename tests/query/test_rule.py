@@ -349,7 +349,7 @@ WRONG_MEANING = [
     ("q(^summ(x)) :- R(x, y)", "no aggregate summ", "did you mean sum?"),
     ("q(sum(^c)) :- S(_, c)", "c is string, and sum takes numbers", "min, max or count"),
     ("q(^sum()) :- R(x, y)", "sum takes a variable", "sum(y)"),
-    ("q(sum(^x + y)) :- R(x, y)", "sum takes one variable, not `x + y`", "sql:"),
+    ("q(sum(^2 + 3)) :- R(x, y)", "sum takes variables, and numbers beside them, not `2 + 3`", "sql:"),
     ("q(^bit_xor(distinct x)) :- R(x, y)", "bit_xor(distinct ...)", "count, sum and avg"),
     ("q(count(^*)) :- R(x, y)", "no count(*)", "count()"),
     ("q(x) :- R(^y + 1, x)", "`y + 1` is a sum", "v = y + 1"),

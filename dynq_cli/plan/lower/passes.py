@@ -15,6 +15,7 @@ from dynq_cli.plan.lower.keep_lookups import keep_lookups
 from dynq_cli.plan.lower.keep_ranges import keep_ranges
 from dynq_cli.plan.lower.materialise_views import materialise_views
 from dynq_cli.plan.lower.minimise import minimise
+from dynq_cli.plan.lower.open_groups import open_groups
 from dynq_cli.plan.lower.order_by import order_by
 from dynq_cli.plan.lower.partial_program import Goal, Pass
 from dynq_cli.plan.lower.push_down_aggregates import push_down_aggregates
@@ -38,6 +39,7 @@ PASSES: tuple[Pass, ...] = (
     # Unions and groups become relations of their own.
     Pass(type_columns, ("typed",)),
     Pass(store_union, ("result", "typed")),
+    Pass(open_groups, ("result",)),
     Pass(split_groups, ("result",)),
     Pass(group_by, ("result", "typed")),
     # Derived tables and subqueries become relations: joins and comparisons are left.

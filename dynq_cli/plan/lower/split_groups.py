@@ -9,7 +9,8 @@ the join, which a tree reads, so neither groups nor result are stored. That hold
     MIN, MAX, AVG, COUNT(DISTINCT)    always: if every row is there several times, none of them changes
     SUM, COUNT                        if nothing multiplies them: no other part, and no copies of the other atoms
 
-Groups whose key lies in one atom are no more than its rows, and stay as they are (`group_by`).
+Groups whose key lies in one atom are no more than its rows, and stay as they are (`group_by`) if keys of relations say
+that a change touches one of them.
 
     query    SELECT R.b, R.a, S.c, MAX(P.price) AS top FROM R, S, P WHERE R.b = S.b AND S.b = P.b GROUP BY R.b, R.a, S.c
     before   q(b, a, c, top = max(price)) :- R(b, a), S(b, c), P(b, price)
@@ -47,13 +48,25 @@ _PER_ROW = ("least", "greatest", "average", "all", "any")
 
 
 def split_groups(query: Query, program: PartialProgram) -> tuple[Query, PartialProgram]:
-    if isinstance(query, UnionQuery) or not query.aggregates or not query.head or query.order:
+    if isinstance(query, UnionQuery):
         return query, program
-    head = frozenset(query.head)
-    if any(head <= a.variables for a in query.atoms):
-        return query, program
-    made = _Split(query, program.spec).query()
+    made = split(query, program.spec)
     return (query if made is None else made), program
+
+
+def split(query: ConjunctiveQuery, spec: Spec) -> ConjunctiveQuery | None:
+    """The join of the groups of a query's parts; None if it has none, or is as well off as it is."""
+    if not query.aggregates or not query.head or query.order:
+        return None
+    return _Split(query, spec).query()
+
+
+def is_once(atom: Atom, spec: Spec) -> bool:
+    """Whether an atom has each row once: it binds a key of its relation, or is only tested."""
+    relation = spec.relation(atom.source)
+    bound = {b.scalar.sql for b in atom.bindings}
+    is_keyed = relation is not None and bool(relation.key) and {quote(c) for c in relation.key} <= bound
+    return atom.mode != "join" or is_keyed
 
 
 @dataclass
@@ -81,9 +94,13 @@ class _Split:
             return None
         if any(q.atoms[i].mode != "join" for part in parts for i in part.atoms):
             return None
+        if self._is_bounded(parts):
+            return None
         if any(not self._interface(part) for part in parts) or not self._places_comparisons(parts):
             return None
-        is_multiplied = len(parts) > 1 or (q.semantics == "bag" and not all(map(self._is_once, alone)))
+        is_multiplied = len(parts) > 1 or (
+            q.semantics == "bag" and not all(is_once(q.atoms[i], self.spec) for i in alone)
+        )
         for a in q.aggregates:
             part = self._part_of(a, parts)
             if part is None or (is_multiplied and not _is_per_row(a)):
@@ -95,6 +112,24 @@ class _Split:
             return None
         joined = self._joined(parts, alone, columns, having)
         return joined if is_acyclic(hypergraph_of(joined)) else None
+
+    def _is_bounded(self, parts: Sequence[_Part]) -> bool:
+        """Whether a group is a row of one atom, and a change of any part touches one group."""
+        if not any(self.head <= variables for variables in self.has):
+            return False
+        return all(self.head <= self._determined(self._interface(part)) for part in parts)
+
+    def _determined(self, variables: Collection[str]) -> frozenset[str]:
+        """The variables that have one value where some others are given, by keys of relations."""
+        found, before = frozenset(variables), -1
+        while len(found) > before:
+            before = len(found)
+            for atom in self.whole.atoms:
+                bound = {b.scalar.sql for b in atom.bindings if b.variable in found}
+                relation = self.spec.relation(atom.source)
+                if atom.mode == "join" and relation is not None and relation.key:
+                    found |= atom.variables if {quote(c) for c in relation.key} <= bound else frozenset()
+        return found
 
     def _components(self) -> Iterator[tuple[int, ...]]:
         """The atoms that share variables outside the group key, in the order of the first."""
@@ -123,14 +158,6 @@ class _Split:
             c.variables <= self.head or any(c.variables <= self._variables(part) for part in parts)
             for c in self.whole.comparisons
         )
-
-    def _is_once(self, number: int) -> bool:
-        """Whether an atom has each row once: it binds a key of its relation, or is only tested."""
-        atom = self.whole.atoms[number]
-        relation = self.spec.relation(atom.source)
-        bound = {b.scalar.sql for b in atom.bindings}
-        is_keyed = relation is not None and bool(relation.key) and {quote(c) for c in relation.key} <= bound
-        return atom.mode != "join" or is_keyed
 
     def _part_of(self, a: Aggregate, parts: Sequence[_Part]) -> _Part | None:
         """The part that has all that an aggregate looks at; rows are counted in the only one."""

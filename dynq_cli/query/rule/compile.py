@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Sequence
+
 from dynq_cli.query import scalar as sql
 from dynq_cli.query.draft import Draft
+from dynq_cli.query.normal_form import View
+from dynq_cli.query.normalise import normalise
 from dynq_cli.query.problems import QueryProblems, TextProblem
 from dynq_cli.query.rule.atoms import Bindings, bind_atoms
 from dynq_cli.query.rule.head import build_head, unbound
 from dynq_cli.query.rule.linear import WithConstant, reduce
+from dynq_cli.query.rule.nested import levels_of
 from dynq_cli.query.rule.parse import parse
-from dynq_cli.query.rule.syntax import Atom, Comparison
-from dynq_cli.spec.model import QuerySpec, Spec
+from dynq_cli.query.rule.syntax import Atom, Comparison, Item
+from dynq_cli.spec.model import Column, QuerySpec, Spec
 
 
 def compile_rule(text: str, spec: Spec, query: QuerySpec) -> Draft:
@@ -29,10 +34,35 @@ def compile_rule(text: str, spec: Spec, query: QuerySpec) -> Draft:
         if isinstance(part, Comparison):
             problems += add_comparison(part, bindings, draft)
             compared |= {v.name for v in (*part.left.variables, *part.right.variables)}
-    problems += build_head(rule.items, bindings, draft, compared)
+    made, found = _headed(rule.items, bindings, draft, compared)
+    problems += found
     if problems:
         raise QueryProblems(sorted(problems, key=lambda p: p.offset))
-    return draft
+    return made
+
+
+def _headed(
+    items: Sequence[Item], bindings: Bindings, draft: Draft, compared: Collection[str]
+) -> tuple[Draft, list[TextProblem]]:
+    """The draft with a head; of nested aggregates, a draft over the groups of another."""
+    try:
+        levels = levels_of(items, bindings.names)
+        if levels is None:
+            return draft, build_head(items, bindings, draft, compared)
+        inner, problems = _headed(levels.inner, bindings, draft.copy(f"{draft.name}.inner", draft.semantics), compared)
+        if problems:
+            return draft, problems
+        query = normalise(inner)
+    except QueryProblems as error:
+        return draft, list(error.problems)
+    columns = tuple(Column(c.name, c.type, c.nullable) for c in query.columns)
+    outer = Draft(draft.name, draft.semantics)
+    outer.views.append(View(query.name, columns, query))
+    atom, over = outer.atom("inner", query.name), Bindings()
+    for column in columns:
+        over.types[column.name] = column.type
+        over.terms[column.name] = [outer.term(atom, sql.column_scalar(column), column.name)]
+    return outer, build_head(levels.outer, over, outer, ())
 
 
 def add_comparison(comparison: Comparison, bindings: Bindings, draft: Draft) -> list[TextProblem]:

@@ -22,7 +22,10 @@ rule: head (ARROW | WRONG_ARROW) body END?
 
 head: NAME "(" [item ("," item)*] ")"
 item: [NAME EQUALS] (call | sum)
-call: NAME "(" [DISTINCT] [sum ("," sum)* | TIMES] ")"
+call: NAME "(" [DISTINCT] [argument ("," argument)* | TIMES] ")"
+argument: product ((PLUS | MINUS) product)*
+product: factor ((TIMES | DIVIDE) factor)*
+factor: (PLUS | MINUS)? (operand | call | "(" argument ")")
 
 body: _literal (separator _literal)*
 separator: "," | WRONG_COMMA

@@ -17,13 +17,16 @@ from dynq_cli.query.aggregates.ordered import in_rules, keys_of
 from dynq_cli.query.draft import Draft, DraftAggregate, Expression, Term
 from dynq_cli.query.normal_form import Factor, Monomial, Scalar
 from dynq_cli.query.problems import QueryProblems, TextProblem, refuse
+from dynq_cli.query.rule.arithmetic import Expression as Numbers
+from dynq_cli.query.rule.arithmetic import expression_of, monomials_of, scalar_of
 from dynq_cli.query.rule.atoms import Bindings
 from dynq_cli.query.rule.names import nearest
-from dynq_cli.query.rule.syntax import ANY, Call, Constant, Item, Sum, Variable
+from dynq_cli.query.rule.nested import default_name
+from dynq_cli.query.rule.syntax import ANY, Argument, Arithmetic, Call, Constant, Item, Sum, Variable
 from dynq_cli.query.scalar import quote, type_of_expression
 from dynq_cli.spec.model import Column
 from dynq_cli.spec.shown import shown
-from dynq_cli.spec.types import INT64
+from dynq_cli.spec.types import INT64, Type
 
 
 def unbound(name: str, bindings: Bindings) -> tuple[str, str]:
@@ -107,18 +110,51 @@ class _Head:
         if not call.arguments and definition.reading == "count" and not call.distinct:
             self._add(self._column(item, definition.name), DraftAggregate("", definition.name, INT64, False))
             return
-        (variable,) = _arguments(call, ("x",))
+        (argument,) = _arguments(call, ("x",))
         if call.distinct and not definition.of_distinct:
             raise refuse(
                 call.at, f"{definition.name}(distinct ...) is not supported", "distinct goes with count, sum and avg"
             )
-        term = self._term(variable)
-        name = self._column(item, f"{definition.name}_{'distinct_' if call.distinct else ''}{variable.name}")
-        if term is None:
-            return
         if call.distinct:
             definition = basic(definition.of_distinct)
-        self._add(name, self._basic(definition, variable, term))
+        made = self._made(definition, call, argument)
+        name = self._column(item, default_name(call))
+        if made is not None:
+            self._add(name, made)
+
+    def _made(self, definition: Basic, call: Call, argument: Argument) -> DraftAggregate | None:
+        """A basic aggregate of one argument; None if a reported problem hides a type."""
+        variable = argument.only
+        if isinstance(variable, Variable):
+            term = self._term(variable)
+            return None if term is None else self._basic(definition, variable, term)
+        if definition.state != "sums":
+            found = self._value(argument, call)
+            return None if found is None else self._basic(definition, argument, found)
+        expression = self._expression(argument)
+        if expression is None:
+            return None
+        nullable = definition.reading != "count" and (
+            not self.grouped or any(self._may_be_null(name, t[0]) for name, t in expression.terms.items())
+        )
+        kind = definition.type_of(expression.type)
+        return DraftAggregate("", definition.name, kind, nullable, monomials_of(expression))
+
+    def _expression(self, argument: Argument) -> Numbers | None:
+        """Arithmetic over variables; None if a reported problem hides the type of one."""
+        known = [self._term(v) for v in variables_in(argument)]
+        return None if any(term is None for term in known) else expression_of(argument, self.bindings)
+
+    def _value(self, argument: Argument, call: Call) -> Term | None:
+        """The term of a variable, or of arithmetic over the columns of one atom."""
+        variable = argument.only
+        if isinstance(variable, Variable):
+            return self._term(variable)
+        expression = self._expression(argument)
+        if expression is None:
+            return None
+        atom, scalar = scalar_of(expression, call.function)
+        return self.draft.term(atom, scalar, "_".join(expression.terms))
 
     def _in_order(self, item: Item, call: Call, definition: Basic) -> None:
         """An aggregate that reads the values of a group in order."""
@@ -126,27 +162,32 @@ class _Head:
         if detail is None or call.distinct:
             message = f"{call.function}{'(distinct ...)' if call.distinct else ''} is not supported in rules"
             raise refuse(call.at, message, f"use sql: for {call.function}")
-        variables = _arguments(call, ("x", "y")[: max(1, len(keys_of(detail)) if detail.startswith("asc") else 1)])
-        found = [self._term(v) for v in variables]
-        name = self._column(item, "_".join([call.function, *(v.name for v in variables)]))
+        given = _arguments(call, ("x", "y")[: max(1, len(keys_of(detail)) if detail.startswith("asc") else 1)])
+        found = [self._value(a, call) for a in given]
+        name = self._column(item, default_name(call))
         terms = tuple(term for term in found if term is not None)
         if len(terms) < len(found):
             return
-        kind = self.bindings.types[variables[0].name]
+        kind = self._type(given[0], terms[0])
         if call.function == "median" and objection(definition, kind) is not None:
             definition = basic("quantile_disc")
-        _check_type(definition, variables[0], terms[0])
+        _check_type(definition, given[0], terms[0])
         made = DraftAggregate("", definition.name, definition.type_of(kind), True, terms=terms, detail=detail)
         self._add(name, made)
 
-    def _basic(self, definition: Basic, variable: Variable, term: Term) -> DraftAggregate:
-        _check_type(definition, variable, term)
+    def _type(self, argument: Argument | Variable, term: Term) -> Type:
+        variable = argument if isinstance(argument, Variable) else argument.only
+        return self.bindings.types[variable.name] if isinstance(variable, Variable) else term.scalar.type
+
+    def _basic(self, definition: Basic, argument: Argument | Variable, term: Term) -> DraftAggregate:
+        _check_type(definition, argument, term)
         is_count = definition.reading == "count"
-        nullable = not is_count and (self._may_be_null(variable.name, term) or not self.grouped)
+        missing = self._may_be_null(argument.name, term) if isinstance(argument, Variable) else term.scalar.nullable
+        nullable = not is_count and (missing or not self.grouped)
         if definition.state == "sums":
             kind, monomials = definition.type_of(term.scalar.type), _monomials(term, term.scalar)
             return DraftAggregate("", definition.name, kind, nullable, monomials)
-        kind = definition.type_of(self.bindings.types[variable.name])
+        kind = definition.type_of(self._type(argument, term))
         return DraftAggregate("", definition.name, kind, nullable, terms=(term,))
 
     def _add(self, name: str, aggregate: DraftAggregate) -> None:
@@ -157,7 +198,7 @@ class _Head:
             raise refuse(
                 call.at, f"{definition.name}(distinct ...) is not supported", "distinct goes with count, sum and avg"
             )
-        variables = _arguments(call, definition.arguments)
+        variables = _variables(call, definition.arguments)
         found = [self._term(v) for v in variables]
         name = self._column(item, "_".join([definition.name, *(v.name for v in variables)]))
         terms = {a: term for a, term in zip(definition.arguments, found, strict=True) if term is not None}
@@ -203,28 +244,48 @@ def _factor(factor: str, terms: Mapping[str, Term]) -> Value:
     return Value(scalar.type, _monomials(term, scalar))
 
 
-def _check_type(definition: Basic | Additive, variable: Variable, term: Term) -> None:
+def _check_type(definition: Basic | Additive, argument: Argument | Variable, term: Term) -> None:
     said = objection(definition, term.scalar.type)
     if said is None:
         return
     if term.scalar.type.is_float:
-        raise refuse(variable.at, said[0], f"use sql: and {said[1].partition('; ')[2]}")
-    message = f"{variable.name} is {term.scalar.type}, and {definition.name} takes numbers"
-    raise refuse(variable.at, message, "use min, max or count, or another variable")
+        raise refuse(argument.at, said[0], f"use sql: and {said[1].partition('; ')[2]}")
+    message = f"{argument} is {term.scalar.type}, and {definition.name} takes numbers"
+    raise refuse(argument.at, message, "use min, max or count, or another variable")
 
 
-def _arguments(call: Call, names: Sequence[str]) -> list[Variable]:
+def variables_in(argument: Argument) -> list[Variable]:
+    """The variables of an argument without aggregates."""
+    if isinstance(argument, Arithmetic):
+        return [*variables_in(argument.left), *variables_in(argument.right)]
+    return list(argument.variables) if isinstance(argument, Sum) else []
+
+
+def _variables(call: Call, names: Sequence[str]) -> list[Variable]:
     """The variables that an aggregate is given, one for each of `names`."""
-    found = [a.only for a in call.arguments]
-    if len(found) == len(names) and all(isinstance(v, Variable) and v.name != ANY for v in found):
-        return [v for v in found if isinstance(v, Variable)]
-    if any(a.unreadable for a in call.arguments):
+    found = [a.only for a in _arguments(call, names, is_arithmetic=False)]
+    return [v for v in found if isinstance(v, Variable)]
+
+
+def _arguments(call: Call, names: Sequence[str], *, is_arithmetic: bool = True) -> list[Argument]:
+    """What an aggregate is given, one argument for each of `names`: variables, or arithmetic over some."""
+    given = list(call.arguments)
+    if any(a.unreadable for a in given):
         raise QueryProblems([])
+    if len(given) == len(names) and all(
+        variables_in(a)
+        and all(v.name != ANY for v in variables_in(a))
+        and (is_arithmetic or isinstance(a.only, Variable))
+        for a in given
+    ):
+        return given
     example = f"{call.function}({', '.join('yz'[: len(names)] if len(names) < 3 else names)})"
     many = "one variable" if len(names) == 1 else f"{len(names)} variables"
     if not call.arguments:
         takes = "a variable" if len(names) == 1 else many
         raise refuse(call.at, f"{call.function} takes {takes}", f"write it as in {example}")
+    if len(given) == len(names) and is_arithmetic:
+        many = "variables, and numbers beside them"
     raise refuse(
         call.arguments[0].at,
         f"{call.function} takes {many}, not {shown(', '.join(map(str, call.arguments)))}",

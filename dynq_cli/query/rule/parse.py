@@ -15,7 +15,20 @@ from lark import Token, Tree
 from dynq_cli.query.problems import QueryProblems, TextProblem
 from dynq_cli.query.rule.constants import read_number, read_string, read_truth, read_typed
 from dynq_cli.query.rule.grammar import parse_tree
-from dynq_cli.query.rule.syntax import Atom, Call, Comparison, Item, Operand, Part, Rule, Sum, Unreadable, Variable
+from dynq_cli.query.rule.syntax import (
+    Argument,
+    Arithmetic,
+    Atom,
+    Call,
+    Comparison,
+    Item,
+    Operand,
+    Part,
+    Rule,
+    Sum,
+    Unreadable,
+    Variable,
+)
 from dynq_cli.spec.shown import shown
 
 Node = Tree[Token]
@@ -66,8 +79,54 @@ class _Reader:
         name = _tokens(node, "NAME")[0]
         for star in _tokens(node, "TIMES"):
             self._report(_at(star), f"rules have no {name}(*)", "write count()")
-        arguments = tuple(map(self._sum, _trees(node, "sum")))
+        arguments = tuple(map(self._argument, _trees(node, "argument")))
         return Call(name.lower(), arguments, bool(_tokens(node, "DISTINCT")), _at(name))
+
+    def _argument(self, node: Node) -> Argument:
+        """An argument of an aggregate: a sum of operands, or arithmetic over these and over aggregates."""
+        made: Argument | None = None
+        op: Literal["+", "-"] = "+"
+        for child in node.children:
+            if isinstance(child, Token):
+                op = "-" if child.type == "MINUS" else "+"
+                continue
+            term = self._product(child)
+            if made is None:
+                made = term
+            elif isinstance(made, Sum) and isinstance(term, Sum):
+                turned = -1 if op == "-" else 1
+                parts = (Part(cast(Literal[1, -1], turned * p.sign), p.operand) for p in term.parts)
+                made = Sum((*made.parts, *parts), made.at)
+            else:
+                made = Arithmetic(made, op, term, made.at)
+        assert made is not None
+        return made
+
+    def _product(self, node: Node) -> Argument:
+        made: Argument | None = None
+        for child in node.children:
+            if isinstance(child, Token):
+                if child.type == "DIVIDE":
+                    hint = "aggregates here take +, - and *; write other arithmetic in sql:"
+                    self._report(_at(child), f"rules have no {child}", hint)
+                continue
+            factor = self._factor(child)
+            made = factor if made is None else Arithmetic(made, "*", factor, made.at)
+        assert made is not None
+        return made
+
+    def _factor(self, node: Node) -> Argument:
+        inner = cast(Node, node.children[-1])
+        minus = _tokens(node, "MINUS")
+        if inner.data == "call":
+            made: Argument = self._call(inner)
+        elif inner.data == "argument":
+            made = self._argument(inner)
+        else:
+            operand = self._operand(inner)
+            return Sum((Part(-1 if minus else 1, operand),), _at(minus[0]) if minus else operand.at)
+        zero = Sum((Part(1, read_number("0", made.at)),), made.at)
+        return Arithmetic(zero, "-", made, _at(minus[0])) if minus else made
 
     def _body(self, node: Node) -> Sequence[Atom | Comparison]:
         found: list[Atom | Comparison] = []

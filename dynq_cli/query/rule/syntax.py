@@ -93,6 +93,65 @@ class Sum:
 
 
 @dataclass(frozen=True)
+class Call:
+    """`sum(y)`, `count()`, `count(distinct y)`, `max(x * sum(y))`; the function's name in lower case."""
+
+    function: str
+    arguments: tuple[Argument, ...]
+    distinct: bool = False
+    at: int = field(default=0, compare=False)
+
+    @property
+    def only(self) -> None:
+        """A call is no operand."""
+        return None
+
+    @property
+    def unreadable(self) -> bool:
+        return any(a.unreadable for a in self.arguments)
+
+    def __str__(self) -> str:
+        return f"{self.function}({'distinct ' if self.distinct else ''}{', '.join(map(str, self.arguments))})"
+
+
+@dataclass(frozen=True)
+class Arithmetic:
+    """`left op right`, op one of + - *: an argument that is more than a sum of operands."""
+
+    left: Argument
+    op: Literal["+", "-", "*"]
+    right: Argument
+    at: int = field(default=0, compare=False)
+
+    @property
+    def only(self) -> None:
+        """Arithmetic is no operand."""
+        return None
+
+    @property
+    def unreadable(self) -> bool:
+        return self.left.unreadable or self.right.unreadable
+
+    def __str__(self) -> str:
+        left, right = str(self.left), str(self.right)
+        if self.op == "*":
+            left = f"({left})" if _adds(self.left) else left
+        if _adds(self.right) or (self.op == "*" and isinstance(self.right, Arithmetic)):
+            right = f"({right})"
+        return f"{left} {self.op} {right}"
+
+
+Argument = Sum | Call | Arithmetic
+
+
+def _adds(argument: Argument) -> bool:
+    """Whether an argument needs brackets around it where it is a factor, or subtracted."""
+    return (isinstance(argument, Sum) and argument.only is None) or (
+        isinstance(argument, Arithmetic) and argument.op != "*"
+    )
+
+
+@dataclass(frozen=True)
 class Atom:
     relation: str
     arguments: tuple[Sum, ...]
@@ -113,19 +172,6 @@ class Comparison:
 
     def __str__(self) -> str:
         return f"{self.left} {self.op} {self.right}"
-
-
-@dataclass(frozen=True)
-class Call:
-    """`sum(y)`, `count()`, `count(distinct y)`; the function's name in lower case."""
-
-    function: str
-    arguments: tuple[Sum, ...]
-    distinct: bool = False
-    at: int = field(default=0, compare=False)
-
-    def __str__(self) -> str:
-        return f"{self.function}({'distinct ' if self.distinct else ''}{', '.join(map(str, self.arguments))})"
 
 
 @dataclass(frozen=True)
