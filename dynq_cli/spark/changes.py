@@ -10,9 +10,8 @@ by `_commit_version`. If a catalog's versions do not increase (Iceberg's snapsho
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -24,7 +23,7 @@ from dynq_cli.spark.errors import explained
 from dynq_cli.spark.rejects import as_lines, rejection
 from dynq_cli.spark.session import settings
 from dynq_cli.spark.snapshot_diff_checked import CHANGE_TYPE, DELETE, INSERT, POSTIMAGE, PREIMAGE
-from dynq_cli.spark.write import Batch, Target, in_order
+from dynq_cli.spark.write import Batch, Done, Target, in_order
 from dynq_cli.spec.model import Relation
 
 VERSION, TIME = "_commit_version", "_commit_timestamp"
@@ -53,11 +52,9 @@ class ChangesJob:
 
 
 @dataclass(frozen=True)
-class Passed:
+class Passed(Done):
     """The result of a job; `batch` is None if the table did not change."""
 
-    out: str
-    batch: Batch | None
     written: bool
     inserted: int = 0
     replaced: int = 0
@@ -73,11 +70,6 @@ class Passed:
         changes = f"{self.inserted:,} inserted, {self.replaced:,} replaced, {self.deleted:,} deleted"
         aside = f", {self.bad:,} bad and set aside" if self.bad else ""
         return f"{self.out}: {self.batch.relation}, rows: {changes}{aside}; up to {self.batch.stop}"
-
-    def to_json(self) -> dict[str, Any]:
-        said = asdict(self)
-        batch = said.pop("batch") or {}
-        return said | {"source": batch.get("source"), "from": batch.get("start"), "to": batch.get("stop")}
 
 
 def extract_changes(spark: SparkSession, job: ChangesJob) -> Passed:

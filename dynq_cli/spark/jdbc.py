@@ -13,7 +13,7 @@ A deleted row cannot be read. That needs a flag in the table, or `extract snapsh
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -31,7 +31,7 @@ from dynq_cli.spark.session import settings
 from dynq_cli.spark.types import from_spark
 from dynq_cli.spark.upserts import GONE, THERE, Upserts, upserts
 from dynq_cli.spark.watermark import as_text, kind_of
-from dynq_cli.spark.write import Batch, Target
+from dynq_cli.spark.write import Batch, Done, Target
 from dynq_cli.spec.model import Relation
 
 _AMISS = "dynq_amiss"
@@ -62,10 +62,9 @@ class JdbcJob:
 
 
 @dataclass(frozen=True)
-class Pulled:
+class Pulled(Done):
     """The result of a job. `written` is false if the output existed already or no row was read; see `reason`."""
 
-    out: str
     batch: Batch
     written: bool
     reason: str = ""
@@ -81,11 +80,6 @@ class Pulled:
         counts = [f"{self.inserted_or_replaced:,} inserted or replaced", f"{self.deleted:,} deleted"]
         counts += [f"{self.bad:,} bad and set aside"] if self.bad else []
         return f"{self.out}: {self.batch.relation}, rows: {', '.join(counts)}; up to {self.watermark}"
-
-    def to_json(self) -> dict[str, Any]:
-        said = asdict(self)
-        batch = said.pop("batch")
-        return said | {"source": batch["source"], "from": batch["start"], "to": batch["stop"]}
 
 
 def extract_jdbc(spark: SparkSession, job: JdbcJob) -> Pulled:

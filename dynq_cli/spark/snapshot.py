@@ -11,8 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import asdict, dataclass, field
-from typing import Any
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -26,7 +25,7 @@ from dynq_cli.spark.snapshot_diff_checked import DELETE, INSERT, UPDATE, Differe
 from dynq_cli.spark.snapshot_diff_local import Sliced, plain_tables
 from dynq_cli.spark.snapshot_diff_shuffle import AtOnce, Side, VoidError
 from dynq_cli.spark.sources import Snapshot, open_snapshot
-from dynq_cli.spark.write import Batch, Target
+from dynq_cli.spark.write import Batch, Done, Target
 from dynq_cli.spec.model import Relation
 
 
@@ -54,21 +53,15 @@ class SnapshotJob:
 
 
 @dataclass(frozen=True)
-class Extracted:
+class Extracted(Done):
     """The result of a job; `written` is false if the output existed already, or there is nothing to extract."""
 
-    out: str
     batch: Batch
     written: bool
     inserted: int = 0
     replaced: int = 0
     deleted: int = 0
     bad: int = 0
-
-    def to_json(self) -> dict[str, Any]:
-        said = asdict(self)
-        batch = said.pop("batch")
-        return said | {"source": batch["source"], "from": batch["start"], "to": batch["stop"]}
 
 
 def extract_snapshot(spark: SparkSession, job: SnapshotJob) -> Extracted:

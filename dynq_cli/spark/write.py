@@ -49,6 +49,19 @@ class Batch:
         return json.dumps(named | said, ensure_ascii=False, indent=1) + "\n"
 
 
+@dataclass(frozen=True)
+class Done:
+    """What a job did; its JSON has the interval of its batch, NULLs if there is none."""
+
+    out: str
+    batch: Batch | None
+
+    def to_json(self) -> dict[str, Any]:
+        said = asdict(self)
+        batch = said.pop("batch") or {}
+        return said | {"source": batch.get("source"), "from": batch.get("start"), "to": batch.get("stop")}
+
+
 class Target:
     """The target directory of an extraction. UsageError if something else exists there."""
 

@@ -25,8 +25,10 @@ from dynq_cli.session.run import run
 from dynq_cli.storage.lock import writing_to
 from dynq_cli.storage.state import State
 from tests.conftest import ROOT
+from tests.storage.dying import Died, dying_after
 
 Dynq = Callable[..., "subprocess.CompletedProcess[str]"]
+STEPS = ("fsync", "pwrite", "ftruncate", "replace", "unlink", "mkdir", "chmod")
 SPEC = """\
 version: 1
 relations:
@@ -334,30 +336,6 @@ def test_a_mark_that_is_moved_while_outputs_are_written_is_read_again(monkeypatc
     assert marks() == {"hourly": 2, "_outputs": 2}
 
 
-class Died(BaseException):
-    """The end of the process, as far as files are concerned."""
-
-
-def dying_after(patch: pytest.MonkeyPatch, steps: int) -> None:
-    """Let the process die instead of taking the step after so many that touch files."""
-    left = steps
-
-    def wrapped(step: str) -> Any:
-        real = getattr(os, step)
-
-        def counted(*args: Any, **options: Any) -> Any:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise Died
-            return real(*args, **options)
-
-        return counted
-
-    for step in ("fsync", "pwrite", "ftruncate", "replace", "unlink", "mkdir", "chmod"):
-        patch.setattr(os, step, wrapped(step))
-
-
 def consume(taken: list[str]) -> None:
     """Do what programs behind an output folder do: take each file away."""
     for path in outputs():
@@ -379,7 +357,7 @@ def test_dying_before_any_step_neither_loses_nor_repeats_an_output(
         monkeypatch.chdir(folder)
         taken: list[str] = []
         with pytest.MonkeyPatch.context() as patch:
-            dying_after(patch, steps)
+            dying_after(patch, steps, STEPS)
             try:
                 run(".dynq", "inbox")
                 died = False
@@ -423,7 +401,7 @@ def test_dying_before_any_step_neither_loses_nor_repeats_a_change(
         shutil.copytree("inbox", folder / "inbox")
         monkeypatch.chdir(folder)
         with pytest.MonkeyPatch.context() as patch:
-            dying_after(patch, steps)
+            dying_after(patch, steps, STEPS)
             try:
                 run(".dynq", "inbox")
                 died = False

@@ -255,6 +255,16 @@ def test_variances_do_not_cancel(kind: str, values: list[Any], tmp_path: Path) -
         assert row["s"] is None
 
 
+def assert_refused(columns: str, sql: str, message: str, tmp_path: Path) -> None:
+    """Assert that a query over a relation `t` of these columns is refused, with a message and its place in the spec."""
+    path = tmp_path / "spec.yaml"
+    path.write_text(f"version: 1\nrelations: {{t: {{columns: {columns}}}}}\nqueries:\n  q: {{sql: '{sql}'}}\n")
+    with pytest.raises(SpecError) as caught:
+        dynq_cli.create(path, tmp_path / "state")
+    assert message in str(caught.value)
+    assert "spec.yaml:4:" in str(caught.value)
+
+
 @pytest.mark.parametrize(
     ("sql", "message"),
     [
@@ -275,12 +285,7 @@ def test_variances_do_not_cancel(kind: str, values: list[Any], tmp_path: Path) -
 )
 def test_what_has_no_exact_variance_is_refused_at_its_place(sql: str, message: str, tmp_path: Path) -> None:
     columns = "{a: int64, f: float64, t: string, fine: 'decimal(25,20)'}"
-    path = tmp_path / "spec.yaml"
-    path.write_text(f"version: 1\nrelations: {{t: {{columns: {columns}}}}}\nqueries:\n  q: {{sql: '{sql}'}}\n")
-    with pytest.raises(SpecError) as caught:
-        dynq_cli.create(path, tmp_path / "state")
-    assert message in str(caught.value)
-    assert "spec.yaml:4:" in str(caught.value)
+    assert_refused(columns, sql, message, tmp_path)
 
 
 @pytest.mark.parametrize(("x", "y"), [(10**15, 10**15), (-(10**17), 10**14), (4 * 10**18, 4 * 10**18)])

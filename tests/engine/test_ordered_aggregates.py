@@ -11,14 +11,12 @@ from types import FrameType
 import pyarrow as pa
 import pytest
 
-import dynq_cli
 from dynq_cli.engine.views import Views
-from dynq_cli.errors import SpecError
 from dynq_cli.plan.lower import program_of
 from dynq_cli.query.sql import compile_sql
 from dynq_cli.spec.model import Column, Relation, Spec
 from dynq_cli.spec.types import INT64
-from tests.engine.test_additive_aggregates import random_changes
+from tests.engine.test_additive_aggregates import assert_refused, random_changes
 from tests.engine.test_enumeration import without_prefetch
 from tests.query.meaning import make_query
 from tests.seeds import seeds
@@ -106,12 +104,7 @@ def test_ordered_aggregates_are_those_of_duckdb_after_every_change(seed: int, tm
 )
 def test_an_order_that_is_not_kept_is_refused_at_its_place(sql: str, message: str, tmp_path: Path) -> None:
     columns = "{a: int64, f: float64, t: string, b: binary, fine: 'decimal(25,20)'}"
-    path = tmp_path / "spec.yaml"
-    path.write_text(f"version: 1\nrelations: {{t: {{columns: {columns}}}}}\nqueries:\n  q: {{sql: '{sql}'}}\n")
-    with pytest.raises(SpecError) as caught:
-        dynq_cli.create(path, tmp_path / "state")
-    assert message in str(caught.value)
-    assert "spec.yaml:4:" in str(caught.value)
+    assert_refused(columns, sql, message, tmp_path)
 
 
 def work_of_a_change(rows: int) -> int:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ import pyarrow as pa
 from dynq_cli.engine.views import Views
 from dynq_cli.storage.plans import plan_spec
 from dynq_cli.storage.state import State, create
+from tests.conftest import ROOT
 from tests.engine.random_queries import Case
 from tests.engine.random_runs import plain
 
@@ -79,6 +83,23 @@ def bytes_of(state: State) -> list[bytes]:
         *(a.tobytes() for a in flats),
         values.labels.array.tobytes(),
     ]
+
+
+HEAVY = ("numba", "numpy", "pyarrow", "pyspark", "duckdb", "sqlglot", "yaml")
+
+
+def printed_by(code: str, state: Path) -> str:
+    """What code prints about a state, `sys.argv[1]`, in a process of its own that imports no large library."""
+    check = f"\nheavy = set({HEAVY}) & set(sys.modules)\nsys.exit(f'imported {{heavy}}' if heavy else 0)\n"
+    done = subprocess.run(
+        [sys.executable, "-c", "import sys\n" + code + check, str(state)],
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
 
 
 def files_of(folder: Path) -> dict[str, bytes]:

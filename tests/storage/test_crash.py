@@ -9,40 +9,14 @@ import sys
 import time
 from pathlib import Path
 from random import Random
-from typing import Any
 
 import pytest
 
 from dynq_cli.storage import commit
 from dynq_cli.storage.state import open
 from tests.conftest import ROOT
+from tests.storage.dying import STEPS, Died, dying_after
 from tests.storage.states import small_batch, small_live, small_rows, small_state
-
-STEPS = ["fsync", "pwrite", "ftruncate", "replace", "unlink", "posix_fallocate"]
-
-
-class Died(BaseException):
-    """The end of the process, as far as files are concerned."""
-
-
-def dying_after(patch: pytest.MonkeyPatch, steps: int) -> None:
-    """Let the process die instead of taking the step after so many that touch files."""
-    left = steps
-
-    def wrapped(step: str) -> Any:
-        real = getattr(os, step)
-
-        def counted(*args: Any, **options: Any) -> Any:
-            nonlocal left
-            left -= 1
-            if left < 0:
-                raise Died
-            return real(*args, **options)
-
-        return counted
-
-    for step in STEPS:
-        patch.setattr(os, step, wrapped(step))
 
 
 @pytest.mark.parametrize("with_snapshot", [False, True], ids=["version", "version and snapshot"])
@@ -56,7 +30,7 @@ def test_dying_before_any_step_leaves_before_or_after(tmp_path: Path, with_snaps
         small_rows(state)
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(commit, "snapshot_is_due", lambda *_, **__: with_snapshot)
-            dying_after(patch, steps)
+            dying_after(patch, steps, STEPS)
             try:
                 state.apply(small_batch(5))
                 died = False

@@ -14,8 +14,8 @@ from dynq_cli.storage.integrity import check
 from dynq_cli.storage.lock import writing_to
 from dynq_cli.storage.prune import Pruned, prune
 from dynq_cli.storage.state import open
+from tests.storage.dying import STEPS, Died, dying_after
 from tests.storage.states import files_of, small_batch, small_live, small_rows, small_state
-from tests.storage.test_crash import Died, dying_after
 
 
 @pytest.fixture
@@ -73,7 +73,7 @@ def test_dying_before_any_step_leaves_a_sound_state_that_can_be_pruned(folder: P
         copy = tmp_path / f"copy-{steps}"
         shutil.copytree(folder, copy)
         with pytest.MonkeyPatch.context() as patch:
-            dying_after(patch, steps)
+            dying_after(patch, steps, STEPS)
             try:
                 prune(copy)
                 died = False

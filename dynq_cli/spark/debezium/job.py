@@ -11,9 +11,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from functools import reduce
-from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
@@ -27,7 +26,7 @@ from dynq_cli.spark.errors import explained
 from dynq_cli.spark.rejects import as_lines, rejection
 from dynq_cli.spark.session import settings
 from dynq_cli.spark.snapshot_diff_checked import CHANGE_TYPE, DELETE, INSERT, POSTIMAGE
-from dynq_cli.spark.write import Batch, Target, in_order
+from dynq_cli.spark.write import Batch, Done, Target, in_order
 from dynq_cli.spec.model import Relation
 from dynq_cli.spec.types import Type
 
@@ -55,14 +54,12 @@ class DebeziumJob:
 
 
 @dataclass(frozen=True)
-class EventsExtracted:
-    """What became of a job; `batch` is None where there was no event, and `written` false where it was there before.
+class EventsExtracted(Done):
+    """The result of a job; `batch` is None if there was no event; `written` is false if the output existed already.
 
     `skipped` has the tables that are no relations, and how many events each had.
     """
 
-    out: str
-    batch: Batch | None
     written: bool
     inserted: int = 0
     replaced: int = 0
@@ -72,7 +69,7 @@ class EventsExtracted:
     by_time: bool = False
 
     def line(self) -> str:
-        """What became of the job, in a line."""
+        """Describe the result in one line."""
         aside = f", {self.bad:,} bad events set aside" if self.bad else ""
         if self.batch is None:
             return f"{self.out}: there are no events to extract, nothing was written{aside}"
@@ -81,11 +78,6 @@ class EventsExtracted:
         changes = f"{self.inserted:,} inserted, {self.replaced:,} replaced, {self.deleted:,} deleted"
         named = self.batch.relation.replace(",", ", ")
         return f"{self.out}: {named}, rows: {changes}{aside}; from {self.batch.start} to {self.batch.stop}"
-
-    def to_json(self) -> dict[str, Any]:
-        said = asdict(self)
-        batch = said.pop("batch") or {}
-        return said | {"source": batch.get("source"), "from": batch.get("start"), "to": batch.get("stop")}
 
 
 def extract_debezium(spark: SparkSession, job: DebeziumJob) -> EventsExtracted:

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from dynq_cli.cli import output
+from dynq_cli.cli.commands.extract.job import print_json, run_job
 from dynq_cli.cli.commands.extract.options import (
     ConfOption,
     JsonOption,
@@ -18,7 +19,6 @@ from dynq_cli.cli.commands.extract.options import (
     SpecOption,
     StateOption,
 )
-from dynq_cli.cli.ending import terminable
 
 
 def changes(
@@ -54,7 +54,6 @@ def changes(
     from dynq_cli.spark.changes import ChangesJob, extract_changes
     from dynq_cli.spark.described import relation_of
     from dynq_cli.spark.program import pairs
-    from dynq_cli.spark.session import get_session
 
     job = ChangesJob(
         table=table,
@@ -67,12 +66,7 @@ def changes(
         reject_to=reject_to,
         source=source,
     )
-    output.detail("starting Spark")
-    with terminable():
-        spark = get_session(pairs("--conf", conf or []), quiet=not output.settings.verbose)
-        done = extract_changes(spark, job)
+    done = run_job(extract_changes, job, conf)
     output.note(done.line())
     if as_json:
-        import json
-
-        output.result(json.dumps(done.to_json(), ensure_ascii=False))
+        print_json(done)

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from dynq_cli.cli import output
+from dynq_cli.cli.commands.extract.job import print_json, run_job
 from dynq_cli.cli.commands.extract.options import ConfOption, JsonOption, StateOption
-from dynq_cli.cli.ending import terminable
 
 if TYPE_CHECKING:
     from dynq_cli.spark.debezium.job import EventsExtracted
@@ -84,7 +84,6 @@ def debezium(
     from dynq_cli.spark.debezium.job import DebeziumJob, extract_debezium
     from dynq_cli.spark.described import named, spec_of
     from dynq_cli.spark.program import pairs
-    from dynq_cli.spark.session import get_session
 
     found = spec_of(spec, state)
     if relation is not None:
@@ -101,15 +100,10 @@ def debezium(
         reject_to=reject_to,
         source=source,
     )
-    output.detail("starting Spark")
-    with terminable():
-        spark = get_session(pairs("--conf", conf or []), quiet=not output.settings.verbose)
-        done = extract_debezium(spark, job)
+    done = run_job(extract_debezium, job, conf)
     _tell(done, path)
     if as_json:
-        import json
-
-        output.result(json.dumps(done.to_json(), ensure_ascii=False))
+        print_json(done)
 
 
 def _tell(done: EventsExtracted, path: str) -> None:

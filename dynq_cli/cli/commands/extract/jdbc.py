@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from dynq_cli.cli import output
+from dynq_cli.cli.commands.extract.job import print_json, run_job
 from dynq_cli.cli.commands.extract.options import (
     ConfOption,
     JsonOption,
@@ -17,7 +18,6 @@ from dynq_cli.cli.commands.extract.options import (
     SpecOption,
     StateOption,
 )
-from dynq_cli.cli.ending import terminable
 
 
 def jdbc(
@@ -101,7 +101,6 @@ def jdbc(
     from dynq_cli.spark.described import relation_of
     from dynq_cli.spark.jdbc import JdbcJob, extract_jdbc
     from dynq_cli.spark.program import pairs
-    from dynq_cli.spark.session import get_session
 
     login = {"user": user} if user else {}
     login |= {"password": password_in(password_file)} if password_file else {}
@@ -119,14 +118,9 @@ def jdbc(
         reject_to=reject_to,
         source=source,
     )
-    output.detail("starting Spark")
-    with terminable():
-        spark = get_session(pairs("--conf", conf or []), quiet=not output.settings.verbose)
-        done = extract_jdbc(spark, job)
+    done = run_job(extract_jdbc, job, conf)
     output.note(done.line())
     if not (deleted_flag or append_only):
         output.note(f"rows deleted from {table} are not seen: that needs --deleted-flag, or dynq extract snapshot")
     if as_json:
-        import json
-
-        output.result(json.dumps(done.to_json(), ensure_ascii=False))
+        print_json(done)

@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from dynq_cli.cli import output
+from dynq_cli.cli.commands.extract.job import print_json, run_job
 from dynq_cli.cli.commands.extract.options import (
     ConfOption,
     JsonOption,
@@ -18,7 +19,6 @@ from dynq_cli.cli.commands.extract.options import (
     SpecOption,
     StateOption,
 )
-from dynq_cli.cli.ending import terminable
 
 
 def snapshot(
@@ -74,7 +74,6 @@ def snapshot(
     require()
     from dynq_cli.spark.described import relation_of
     from dynq_cli.spark.program import pairs, told
-    from dynq_cli.spark.session import get_session
     from dynq_cli.spark.snapshot import SnapshotJob, extract_snapshot
 
     job = SnapshotJob(
@@ -92,12 +91,7 @@ def snapshot(
         before_name=before_name,
         after_name=after_name,
     )
-    output.detail("starting Spark")
-    with terminable():
-        spark = get_session(pairs("--conf", conf or []), quiet=not output.settings.verbose)
-        done = extract_snapshot(spark, job)
+    done = run_job(extract_snapshot, job, conf)
     output.note(told(done))
     if as_json:
-        import json
-
-        output.result(json.dumps(done.to_json(), ensure_ascii=False))
+        print_json(done)
