@@ -75,13 +75,13 @@ class Part(NamedTuple):
             flat[place : place + len(items)] = items
 
 
-def parts_of(live: Snapshotted) -> dict[str, Part]:
+def parts_of(views: Snapshotted) -> dict[str, Part]:
     """Return the arrays of views between commits. O(tables); reading all pieces takes O(data)."""
-    arena = live.engine.arena
+    arena = views.engine.arena
     tables = packed(arena.tables)
     top = _top(tables)
-    kept = {_TABLES: f.matrix_of(tables), _TOP: np.array([top], np.int64), _BASES: _bases(live, tables)}
-    kept |= {VALUES + name: array for name, array in live.dictionaries.arrays().items()}
+    kept = {_TABLES: f.matrix_of(tables), _TOP: np.array([top], np.int64), _BASES: _bases(views, tables)}
+    kept |= {VALUES + name: array for name, array in views.dictionaries.arrays().items()}
     parts = {name: Part(array.dtype, array.shape, _whole(array)) for name, array in kept.items()}
     parts[_MEMORY] = Part(np.dtype(np.int64), (words_of(tables),), lambda: _packed_words(arena, tables))
     return parts
@@ -122,8 +122,8 @@ def base_rows_in(arrays: Arrays, relation: int, block: int) -> Iterator[NetDelta
             yield NetDelta(np.ascontiguousarray(records[here, : facts[_CODES]]), copies[here])
 
 
-def _bases(live: Snapshotted, tables: Rows) -> Words:
-    bases = [live.layout.bases[relation.name] for relation in live.spec.relations]
+def _bases(views: Snapshotted, tables: Rows) -> Words:
+    bases = [views.layout.bases[relation.name] for relation in views.spec.relations]
     made = np.zeros((len(bases), 5), np.int64)
     for row, base in zip(made, bases, strict=True):
         table = tables[base.table]
@@ -141,8 +141,8 @@ def packed(tables: Rows) -> Rows:
     tables = tables.copy()
     place = 0
     for row in tables:
-        live, has_slots = int(row["live"]), row["mask"] >= 0
-        rows = live + live // 4 + (LEAST_ROWS if has_slots else _LEAST_BLOCKS)
+        views, has_slots = int(row["live"]), row["mask"] >= 0
+        rows = views + views // 4 + (LEAST_ROWS if has_slots else _LEAST_BLOCKS)
         row["capacity"] = capacity = max(int(row["used"]), rows)
         if has_slots and 3 * rows > 2 * (int(row["mask"]) + 1):
             row["mask"] = (1 << (3 * rows // 2).bit_length()) - 1

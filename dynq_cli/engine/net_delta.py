@@ -60,10 +60,10 @@ class TouchedRows:
         return joined([NetDelta(before.codes, -before.delta), after])
 
 
-def look_around(live: Views, batch: Mapping[str, Changes]) -> dict[str, TouchedRows]:
+def look_around(views: Views, batch: Mapping[str, Changes]) -> dict[str, TouchedRows]:
     """Read the rows named by a batch, for the relations whose net delta depends on them."""
     return {
-        name: TouchedRows(live.engine, live.base(name), changes)
+        name: TouchedRows(views.engine, views.base(name), changes)
         for name, changes in batch.items()
         if needs_look(changes)
     }
@@ -80,19 +80,19 @@ def _first_of_each(codes: Codes) -> Codes:
     return np.sort(order[is_first])
 
 
-def take_back(live: Views, nets: Mapping[str, NetDelta]) -> None:
+def take_back(views: Views, nets: Mapping[str, NetDelta]) -> None:
     """Revert net deltas, as one commit. Costs as much as applying them."""
-    bring(live, {name: NetDelta(net.codes, -net.delta) for name, net in nets.items()})
+    bring(views, {name: NetDelta(net.codes, -net.delta) for name, net in nets.items()})
 
 
-def bring(live: Views, nets: Mapping[str, NetDelta]) -> None:
+def bring(views: Views, nets: Mapping[str, NetDelta]) -> None:
     """Apply net deltas, as one commit. Raises BatchError with nothing changed."""
-    live.attempt({name: as_changes(live, name, net) for name, net in nets.items() if len(net.delta)})
+    views.attempt({name: as_changes(views, name, net) for name, net in nets.items() if len(net.delta)})
 
 
-def as_changes(live: Views, relation: str, net: NetDelta) -> Changes:
+def as_changes(views: Views, relation: str, net: NetDelta) -> Changes:
     """Convert a net delta to inserts and deletes of whole rows, with the values that leaves compute. O(rows)."""
-    base = live.base(relation)
+    base = views.base(relation)
     kinds = np.where(net.delta > 0, k.INSERT, k.DELETE).astype(np.int8)
     counts = np.abs(net.delta)
     if not base.computed and not base.filters:
@@ -101,5 +101,5 @@ def as_changes(live: Views, relation: str, net: NetDelta) -> Changes:
     for i, name in enumerate(base.order):
         column = base.relation.column(name)
         assert column is not None
-        columns[name] = decode(net.codes[:, i], column.type, live.dictionaries)
-    return operations(encode_rows(columns, kinds, counts, base, live.dictionaries), base)
+        columns[name] = decode(net.codes[:, i], column.type, views.dictionaries)
+    return operations(encode_rows(columns, kinds, counts, base, views.dictionaries), base)

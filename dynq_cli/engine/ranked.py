@@ -1,6 +1,6 @@
 """Rows of a result by position, as Arrow: the j-th, pages, samples, and the position of a row.
 
-    ranked = Ranked(live, "q")
+    ranked = Ranked(views, "q")
     ranked.jth([7, 3])              the rows at these positions, in this order
     ranked.page(offset, limit)      positions offset + 1 … offset + limit, fewer at the end
     ranked.sample(many, seed)       distinct positions, all equally likely, in random order
@@ -30,17 +30,17 @@ from dynq_cli.errors import RejectedError
 class Ranked:
     """The current result of a query by position. Do not use it after the next change."""
 
-    def __init__(self, live: Views, query: str, block: int = BLOCK, verb: str = "jth") -> None:
+    def __init__(self, views: Views, query: str, block: int = BLOCK, verb: str = "jth") -> None:
         """RejectedError if the query is not kept for `verb`, one of the commands that read by position."""
-        live.require(query, verb)
-        self.count = live.count(query)[0]
-        schema = live.schema(query)
+        views.require(query, verb)
+        self.count = views.count(query)[0]
+        schema = views.schema(query)
         self.schema = schema.remove(len(schema) - 1) if schema.names[-1:] == ["_count"] else schema
-        self._live = live
+        self._views = views
         self._query = query
-        self._variables = live.variables(query)
-        select = SequentialSelect if query in live.engine.combined else Selection
-        self._selection: Selection | SequentialSelect = select(live.engine, query, self._variables)
+        self._variables = views.variables(query)
+        select = SequentialSelect if query in views.engine.combined else Selection
+        self._selection: Selection | SequentialSelect = select(views.engine, query, self._variables)
         self._block = block
 
     def jth(self, positions: Sequence[int]) -> Iterator[pa.RecordBatch]:
@@ -102,7 +102,7 @@ class Ranked:
 
     def _found_for_page(self, row: Mapping[str, Any]) -> Found:
         if self._selection.is_ordered:
-            return self._selection.place(self._live.bounds_of(self._query, row))
+            return self._selection.place(self._views.bounds_of(self._query, row))
         found = self._find(row)
         if found is None:
             raise RejectedError(
@@ -112,8 +112,8 @@ class Ranked:
         return found
 
     def _find(self, row: Mapping[str, Any]) -> Found | None:
-        codes = self._live.codes_of(self._query, row)
-        if not self._live.is_told_apart(self._query):
+        codes = self._views.codes_of(self._query, row)
+        if not self._views.is_told_apart(self._query):
             raise RejectedError(
                 f"rows of {self._query} do not tell its groups apart, so a row has no position of its own\n"
                 "  hint: select all columns of the GROUP BY"
@@ -121,9 +121,9 @@ class Ranked:
         return None if codes is None else self._selection.find(codes)
 
     def _rows(self, positions: Iterable[int]) -> Iterator[pa.RecordBatch]:
-        live, query = self._live, self._query
+        views, query = self._views, self._query
         for some in _blocks(positions, self._block):
-            columns = live.decoded(query, self._variables, self._selection.at(some), len(some))
+            columns = views.decoded(query, self._variables, self._selection.at(some), len(some))
             if columns:
                 yield pa.RecordBatch.from_arrays(columns, schema=self.schema)
             else:

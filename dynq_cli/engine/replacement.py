@@ -1,6 +1,6 @@
 """Compute the difference between a base table and the rows that replace it.
 
-    replacement = Replacement(live, "orders")
+    replacement = Replacement(views, "orders")
     new = replacement.add(changes)           which of these rows the table lacks
     replacement.difference([new rows, …])    deletes and inserts that make the table equal to the added rows
 
@@ -34,18 +34,18 @@ _LARGEST = 2**63 - 1
 _SAFE = 2.0**62
 
 
-def is_empty(live: Views, relation: str) -> bool:
+def is_empty(views: Views, relation: str) -> bool:
     """Whether a base table holds no row. O(1)."""
-    return not live.engine.arena.tables["live"][live.base(relation).table]
+    return not views.engine.arena.tables["live"][views.base(relation).table]
 
 
 class Replacement:
     """See the module. The table must not change between the first `add` and `difference`."""
 
-    def __init__(self, live: Views, relation: str) -> None:
-        self._live, self._relation = live, relation
-        self._base = live.base(relation)
-        self._given = np.zeros(int(live.engine.arena.tables["used"][self._base.table]), np.int64)
+    def __init__(self, views: Views, relation: str) -> None:
+        self._views, self._relation = views, relation
+        self._base = views.base(relation)
+        self._given = np.zeros(int(views.engine.arena.tables["used"][self._base.table]), np.int64)
         self._seen = np.zeros(len(self._given), np.bool_)
         self._total = 0.0
 
@@ -55,7 +55,7 @@ class Replacement:
         BatchError for a key that is added twice or has several copies, if the table has the key. Applying the
         difference detects the other cases.
         """
-        arena, base = self._live.engine.arena, self._base
+        arena, base = self._views.engine.arena, self._base
         rows = np.empty(len(changes), np.int64)
         kernels.look_up(arena.store, base.table, np.ascontiguousarray(changes.codes), rows)
         there = np.flatnonzero(rows >= 0)
@@ -72,12 +72,12 @@ class Replacement:
 
     def difference(self, new: Sequence[Changes]) -> Changes:
         """Deletes, and inserts of copies of rows that are there, then the rows that `add` found to be new."""
-        table = self._live.engine.arena.tables[self._base.table]
+        table = self._views.engine.arena.tables[self._base.table]
         records = self._records()
         delta = self._given - records[:, table["mult"]]
         rows = np.flatnonzero(delta)
         net = NetDelta(records[rows, : len(self._base.order)], delta[rows])
-        known = as_changes(self._live, self._relation, net)
+        known = as_changes(self._views, self._relation, net)
         # These are whole rows: no delete goes by key.
         known = replace(known, ops=np.where(net.delta > 0, f.INSERT, f.DELETE).astype(np.int8))
         parts = [part for part in (known, *(replace(part, ops=_inserts(part)) for part in new)) if len(part)]
@@ -85,7 +85,7 @@ class Replacement:
 
     def _records(self) -> Codes:
         """Return the records of the table by row id, without a copy."""
-        arena = self._live.engine.arena
+        arena = self._views.engine.arena
         table = arena.tables[self._base.table]
         first, stride = int(table["rows"]), int(table["stride"])
         records: Codes = arena.words[first : first + len(self._given) * stride].reshape(-1, stride)
@@ -121,7 +121,7 @@ class Replaced(NamedTuple):
     rows: dict[str, Codes]  # of each change the row of its table, or -1
 
 
-def replaced(live: Views, tables: Mapping[str, Any]) -> Replaced:
+def replaced(views: Views, tables: Mapping[str, Any]) -> Replaced:
     """Compute the difference of tables to the stored relations; omit relations without one.
 
     RejectedError if a table is not valid for its relation.
@@ -129,17 +129,17 @@ def replaced(live: Views, tables: Mapping[str, Any]) -> Replaced:
     found = Replaced({}, {}, {})
     for name, data in tables.items():
         table = table_of(data)
-        if "_change_type" in table.column_names and live.base(name).relation.column("_change_type") is None:
+        if "_change_type" in table.column_names and views.base(name).relation.column("_change_type") is None:
             raise RejectedError(
                 f"{name}: a table with _change_type is a change log, but replace needs all rows of a relation\n"
                 "  hint: use apply for change logs"
             )
-        found.given.update(live.changes({name: table}))
-        given, replacement = found.given[name], Replacement(live, name)
+        found.given.update(views.changes({name: table}))
+        given, replacement = found.given[name], Replacement(views, name)
         try:
             new = np.flatnonzero(replacement.add(given))
         except BatchError as error:
-            raise live.rejected(error, found.given) from None
+            raise views.rejected(error, found.given) from None
         changes = replacement.difference([given.only(new)])
         if len(changes):
             found.changes[name] = changes
@@ -147,10 +147,10 @@ def replaced(live: Views, tables: Mapping[str, Any]) -> Replaced:
     return found
 
 
-def rejected(live: Views, error: BatchError, found: Replaced) -> RejectedError:
+def rejected(views: Views, error: BatchError, found: Replaced) -> RejectedError:
     """Turn a BatchError of a difference into a RejectedError that names the row of the given table."""
     row = int(found.rows[error.relation][error.change])
-    return live.rejected(BatchError(error.relation, error.reason, row, degree=error.degree), found.given)
+    return views.rejected(BatchError(error.relation, error.reason, row, degree=error.degree), found.given)
 
 
 def _inserts(changes: Changes) -> NDArray[np.int8]:

@@ -22,15 +22,15 @@ from dynq_cli.plan.program import Cycle, Derived, Program, Tree
 _WORD = 8
 
 
-def sizes_of(live: Views, copies: Mapping[str, int] | None = None) -> TableSizes:
+def sizes_of(views: Views, copies: Mapping[str, int] | None = None) -> TableSizes:
     """The sizes of an engine between commits. O(tables), and O(rows) for relations whose `copies` are not given."""
-    tables, known = live.engine.arena.tables, copies or {}
+    tables, known = views.engine.arena.tables, copies or {}
     counted = {}
-    for relation in live.spec.relations:
+    for relation in views.spec.relations:
         if not relation.key:
             many = known.get(relation.name)
-            counted[relation.name] = _copies(live, live.layout.bases[relation.name].table) if many is None else many
-    return sizes_in(live.layout, live.queries, tables, counted, live.dictionaries.length)
+            counted[relation.name] = _copies(views, views.layout.bases[relation.name].table) if many is None else many
+    return sizes_in(views.layout, views.queries, tables, counted, views.dictionaries.length)
 
 
 def sizes_in(
@@ -94,9 +94,9 @@ def _group_tables(layout: Layout) -> dict[str, Iterable[int]]:
     return {name: range(*both) for name, both in zip(names, pairwise(starts), strict=True)}
 
 
-def _copies(live: Views, table: int) -> int:
+def _copies(views: Views, table: int) -> int:
     """Count the rows of a base table with copies; a freed row has none."""
-    arena = live.engine.arena
+    arena = views.engine.arena
     row = arena.tables[table]
     first, stride, used = int(row["rows"]), int(row["stride"]), int(row["used"])
     records = arena.words[first : first + used * stride].reshape(-1, stride)

@@ -39,9 +39,9 @@ def _word(word: str, many: int) -> pa.Array:
     return _words(word, 1 << (many - 1).bit_length())[:many]
 
 
-def diff_schema(live: Views, query: str) -> pa.Schema:
+def diff_schema(views: Views, query: str) -> pa.Schema:
     """Return the columns of a result's difference: its own, `_change_type`, and `_count` for bags."""
-    schema = live.schema(query)
+    schema = views.schema(query)
     at = len(schema) - (schema.names[-1:] == ["_count"])
     return schema.insert(at, pa.field("_change_type", pa.string(), False))
 
@@ -50,12 +50,12 @@ def went_back(opened: Callable[[], Views], nets: Mapping[str, NetDelta], query: 
     """Open views and revert the net delta. With `query`, the engine has listed the frontier rows that changed."""
     room = _LEAST_ROOM + _ROOM_PER_CHANGE * sum(len(n.delta) for n in nets.values())
     while True:
-        live = opened()
+        views = opened()
         if query is not None:
-            watch(live.engine, query, room)
-        take_back(live, nets)
-        if query is None or is_noted(live.engine, query):
-            return live
+            watch(views.engine, query, room)
+        take_back(views, nets)
+        if query is None or is_noted(views.engine, query):
+            return views
         room *= 16
 
 

@@ -1,10 +1,10 @@
 """Views: the queries of a spec, kept up to date in memory. Arrow in, Arrow out.
 
-live = Views(spec, plans)
-live.apply({"orders": table})      one commit, all or nothing
-live.count("q")                    (rows, distinct rows)
-live.enum("q")                     record batches: every distinct row once, `_count` last for bags
-live.test("q", {"x": 1})           the multiplicity of a row
+views = Views(spec, plans)
+views.apply({"orders": table})      one commit, all or nothing
+views.count("q")                    (rows, distinct rows)
+views.enum("q")                     record batches: every distinct row once, `_count` last for bags
+views.test("q", {"x": 1})           the multiplicity of a row
 """
 
 from __future__ import annotations

@@ -159,17 +159,17 @@ def make(
     The state has the marks of its outputs from the start: so the diffs of the first `run` begin at version 0, whatever
     is applied and pruned before it.
     """
-    return create_from(spec, state, lambda live: load(live, loads, progress), marks_of)
+    return create_from(spec, state, lambda views: load(views, loads, progress), marks_of)
 
 
-def load(live: Views, loads: Sequence[tuple[str, str]], progress: Callable[[int], None]) -> list[AppliedLog]:
+def load(views: Views, loads: Sequence[tuple[str, str]], progress: Callable[[int], None]) -> list[AppliedLog]:
     """Insert the rows of files into empty relations, pairs (relation, path); return what the ledger has of them."""
     logs: list[AppliedLog] = []
-    for relation, group in _to_load([r.name for r in live.spec.relations], loads):
-        commits, readings = Commits(live, live.attempt, hold=True), []
+    for relation, group in _to_load([r.name for r in views.spec.relations], loads):
+        commits, readings = Commits(views, views.attempt, hold=True), []
         for file in group.files:
             identity = identity_of(file, group.extractions)
-            reading = _Reading(file, identity, read_log(file, live.spec, relation=relation))
+            reading = _Reading(file, identity, read_log(file, views.spec, relation=relation))
             for piece_of, piece in reading.pieces(commits, progress):
                 commits.add(piece_of, piece)
             readings.append(reading)
@@ -345,13 +345,13 @@ class _GroupApplication:
         return True
 
     def _take(self, files: Sequence[tuple[LogFile, Identity]], hold: bool) -> list[AppliedLog]:
-        live = self.writer.views
-        commits = Commits(live, self.writer.take, may_miss=self.options.skip_missing_deletes, hold=hold)
+        views = self.writer.views
+        commits = Commits(views, self.writer.take, may_miss=self.options.skip_missing_deletes, hold=hold)
         self.versions, self.replayed = {}, 0
         readings = []
         for file, identity in files:
             o = self.options
-            log = read_log(file, live.spec, form=o.form, upsert=o.upsert, relation=o.relation)
+            log = read_log(file, views.spec, form=o.form, upsert=o.upsert, relation=o.relation)
             reading = _Reading(file, identity, log)
             readings.append(reading)
             for relation, piece in reading.pieces(commits, self.progress):

@@ -40,8 +40,8 @@ class BackwardsError(Exception):
 class Commits:
     """Groups rows into commits; see the module. With `hold`, versions may come in any order and wait for `finish`."""
 
-    def __init__(self, live: Views, take: Take, *, may_miss: bool = False, hold: bool = False) -> None:
-        self._live = live
+    def __init__(self, views: Views, take: Take, *, may_miss: bool = False, hold: bool = False) -> None:
+        self._views = views
         self._take = take
         self._may_miss = may_miss
         self._hold = hold
@@ -54,7 +54,7 @@ class Commits:
 
     def encode(self, file: LogFile, rows: LogRows) -> SourcedChanges:
         """Encode rows. RejectedError names file, row and column."""
-        return encoded(self._live, file, rows)
+        return encoded(self._views, file, rows)
 
     def add(self, relation: str, piece: SourcedChanges) -> None:
         """Add the next rows. RejectedError if a commit is refused; BackwardsError if a version decreases."""
@@ -166,14 +166,14 @@ class Commits:
     def _take_counted(
         self, joined: Mapping[str, SourcedChanges], batch: Mapping[str, Changes], ends: Codes | None
     ) -> None:
-        watches = [Watch(self._live, relation, changes, ends) for relation, changes in batch.items()]
+        watches = [Watch(self._views, relation, changes, ends) for relation, changes in batch.items()]
         self._take(batch, ends)
         for watch in watches:
             watch.add_to(self.counted, joined[watch.relation])
 
     def _operations(self, relation: str, joined: SourcedChanges, ends: Codes | None) -> Changes:
         try:
-            base = self._live.base(relation)
+            base = self._views.base(relation)
             return operations(refuse_losses(joined.changes, base), base, may_miss=self._may_miss, ends=ends)
         except RowError as error:
             file, number = joined.place(error.row)
@@ -181,13 +181,13 @@ class Commits:
 
     def _why(self, error: BatchError, joined: SourcedChanges, batch: Mapping[str, Changes]) -> RejectedError:
         file, number = joined.place(error.change)
-        return self._live.rejected(error, batch, file.path, number)
+        return self._views.rejected(error, batch, file.path, number)
 
 
-def encoded(live: Views, file: LogFile, rows: LogRows) -> SourcedChanges:
+def encoded(views: Views, file: LogFile, rows: LogRows) -> SourcedChanges:
     """Encode rows; their `ops` are still change kinds. RejectedError names file, row and column."""
     try:
-        changes = encode_rows(rows.columns, rows.kinds, rows.counts, live.base(rows.relation), live.dictionaries)
+        changes = encode_rows(rows.columns, rows.kinds, rows.counts, views.base(rows.relation), views.dictionaries)
     except RowError as error:
         number = int(rows.numbers[error.row])
         raise RejectedError.in_row(file.path, number, error.column, error.reason) from None

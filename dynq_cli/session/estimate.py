@@ -133,9 +133,9 @@ def estimate_spec(
     check_supported(spec)
     source = read_source(spec)
     planned = plan_spec(source.text, source.file)
-    live = Views(planned.spec, planned.kept)
+    views = Views(planned.spec, planned.kept)
     files = list(_files(planned.spec, paths, warn))
-    return _Estimating(live, Disk(empty_snapshot(live.layout), 0, 0, 0), {}).run(files, progress)
+    return _Estimating(views, Disk(empty_snapshot(views.layout), 0, 0, 0), {}).run(files, progress)
 
 
 def estimate_state(
@@ -170,24 +170,24 @@ def _files(spec: Spec, paths: Sequence[str], warn: Warn) -> Iterator[LogFile]:
 class _Estimating:
     """`known` are the values of a state's dictionaries; `needs_logs`: its marks need versions before the last."""
 
-    def __init__(self, live: Views, now: Disk, known: Mapping[str, int], needs_logs: bool = False) -> None:
-        self._live = live
+    def __init__(self, views: Views, now: Disk, known: Mapping[str, int], needs_logs: bool = False) -> None:
+        self._views = views
         self._now = now
         self._known = known
         self._needs_logs = needs_logs
 
     def run(self, files: Sequence[LogFile], progress: Progress, *, has_rows: bool = False) -> Estimate:
-        live = self._live
+        views = self._views
         with Duck() as duck:
-            sample = Sample(duck, live.spec)
+            sample = Sample(duck, views.spec)
             if has_rows:
                 self._add_rows(sample, progress)
             sample.read(files, progress)
             sample.settle()
-            counts = TableCounts(duck, live.layout, sample)
+            counts = TableCounts(duck, views.layout, sample)
             made = counts.count()
             changes = {name: read.changes for name, read in sample.read_of.items() if read.changes}
-            found = forecast(live.layout, live.queries, made.rows, made.groups, made.values, changes)
+            found = forecast(views.layout, views.queries, made.rows, made.groups, made.values, changes)
             unused = tuple(self._unused(counts, made, {n: r.length for n, r in found.tables.relations.items()}))
         calls = {name: min(many, EARLY) for name, many in changes.items()}
         return Estimate(
@@ -202,9 +202,9 @@ class _Estimating:
         )
 
     def _too_large(self, made: Counted) -> Iterator[TooLarge]:
-        layout = self._live.layout
+        layout = self._views.layout
         written = sum(made.rows[b.table].live for name, b in layout.bases.items() if name not in layout.derived)
-        for query, program in self._live.queries.items():
+        for query, program in self._views.queries.items():
             for step in program.steps:
                 if isinstance(step, Derived):
                     table = layout.groups[step.name].table if step.groups else layout.bases[step.name].table
@@ -215,8 +215,8 @@ class _Estimating:
                         yield TooLarge(query, step.name, rows, limit)
 
     def _add_rows(self, sample: Sample, progress: Progress) -> None:
-        for relation in self._live.spec.relations:
-            for batch in base_rows(self._live, relation.name):
+        for relation in self._views.spec.relations:
+            for batch in base_rows(self._views, relation.name):
                 columns = dict(zip(batch.schema.names, batch.columns, strict=True))
                 copies = columns.pop("_count").to_numpy()
                 sample.add(relation.name, columns, np.zeros(len(copies), np.int8), copies)
@@ -238,7 +238,7 @@ class _Estimating:
 
     def _logged(self, relation: str, sample: Sample) -> int:
         """The bytes of a relation's changes in the write-ahead log."""
-        read, base = sample.read_of[relation], self._live.layout.bases[relation]
+        read, base = sample.read_of[relation], self._views.layout.bases[relation]
         computed = max(len(base.computed), 1) if base.computed or base.filters else 0
         per_row = _WORD * (len(base.order) + computed) + len(base.filters)
         per_row += 0 if read.only_inserts else 1
@@ -249,24 +249,24 @@ class _Estimating:
 
     def _memory(self, found: Forecast, calls: Mapping[str, int]) -> int:
         """The most that the process takes: while it applies, or while it writes the snapshot."""
-        widths = {name: len(self._live.layout.bases[name].order) for name in calls}
+        widths = {name: len(self._views.layout.bases[name].order) for name in calls}
         rows = max((many * (_PER_ROW + _PER_CODE * widths[name]) for name, many in calls.items()), default=0)
         # The dictionaries' arrays are copied where they grow.
         return _PROCESS + found.arena + found.dictionaries * 3 // 2 + rows + found.moving
 
     def _unused(self, counts: TableCounts, made: Counted, length_of: Mapping[str, int]) -> Iterator[Unused]:
         """Columns that neither a key nor a query needs."""
-        for name, base in self._live.layout.bases.items():
-            if name in self._live.layout.derived:
+        for name, base in self._views.layout.bases.items():
+            if name in self._views.layout.derived:
                 continue
             used = {c for leaf in base.leaves for b in leaf.atom.bindings for c in b.scalar.columns}
             used |= {c for leaf in base.leaves for s in leaf.atom.filters for c in s.columns}
-            for passage in self._live.layout.scans:
+            for passage in self._views.layout.scans:
                 for atom in passage.query.atoms:
                     if atom.source == name:
                         used |= {c for b in atom.bindings for c in b.scalar.columns}
                         used |= {c for s in atom.filters for c in s.columns}
-            is_read = base.leaves or any(p.relation == name for p in self._live.layout.scans)
+            is_read = base.leaves or any(p.relation == name for p in self._views.layout.scans)
             columns = [c for c in base.relation.columns if c.name not in used and c.name not in base.relation.key]
             if not is_read:
                 saves = length_of[name] + sum(counts.value_bytes(base.relation, c) for c in base.relation.columns)

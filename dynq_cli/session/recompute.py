@@ -66,23 +66,23 @@ class Compared:
     too_few: Differing
 
 
-def load_base_tables(duck: Duck, live: Views, progress: Callable[[int], None]) -> None:
+def load_base_tables(duck: Duck, views: Views, progress: Callable[[int], None]) -> None:
     """Load every relation into a DuckDB table, one row per copy. O(block) memory, without DuckDB's."""
     duck.run("CREATE SCHEMA beside")
-    for relation in live.spec.relations:
+    for relation in views.spec.relations:
         columns = ", ".join(f"{quote(c.name)} {c.type.sql}" for c in relation.columns)
         duck.run(f"CREATE TABLE main.{quote(relation.name)} ({columns})")
         with phase(f"loading {relation.name} into DuckDB") as loading:
-            for rows in expand(_bounded(live, relation), base_schema(relation)):
+            for rows in expand(_bounded(views, relation), base_schema(relation)):
                 _insert(duck, f"main.{quote(relation.name)}", rows)
                 loading.add(rows.num_rows)
                 progress(rows.num_rows)
 
 
-def _bounded(live: Views, relation: Relation) -> Iterator[pa.RecordBatch]:
+def _bounded(views: Views, relation: Relation) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a relation; DynqError if there are more than `MOST_ROWS`, counting copies."""
     total = 0.0
-    for batch in base_rows(live, relation.name):
+    for batch in base_rows(views, relation.name):
         total += batch["_count"].to_numpy().sum(dtype=np.float64)
         if total > MOST_ROWS:
             raise DynqError(
@@ -97,23 +97,23 @@ def _insert(duck: Duck, table: str, rows: pa.RecordBatch) -> None:
         duck.run(f"INSERT INTO {table} SELECT * FROM {quote(_GIVEN)}")
 
 
-def compare(duck: Duck, live: Views, name: str, progress: Callable[[int], None]) -> Compared:
+def compare(duck: Duck, views: Views, name: str, progress: Callable[[int], None]) -> Compared:
     """Compare both results of a query in a database with the base tables. DuckError if DuckDB cannot compute one."""
-    written = live.spec.query(name)
+    written = views.spec.query(name)
     assert written is not None
-    meant = compile_query(live.spec, written)
+    meant = compile_query(views.spec, written)
     columns = meant.columns or (_TRUE,)
     keys = [f"c{i}" for i in range(len(columns))]
     listed = ", ".join(keys)
-    asked = f"(\n{_text(live.spec, written, meant)}\n) AS asked({listed})"
+    asked = f"(\n{_text(views.spec, written, meant)}\n) AS asked({listed})"
     kinds = _common_types(duck, asked, columns)
     cast = ", ".join(f"CAST({k} AS {kind}) AS {k}" for k, kind in zip(keys, kinds, strict=True))
     typed = ", ".join(f"{k} {c.type.sql}" for k, c in zip(keys, columns, strict=True))
     # OR REPLACE: the tables of a query that failed may still exist.
     duck.run(f"CREATE OR REPLACE TABLE {_KEPT} ({typed}, copies BIGINT)")
-    kept_count = live.kept_count(name)
+    kept_count = views.kept_count(name)
     with phase(f"reading {name}", total=None if kept_count is None else kept_count[1]) as reading:
-        rows = _tested(duck, live, name, asked, columns) if name in live.engine.tested else live.enum(name)
+        rows = _tested(duck, views, name, asked, columns) if name in views.engine.tested else views.enum(name)
         for batch in rows:
             _insert(duck, _KEPT, _with_copies(batch, len(keys)))
             reading.add(batch.num_rows)
@@ -141,10 +141,10 @@ def compare(duck: Duck, live: Views, name: str, progress: Callable[[int], None])
 
 
 def _tested(
-    duck: Duck, live: Views, name: str, asked: str, columns: tuple[OutputColumn, ...]
+    duck: Duck, views: Views, name: str, asked: str, columns: tuple[OutputColumn, ...]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows that a result which is kept for tests alone has, among DuckDB's and rows mixed from these."""
-    tests, bag = RowTests(live, name), live.form_of(name).semantics == "bag"
+    tests, bag = RowTests(views, name), views.form_of(name).semantics == "bag"
     keys = [f"c{i}" for i in range(len(columns))]
     listed = ", ".join(keys)
     # A row mixed from others takes each column from a row further on.

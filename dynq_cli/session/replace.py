@@ -135,9 +135,9 @@ class _Replacing:
     counted: dict[str, RowCounts] = field(default_factory=dict)  # by relation
 
     def run(self) -> Outcome:
-        live = self.writer.views
+        views = self.writer.views
         # Into empty relations the rows are streamed, like a log.
-        if all(is_empty(live, relation) for relation in self.wholes):
+        if all(is_empty(views, relation) for relation in self.wholes):
             self._fill()
         else:
             self._replace()
@@ -160,18 +160,18 @@ class _Replacing:
             self.counted[relation] = RowCounts.total(commits.counted[path] for path in paths & commits.counted.keys())
 
     def _replace(self) -> None:
-        live = self.writer.views
+        views = self.writer.views
         batch: dict[str, Changes] = {}
         new: dict[str, SourcedChanges] = {}
         for relation, whole in self.wholes.items():
-            replacement = Replacement(live, relation)
+            replacement = Replacement(views, relation)
             pieces = []
             for piece in self._pieces(relation, whole):
                 try:
                     missing = replacement.add(piece.changes)
                 except BatchError as error:
                     file, number = piece.place(error.change)
-                    raise live.rejected(error, {relation: piece.changes}, file.path, number) from None
+                    raise views.rejected(error, {relation: piece.changes}, file.path, number) from None
                 if missing.any():
                     pieces.append(piece.only(missing))
             if pieces:
@@ -179,8 +179,8 @@ class _Replacing:
             changes = replacement.difference([new[relation].changes] if pieces else [])
             if len(changes):
                 batch[relation] = changes
-                self.counted[relation] = Watch(live, relation, changes, None).total()
-                if live.base(relation).relation.append_only:
+                self.counted[relation] = Watch(views, relation, changes, None).total()
+                if views.base(relation).relation.append_only:
                     _refuse_losses(self.counted[relation], relation, whole)
         try:
             if batch:
@@ -188,19 +188,19 @@ class _Replacing:
         except BatchError as error:
             of = new[error.relation]
             file, number = of.place(error.change - (len(batch[error.relation]) - len(of)))
-            raise live.rejected(error, batch, file.path, number) from None
+            raise views.rejected(error, batch, file.path, number) from None
 
     def _pieces(self, relation: str, whole: Whole) -> Iterator[SourcedChanges]:
         """Yield the rows of a relation's files as inserts. Holds all rows of formats with soft deletes in memory."""
-        live = self.writer.views
+        views = self.writer.views
         held = []
         for file in whole.files:
             identity = self.identities[file.path] = identity_of(file, whole.extractions)
-            log = read_log(file, live.spec, form=self.form, relation=whole.named, whole=True)
+            log = read_log(file, views.spec, form=self.form, relation=whole.named, whole=True)
             self.rows[file.path] = 0
             with phase(f"comparing {os.path.basename(file.path)}", total=rows_in(file)) as comparing:
                 for rows in log.rows():
-                    piece = encoded(live, file, rows)
+                    piece = encoded(views, file, rows)
                     self.rows[file.path] += len(rows)
                     comparing.add(len(rows))
                     self.progress(len(rows))
@@ -211,7 +211,7 @@ class _Replacing:
                         held.append(piece)
             refuse_changed(file, identity)
         if held:
-            yield _current(SourcedChanges.joined(held).in_order(), len(live.base(relation).relation.key))
+            yield _current(SourcedChanges.joined(held).in_order(), len(views.base(relation).relation.key))
 
     def _logs(self) -> Iterator[AppliedLog]:
         """Yield the ledger's records; the first file of a relation carries the row counts of all its files."""

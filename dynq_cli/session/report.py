@@ -2,7 +2,7 @@
 
     report(state)      HTML, complete in itself: no network, no script, light and dark, for a phone too
 
-Everything is read at the version in force. Counts of earlier versions take an engine each (`State.live_at`).
+Everything is read at the version in force. Counts of earlier versions take an engine each (`State.views_at`).
 """
 
 from __future__ import annotations
@@ -98,7 +98,7 @@ def counts_over(state: State, facts: StateFacts, most: int) -> dict[str, list[Po
     found: dict[str, list[Point]] = {name: [] for name in facts.counts}
     with phase("counting earlier versions", "versions", total=len(chosen)) as counting:
         for version in chosen:
-            views = None if version == last else state.live_at(version)
+            views = None if version == last else state.views_at(version)
             for name, points in found.items():
                 if views is None:
                     counts = facts.counts[name]

@@ -1,6 +1,6 @@
 """Count the rows that change logs insert, replace and delete, by file.
 
-    watch = Watch(live, relation, changes, ends); the engine applies the changes; watch.add_to(counts, piece)
+    watch = Watch(views, relation, changes, ends); the engine applies the changes; watch.add_to(counts, piece)
 
 `engine/effects` defines inserted, replaced and deleted.
 """
@@ -51,15 +51,15 @@ class RowCounts:
 class Watch:
     """Computes the effects of changes. Construct it before the engine applies them."""
 
-    def __init__(self, live: Views, relation: str, changes: Changes, ends: Codes | None) -> None:
-        base = live.base(relation)
+    def __init__(self, views: Views, relation: str, changes: Changes, ends: Codes | None) -> None:
+        base = views.base(relation)
         self.relation = relation
         self._changes = changes
         self._has_key = bool(base.relation.key)
-        self._effects = e.effects_of(live.engine, base, changes, ends)
+        self._effects = e.effects_of(views.engine, base, changes, ends)
         # Without a key, the deletes that found no row follow from the copies that remain.
         misses = not self._has_key and changes.may_miss
-        self._around = TouchedRows(live.engine, base, changes) if misses else None
+        self._around = TouchedRows(views.engine, base, changes) if misses else None
 
     def add_to(self, counted: dict[str, RowCounts], piece: SourcedChanges) -> None:
         """Add to the counts of the files of the changes. Call it after the engine has applied them."""

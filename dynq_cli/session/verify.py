@@ -75,11 +75,11 @@ def verify(
     if query is not None and query not in manifest.counts:
         raise UsageError(f"no query {query} in the spec; there is {', '.join(manifest.counts)}")
     manifest, views = open_latest(directory, read_plans(directory, manifest))
-    return verify_live(views, manifest.counts, [query] if query else None, progress, failed)
+    return verify_views(views, manifest.counts, [query] if query else None, progress, failed)
 
 
-def verify_live(
-    live: Views,
+def verify_views(
+    views: Views,
     recorded: Mapping[str, Counts | None] | None = None,
     queries: list[str] | None = None,
     progress: Callable[[int], None] = lambda rows: None,
@@ -90,14 +90,14 @@ def verify_live(
         spill = tempfile.TemporaryDirectory(prefix="dynq-verify-")
     with spill, Duck(spill=spill.name) as duck:
         with _told("load the base tables into DuckDB"):
-            load_base_tables(duck, live, progress)
-        for name in queries or [q.name for q in live.spec.queries]:
+            load_base_tables(duck, views, progress)
+        for name in queries or [q.name for q in views.spec.queries]:
             try:
-                found = compare(duck, live, name, progress)
+                found = compare(duck, views, name, progress)
             except (DuckError, OSError) as error:
                 failed(name, str(error))
                 continue
-            counted = found.kept if name in live.engine.tested else Counted(*live.count(name))
+            counted = found.kept if name in views.engine.tested else Counted(*views.count(name))
             noted = recorded[name] if recorded else None
             written = counted if noted is None else Counted(noted.rows, noted.distinct)
             yield Verdict(**vars(found), query=name, counted=counted, recorded=written)

@@ -87,7 +87,7 @@ def _listed(rows: list[tuple[Any, ...]], schema: pa.Schema) -> pa.Table:
 
 def _views(state: State, query: str | None, at: str | int | None) -> tuple[Views, str]:
     if at is not None and state.version_of(at) != state.version:
-        views = state.live_at(at)
+        views = state.views_at(at)
         return views, state.named_at(views, query, at)
     return state.reading(query)
 

@@ -32,7 +32,7 @@ class Readable(Protocol):
 
     def version_of(self, named: str | int) -> int: ...
 
-    def live_at(self, at: str | int) -> Views: ...
+    def views_at(self, at: str | int) -> Views: ...
 
     def named_at(self, views: Views, query: str | None, at: str | int) -> str: ...
 
@@ -73,7 +73,7 @@ def page(
         return ranked.page(offset or 0, limit)
 
     if at is not None and state.version_of(at) != state.version:
-        views = state.live_at(at)
+        views = state.views_at(at)
         return rows(Ranked(views, state.named_at(views, query, at), verb="page"))
     return _read(state, query, rows, "page")
 

@@ -206,7 +206,7 @@ class State:
         if at is None or self.version_of(at) == manifest.version:
             name = query_name(manifest, query)
             return manifest.counts[name] or Counts(*self.current().count(name))
-        views = self.live_at(at)
+        views = self.views_at(at)
         return Counts(*views.count(self.named_at(views, query, at)))
 
     def require(self, verb: str, query: str | None = None) -> None:
@@ -312,7 +312,7 @@ class State:
         row. UsageError if this state applies changes, or reads a later version, before all rows are read.
         """
         if at is not None and self.version_of(at) != self.version:
-            views = self.live_at(at)
+            views = self.views_at(at)
             return views.enum(self.named_at(views, query, at), block)
         views, name = self.reading(query)
         return self.read_whole(views, views.enum(name, block))
@@ -327,7 +327,7 @@ class State:
         from dynq_cli.engine.selected_rows import rows_where
 
         if at is not None and self.version_of(at) != self.version:
-            views = self.live_at(at)
+            views = self.views_at(at)
             return rows_where(views, self.named_at(views, query, at), row, block)
         views, name = self.reading(query)
         return self.read_whole(views, rows_where(views, name, row, block))
@@ -345,7 +345,7 @@ class State:
         from dynq_cli.engine.base_rows import table_rows
 
         if at is not None and self.version_of(at) != self.version:
-            views = self.live_at(at)
+            views = self.views_at(at)
             return table_rows(views, self._relation(relation, views.spec), block)
         views = self.current()
         return self.read_whole(views, table_rows(views, self._relation(relation), block))
@@ -354,7 +354,7 @@ class State:
         """Return the columns of `dump`."""
         from dynq_cli.engine.base_rows import table_schema
 
-        spec = self.spec if at is None or self.version_of(at) == self.version else self.live_at(at).spec
+        spec = self.spec if at is None or self.version_of(at) == self.version else self.views_at(at).spec
         found = spec.relation(self._relation(relation, spec))
         assert found is not None
         return table_schema(found)
@@ -384,13 +384,13 @@ class State:
         """Resolve a version number or a mark. RejectedError if there is no such version, or it is not kept. O(1)."""
         return version_of(read_manifest(self._directory), named)
 
-    def live_at(self, at: str | int) -> Views:
+    def views_at(self, at: str | int) -> Views:
         """Return the views, in memory, as they were at a version or mark. O(changes since); the last ones are kept."""
-        from dynq_cli.storage.versions import live_at
+        from dynq_cli.storage.versions import views_at
 
         version = self.version_of(at)
         if self._old is None or self._old[0] != version:
-            self._old = version, live_at(self._directory, self._plans(), version)
+            self._old = version, views_at(self._directory, self._plans(), version)
         return self._old[1]
 
     def named_at(self, views: Views, query: str | None, at: str | int) -> str:
@@ -450,7 +450,7 @@ class State:
     def schema(self, query: str | None = None, at: str | int | None = None) -> pa.Schema:
         """Return the columns of a query's result, in the version in force or at another one."""
         if at is not None and self.version_of(at) != self.version:
-            views = self.live_at(at)
+            views = self.views_at(at)
             return views.schema(self.named_at(views, query, at))
         views, name = self.reading(query)
         return views.schema(name)
@@ -526,7 +526,7 @@ class State:
         model = self.model(name)
         if at is None or self.version_of(at) == self.version:
             return self.current(), model
-        views = self.live_at(at)
+        views = self.views_at(at)
         then = views.spec.model(model.name)
         if then is None:
             raise RejectedError(f"there was no model {model.name} at version {self.version_of(at)}")

@@ -1,6 +1,6 @@
 """Read earlier versions: open an engine and revert the changes since.
 
-    live_at(v)         the views as they were at version v
+    views_at(v)         the views as they were at version v
     diff_since(v)      the difference of a result since version v
 
 Both read one consistent version, also while a writer commits. A version before an `alter` made the views anew is read
@@ -37,7 +37,7 @@ class Diff(NamedTuple):
     batches: Iterator[pa.RecordBatch]
 
 
-def live_at(directory: Path, planned: Planned, version: int) -> Views:
+def views_at(directory: Path, planned: Planned, version: int) -> Views:
     """Return the views of a version. RejectedError if it is not kept.
 
     O(state) at the speed of a checksum, and O(changes since the last snapshot before that version).

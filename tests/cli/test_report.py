@@ -85,7 +85,7 @@ def test_one_version_goes_back_to_none(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise AssertionError("an earlier version is read")
 
-    monkeypatch.setattr(dynq_cli.storage.state.State, "live_at", refuse)
+    monkeypatch.setattr(dynq_cli.storage.state.State, "views_at", refuse)
     assert "no earlier version is kept" in page("--versions", "1")
 
 

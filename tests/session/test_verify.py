@@ -13,7 +13,7 @@ import pytest
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import DynqError, UsageError
 from dynq_cli.session import recompute
-from dynq_cli.session.verify import Verdict, verify, verify_live
+from dynq_cli.session.verify import Verdict, verify, verify_views
 from dynq_cli.spec.load import parse_spec
 from dynq_cli.storage.plans import plan_spec
 from tests.engine.random_queries import random_case
@@ -31,7 +31,7 @@ def live_of(text: str, **tables: pa.Table) -> Views:
 
 
 def only(live: Views) -> Verdict:
-    (verdict,) = verify_live(live)
+    (verdict,) = verify_views(live)
     return verdict
 
 
@@ -42,7 +42,7 @@ def test_random_states_agree(seed: int) -> None:
     live, stored = Views(planned.spec, planned.kept), Stored(case.spec)
     for batch in case.history:
         apply(live, case, batch, stored.applicable(batch.changes))
-    verdicts = list(verify_live(live))
+    verdicts = list(verify_views(live))
     assert [v.query for v in verdicts] == [q.name for q in case.queries]
     for verdict, query in zip(verdicts, case.queries, strict=True):
         assert verdict.agrees, f"seed {seed}: {query.text}\n{verdict}"
@@ -166,7 +166,7 @@ def test_special_values_of_every_type_agree() -> None:
         "ts": pa.array([None, -micro, micro, 0], pa.int64()).cast(pa.timestamp("us")),
     }
     table = pa.table(rows).append_column("_count", pa.array([1, 2, 300_000, 1]))
-    verdicts = {v.query: v for v in verify_live(live_of(EVERY_TYPE, R=table))}
+    verdicts = {v.query: v for v in verify_views(live_of(EVERY_TYPE, R=table))}
     assert all(v.agrees for v in verdicts.values()), verdicts
     assert {name: v.recomputed for name, v in verdicts.items()} == {
         "all": (300_004, 4),
@@ -186,7 +186,7 @@ queries:
   is_there: {rule: "is_there() :- R(x, x)"}
   is_not_there: {rule: "is_not_there() :- R(9, _)"}
 """
-    verdicts = list(verify_live(live_of(text, R=pa.table({"x": [1, 1, 2], "y": [1, 2, 3]}))))
+    verdicts = list(verify_views(live_of(text, R=pa.table({"x": [1, 1, 2], "y": [1, 2, 3]}))))
     assert [(v.query, v.agrees, v.recomputed.rows) for v in verdicts] == [
         ("bag_of_distinct", True, 3),
         ("set_of_all", True, 2),
@@ -202,7 +202,7 @@ def test_names_of_relations_do_not_meet_those_of_the_comparison() -> None:
     queries = ", ".join(f"q{i}: {{sql: 'SELECT copies, c0 FROM \"{n}\"'}}" for i, n in enumerate(names))
     text = f"version: 1\nrelations: {{{relations}}}\nqueries: {{{queries}}}\n"
     rows = pa.table({"copies": [1, 2], "c0": [3, 4]})
-    verdicts = list(verify_live(live_of(text, **dict.fromkeys(names, rows))))
+    verdicts = list(verify_views(live_of(text, **dict.fromkeys(names, rows))))
     assert [v.agrees for v in verdicts] == [True] * len(names)
     assert {v.recomputed for v in verdicts} == {(2, 2)}
 
@@ -243,7 +243,7 @@ def test_a_recorded_count_that_the_engine_does_not_share_is_found() -> None:
     class Recorded:
         rows, distinct = 0, 0
 
-    verdicts = list(verify_live(small_live(2), {"pairs": Recorded(), "keys": Recorded()}))  # type: ignore[dict-item]
+    verdicts = list(verify_views(small_live(2), {"pairs": Recorded(), "keys": Recorded()}))  # type: ignore[dict-item]
     assert not any(v.agrees for v in verdicts)
 
 
