@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from dynq_cli.query.draft import Draft, Term
 from dynq_cli.query.normal_form import Scalar
-from dynq_cli.spec.types import Type, widen
+from dynq_cli.spec.types import Type, common_type
 
 
 def describe(draft: Draft, term: Term) -> str:
@@ -89,5 +89,5 @@ def widest(types: Sequence[Type]) -> Type | None:
     """The one type of all, after lossless widening."""
     found: Type | None = types[0]
     for other in types[1:]:
-        found = widen(found, other) if found is not None else None
+        found = common_type(found, other) if found is not None else None
     return found

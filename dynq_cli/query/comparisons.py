@@ -18,7 +18,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal, localcontext
 
-from dynq_cli.spec.types import Type, widen
+from dynq_cli.spec.types import Type, common_type
 
 # A bound on x − y: its value, and 0 if it may be reached or −1 if not; tuples order by tightness.
 Bound = tuple[Decimal, int]
@@ -46,7 +46,7 @@ def step_of(type_: Type) -> Decimal | None:
 
 def step_between(a: Type, b: Type) -> Decimal | None:
     """The step of the differences between values of two types, or None where they are dense."""
-    common = widen(a, b)
+    common = common_type(a, b)
     return None if common is None else step_of(common)
 
 

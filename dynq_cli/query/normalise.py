@@ -22,7 +22,7 @@ from dynq_cli.query.normal_form import Atom, AtomMode, Binding, Comparison, Conj
 from dynq_cli.query.problems import QueryProblems, TextProblem
 from dynq_cli.query.resolve_head import Speaker
 from dynq_cli.query.simplify import said, simplify
-from dynq_cli.spec.types import Type, widen
+from dynq_cli.spec.types import Type, common_type
 
 
 def normalise(draft: Draft) -> ConjunctiveQuery:
@@ -107,7 +107,7 @@ class _Normaliser:
         return {self.classes.find(t) for e in strict for t in (e.left, e.right)} | self.required
 
     def _check_types(self, left: Term, op: str, right: Term, at: int) -> None:
-        if widen(left.scalar.type, right.scalar.type) is None:
+        if common_type(left.scalar.type, right.scalar.type) is None:
             self._problem(
                 at,
                 f"{describe(self.draft, left)} {op} {describe(self.draft, right)}: the two sides have no common type",

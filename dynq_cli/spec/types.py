@@ -182,6 +182,21 @@ def widen(a: Type, b: Type) -> Type | None:
     return decimal(whole + scale, scale) if whole + scale <= MAX_PRECISION else None
 
 
+def common_type(a: Type, b: Type) -> Type | None:
+    """The one type in which values of two types are compared, or None: `widen`, or a decimal of all digits.
+
+    Where digits before and behind the point are more than 38 together, those behind it stay, as in DuckDB. A commit
+    with a value that then has no place is refused.
+
+    >>> str(common_type(decimal(38, 2), decimal(38, 4)))
+    'decimal(38,4)'
+    """
+    exact_a, exact_b = _as_decimal(a), _as_decimal(b)
+    if exact_a is None or exact_b is None:
+        return widen(a, b)
+    return widen(a, b) or decimal(MAX_PRECISION, max(exact_a.scale, exact_b.scale))
+
+
 def _as_decimal(t: Type) -> Type | None:
     if t.name == "decimal":
         return t

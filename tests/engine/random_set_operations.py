@@ -21,6 +21,7 @@ FAMILIES = [
     ["date"],
     ["float64", "float32"],
     ["int64", "int32"],
+    ["decimal(38,2)", "decimal(38,6)", "decimal(30,12)", "int64"],
 ]
 OPERATIONS = [
     "EXCEPT",
@@ -58,6 +59,11 @@ class SetQuery:
         kind = next(c.type for c in self.relations[0].columns if c.name == column)
         return next(v for k, v in LITERALS.items() if kind.name.startswith(k))
 
+    def _typed(self, column: str) -> str:
+        kind = next(c.type for c in self.relations[0].columns if c.name == column)
+        value = self.chance.choice(["NULL", self._literal(column)])
+        return f"CAST({value} AS {kind.sql})"
+
     def _where(self, columns: str, alias: str) -> str:
         chance, c = self.chance, self.chance.choice(columns)
         draw = chance.random()
@@ -79,6 +85,8 @@ class SetQuery:
         on = [f"x.{c} {chance.choice(['IS NOT DISTINCT FROM', 'IS NOT DISTINCT FROM', '='])} y.{c}" for c in "ab"]
         said = " AND ".join(on if chance.random() < 0.4 else [chance.choice(on)])
         style = chance.choice(["join", "join", "left", "exists", "not"])
+        if style == "join" and chance.random() < 0.2:
+            said = f"x.a {chance.choice(['<', '<=', '>'])} y.a"
         if style == "left":
             return f"SELECT {shown} FROM {left} AS x {chance.choice(['LEFT', 'FULL'])} JOIN {right} AS y ON {said}"
         if style == "join":
@@ -103,7 +111,10 @@ class SetQuery:
             return f"SELECT a, NULL AS b FROM {name}"
         if draw < 0.62 and columns == "ab":
             return f"SELECT a, {self._literal('b')} AS b FROM {name}"
-        if depth and draw < 0.68:
+        if draw < 0.65:
+            rows = [", ".join(self._typed(c) for c in columns) for _ in range(chance.choice([1, 1, 2]))]
+            return f"SELECT {rows[0]}" if len(rows) == 1 else f"VALUES ({'), ('.join(rows)})"
+        if depth and draw < 0.7:
             return f"SELECT {listed} FROM ({self.operation(columns, depth - 1)}) AS d"
         distinct = "DISTINCT " if chance.random() < 0.1 else ""
         return f"SELECT {distinct}{listed} FROM {name}{self._where(columns, name)}"

@@ -17,7 +17,7 @@ from dynq_cli.plan.lower.partial_program import PartialProgram
 from dynq_cli.plan.lower.query_builders import as_type, bind, names_of, same_codes, unique, where_bound
 from dynq_cli.query.normal_form import Comparison, ConjunctiveQuery, Variable
 from dynq_cli.query.scalar import decimal_of
-from dynq_cli.spec.types import MAX_PRECISION, Type, decimal, widen
+from dynq_cli.spec.types import MAX_PRECISION, Type, common_type, decimal, widen
 
 
 def align_types(query: ConjunctiveQuery, program: PartialProgram) -> tuple[ConjunctiveQuery, PartialProgram]:
@@ -37,7 +37,7 @@ def aligned(query: ConjunctiveQuery) -> ConjunctiveQuery:
 
 
 def _common(query: ConjunctiveQuery, c: Comparison) -> Type:
-    kind = widen(query.variable(c.left).type, query.variable(c.right).type)
+    kind = common_type(query.variable(c.left).type, query.variable(c.right).type)
     assert kind is not None, c
     if c.offset and (kind.name == "decimal" or (kind.is_integer and c.offset != c.offset.to_integral_value())):
         fine = decimal_of(c.offset)

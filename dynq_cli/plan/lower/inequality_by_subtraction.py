@@ -16,7 +16,7 @@ from dynq_cli.plan.lower.conjunction import equated
 from dynq_cli.plan.lower.query_builders import as_type, bind, names_of, same_codes, unique, where_bound
 from dynq_cli.query import scalar as sql
 from dynq_cli.query.normal_form import Comparison, ConjunctiveQuery, OutputColumn, Scalar, Variable
-from dynq_cli.spec.types import widen
+from dynq_cli.spec.types import common_type
 
 # Trees double with each.
 MOST_UNEQUAL = 3
@@ -58,7 +58,7 @@ def with_equalities(query: ConjunctiveQuery, several: Sequence[Comparison]) -> E
         left, right = said.get(c.left, c.left), said.get(c.right, c.right)
         if c.offset or not same_codes(query.variable(left).type, query.variable(right).type):
             there = sql.shifted_value(where_bound(query, right)[1].scalar, c.offset)
-            kind = widen(query.variable(left).type, there.type)
+            kind = common_type(query.variable(left).type, there.type)
             if kind is None:
                 return None
             query, left = _computed(query, left, as_type(where_bound(query, left)[1].scalar, kind))

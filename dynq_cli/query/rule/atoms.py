@@ -16,7 +16,7 @@ from dynq_cli.query.rule.names import nearest
 from dynq_cli.query.rule.syntax import ANY, Atom, Constant, Sum, Variable
 from dynq_cli.spec.model import Column, Relation, Spec
 from dynq_cli.spec.shown import shown
-from dynq_cli.spec.types import Type, widen
+from dynq_cli.spec.types import Type, common_type
 
 
 @dataclass
@@ -42,7 +42,7 @@ class Bindings:
     def add(self, variable: str, term: Term, draft: Draft) -> None:
         """Note an occurrence of a variable whose types are known to have a common one."""
         earlier = self.terms.setdefault(variable, [])
-        common = widen(self.types[variable], term.scalar.type) if earlier else term.scalar.type
+        common = common_type(self.types[variable], term.scalar.type) if earlier else term.scalar.type
         assert common is not None, f"{variable} is {self.types[variable]} and {term.scalar.type}"
         self.types[variable] = common
         if earlier:
@@ -134,7 +134,7 @@ class _Binder:
         term = self.draft.term(index, value, name)
         earlier = self.bindings.terms.setdefault(name, [])
         known = self.bindings.types.get(name)
-        common = column.type if not earlier else None if known is None else widen(known, column.type)
+        common = column.type if not earlier else None if known is None else common_type(known, column.type)
         if common is not None:
             self.bindings.types[name] = common
         elif known is not None:

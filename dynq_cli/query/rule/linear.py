@@ -17,7 +17,7 @@ from dynq_cli.query.problems import QueryProblems, refuse
 from dynq_cli.query.rule.fit import WIDE, check_range, fit_constant, fit_number, literal, snap, wrong_kind
 from dynq_cli.query.rule.intervals import LONGEST, MICROSECONDS_PER_DAY
 from dynq_cli.query.rule.syntax import Comparison, Constant, Variable
-from dynq_cli.spec.types import Type, widen
+from dynq_cli.spec.types import Type, common_type
 
 _TURNED = {"<": ">", "<=": ">=", ">": "<", ">=": "<=", "=": "=", "!=": "!="}
 
@@ -121,7 +121,7 @@ def _one(at: int, name: str, op: str, constants: Sequence[_Signed], type_: Type)
 def _two(
     at: int, left: str, op: str, right: str, constants: Sequence[_Signed], types: Mapping[str, Type]
 ) -> WithVariable:
-    common = widen(types[left], types[right])
+    common = common_type(types[left], types[right])
     if common is None:
         raise refuse(
             at,

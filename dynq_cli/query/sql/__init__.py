@@ -15,6 +15,7 @@ from dynq_cli.query.problems import refuse
 from dynq_cli.query.sql import subqueries
 from dynq_cli.query.sql.build import Body, QueryContext
 from dynq_cli.query.sql.calls import has_own_aggregate, may_differ
+from dynq_cli.query.sql.constant_rows import values_as_selects
 from dynq_cli.query.sql.context import Ctes
 from dynq_cli.query.sql.duckdb_opinion import is_syntax, objection, refused
 from dynq_cli.query.sql.ordered import canonical
@@ -41,6 +42,7 @@ def compile_sql(text: str, spec: Spec, query: QuerySpec) -> Query:
     tree, places = parse(text)
     canonical(tree)
     try:
+        tree = values_as_selects(tree, places)
         refuse_outside(tree, places)
         said = objection(text, spec)
         if is_syntax(said):

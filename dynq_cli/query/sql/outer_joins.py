@@ -38,7 +38,7 @@ from dynq_cli.query.sql.scalars import condition, scalar
 from dynq_cli.query.sql.scope import Scope, Source
 from dynq_cli.query.sql.shape import has_aggregate, has_query
 from dynq_cli.spec.model import Column
-from dynq_cli.spec.types import BOOL, Type, widen
+from dynq_cli.spec.types import BOOL, Type, common_type
 
 # Makes sources of one side of a join: its tables become atoms of the body, its names stand in the scope.
 Enter = Callable[[Body, Scope], None]
@@ -350,7 +350,7 @@ def _union(name: str, *members: ConjunctiveQuery) -> UnionQuery:
 
 
 def _wider(a: Type, b: Type) -> Type:
-    common = widen(a, b)
+    common = common_type(a, b)
     assert common is not None, "what is compared has a common type"
     return common
 

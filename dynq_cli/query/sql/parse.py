@@ -104,11 +104,10 @@ def parse(text: str) -> tuple[exp.Query, Places]:
         tree = tree.this
     if isinstance(tree, exp.Subquery) and isinstance(tree.this, exp.Query):
         tree = _outer_clauses_inside(tree)
-    if not isinstance(tree, exp.Select | exp.SetOperation):
+    if not isinstance(tree, exp.Select | exp.SetOperation | exp.Values):
         kind = type(tree).__name__.upper()
         start = found[0].start if found else 0
-        message = "VALUES is outside the language" if isinstance(tree, exp.Values) else f"{kind} is not a query"
-        raise refuse(start, message, "write a SELECT over the relations of the spec")
+        raise refuse(start, f"{kind} is not a query", "write a SELECT over the relations of the spec")
     _place_truth_values(tree, places)
     for select in tree.find_all(exp.Select):
         _name_no_windows(select)

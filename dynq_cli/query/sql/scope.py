@@ -114,8 +114,10 @@ class Scope:
         return found
 
     def _unknown(self, node: exp.Column, message: str, names: list[str]) -> Exception:
-        hint = _near(node.name, names) or (f"the columns are {', '.join(names)}" if len(names) <= 12 else "")
-        return self.context.refuse(node, message, hint or "check the columns in the spec")
+        hint = _near(node.name, names) or (f"the columns are {', '.join(names)}" if 0 < len(names) <= 12 else "")
+        return self.context.refuse(
+            node, message, hint or ("check the columns in the spec" if names else "name relations in FROM")
+        )
 
     def _all_sources(self) -> list[Source]:
         scope: Scope | None = self

@@ -15,6 +15,7 @@ from sqlglot import exp
 
 from dynq_cli.query.normal_form import Query, View
 from dynq_cli.query.sql.build import Body, take_condition
+from dynq_cli.query.sql.constant_rows import one_row
 from dynq_cli.query.sql.context import Cte, Ctes, Table, column_node, many
 from dynq_cli.query.sql.items import check_unique, select_items
 from dynq_cli.query.sql.outer_joins import On, full_join, left_join
@@ -40,8 +41,13 @@ def add_from(body: Body, select: exp.Select, ctes: Ctes, around: Scope | None = 
     scope = Scope(context, around)
     start = select.args.get("from_")
     if start is None:
-        at = context.places.keyword(select.expressions[0] if select.expressions else select, "SELECT")
-        raise context.refuse_at(at, "the SELECT has no FROM", "name the relations it reads")
+        name = context.view_name(body.draft.name, "one")
+        row = one_row(context.spec, name)
+        if row is None:
+            at = context.places.keyword(select.expressions[0] if select.expressions else select, "SELECT")
+            raise context.refuse_at(at, "the spec has no relation", "declare one that the query reads")
+        body.add(view_table(body, row, name, "one"))
+        return scope
     group: list[_Entry] = [(start.this, None)]
     for join in select.args.get("joins") or ():
         if _is_comma(join):

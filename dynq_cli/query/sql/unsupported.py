@@ -53,7 +53,6 @@ _CLAUSES: dict[str, tuple[tuple[str, ...], str, str]] = {
 }
 
 _NODES: dict[type[exp.Expr], tuple[str, str]] = {
-    exp.Values: ("VALUES is not a relation", "declare a relation for these rows, or write IN (…)"),
     exp.Lateral: ("LATERAL is not supported", "join with a derived table that does not look outside"),
     exp.Unnest: ("UNNEST is not supported: columns hold single values", "declare one row per element"),
     exp.Explode: ("UNNEST is not supported: columns hold single values", "declare one row per element"),
@@ -78,7 +77,6 @@ _NODES: dict[type[exp.Expr], tuple[str, str]] = {
 
 _WORDS: dict[type[exp.Expr], tuple[str, ...]] = {
     exp.Lateral: ("LATERAL",),
-    exp.Values: ("VALUES",),
     exp.Order: ("ORDER BY",),
     exp.Parameter: ("$", "@"),
     exp.Array: ("[",),
