@@ -9,7 +9,7 @@ views.test("q", {"x": 1})           the multiplicity of a row
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any
 
@@ -33,7 +33,7 @@ from dynq_cli.engine.pairs import joined, split
 from dynq_cli.engine.rejection_messages import past_degree, why
 from dynq_cli.errors import BlockedError, DynqError, RejectedError, UsageError
 from dynq_cli.plan.plan import AnyPlan
-from dynq_cli.plan.program import Program, variables_of
+from dynq_cli.plan.program import Program, Step, variables_of
 from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn
 from dynq_cli.query.scalar import ScalarError, evaluate
 from dynq_cli.spec.model import Spec
@@ -49,8 +49,7 @@ class Views:
         """Create empty views, or use a snapshot's arrays. ValueError if their layout differs. O(tables)."""
         self.spec = spec
         self.queries = {name: _program(name, plan, spec) for name, plan in plans.items()}
-        steps = [step for program in self.queries.values() for step in program.steps]
-        self.layout: Layout = layout_of(spec.relations, steps)
+        self.layout: Layout = layout_of(spec.relations, _steps(self.queries.values()))
         self.dictionaries = Dictionaries(self.layout.ordered_dictionaries)
         self.meaning = Evaluator(lambda: self.dictionaries)
         self._unusable = ""
@@ -382,6 +381,14 @@ class Views:
     def _check(self) -> None:
         self.dictionaries._check()
         self.engine._check()
+
+
+def _steps(programs: Iterable[Program]) -> list[Step]:
+    """All steps, each once: a query that reads another has steps of this one."""
+    found: dict[str, Step] = {}
+    for step in (step for program in programs for step in program.steps):
+        assert found.setdefault(step.name, step) == step, f"two steps are called {step.name}"
+    return list(found.values())
 
 
 def _program(name: str, plan: AnyPlan | Program, spec: Spec) -> Program:

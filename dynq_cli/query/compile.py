@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import replace
 from importlib import import_module
 
@@ -19,7 +19,7 @@ from dynq_cli.query.normal_form import (
     VariableOrder,
     without_repetition,
 )
-from dynq_cli.query.problems import QueryProblems
+from dynq_cli.query.problems import QueryProblems, UnreadableQueryError
 from dynq_cli.query.scalar import quote
 from dynq_cli.spec.languages import language_of
 from dynq_cli.spec.load import read_spec
@@ -35,15 +35,17 @@ def compile_spec(spec: Spec, wrong: Collection[str] = ()) -> dict[str, Query]:
     Queries that mention a relation in `wrong` are passed over: what is said about those would be a consequence.
     """
     queries: dict[str, Query] = {}
+    compiler = _Compiler(spec)
     problems = _check_conditions(spec, wrong)
     passed = re.compile(rf"\b({'|'.join(map(re.escape, wrong))})\b", re.IGNORECASE) if wrong else None
     for query in (q for q in spec.queries if q.texts):
         if passed is not None and any(passed.search(text.value) for text in query.texts):
             continue
         try:
-            queries[query.name] = compile_query(spec, query)
+            queries[query.name] = compiler.query(query)
         except SpecError as error:
-            problems += error.problems
+            # A query that reads one with problems has the same.
+            problems += [p for p in error.problems if p not in problems]
     for model in spec.models:
         over = queries.get(model.over)
         if over is not None:
@@ -88,8 +90,46 @@ def compile_file(path: str | os.PathLike[str]) -> tuple[Spec, dict[str, Query]]:
 
 
 def compile_query(spec: Spec, query: QuerySpec) -> Query:
-    """The normal form of one query. Raises SpecError with all its problems."""
-    compiled = _compile_texts(spec, query)
+    """The normal form of one query. Raises SpecError with all its problems, and those of the queries that it reads."""
+    return _Compiler(spec).query(query)
+
+
+class _Compiler:
+    """Compiles queries of a spec, each once; a query that another names is compiled first."""
+
+    def __init__(self, spec: Spec) -> None:
+        self.spec = spec
+        self.done: dict[str, Query | SpecError] = {}
+        self.path: list[str] = []
+
+    def query(self, query: QuerySpec) -> Query:
+        if query.name not in self.done:
+            self.path.append(query.name)
+            try:
+                self.done[query.name] = _compiled(self.spec, query, self.named)
+            except SpecError as error:
+                self.done[query.name] = error
+            finally:
+                self.path.pop()
+        made = self.done[query.name]
+        if isinstance(made, SpecError):
+            raise made
+        return made
+
+    def named(self, name: str) -> Query | None:
+        """The query of a name, whatever its case. Raises UnreadableQueryError if it is read by those being compiled."""
+        found = next((q for q in self.spec.queries if q.name.lower() == name.lower() and q.texts), None)
+        if found is None:
+            return None
+        if found.name in self.path:
+            circle = [*self.path[self.path.index(found.name) :], found.name]
+            message = f"queries read each other in a circle: {' reads '.join(circle)}"
+            raise UnreadableQueryError(message, "let one of them read relations alone")
+        return self.query(found)
+
+
+def _compiled(spec: Spec, query: QuerySpec, named: Callable[[str], Query | None]) -> Query:
+    compiled = _compile_texts(spec, query, named)
     ordered = _with_order(query, compiled) if query.order_by else compiled
     if ordered.order and query.keep != "all":
         message = f"query {query.name} has an ORDER BY and `keep: {query.keep}`, which keeps no order"
@@ -112,18 +152,28 @@ def duckdb_text(query: QuerySpec) -> str | None:
     return asked
 
 
+def reads_queries(spec: Spec, query: QuerySpec) -> bool:
+    """Whether a text may name other queries of the spec: DuckDB would have to know these."""
+    language = import_module(language_of(query.language).module)
+    if not getattr(language, "READS_QUERIES", False):
+        return False
+    names = {q.name.lower() for q in spec.queries}
+    return any(names & language.names_of(text.value) for text in query.texts)
+
+
 def _located(text: Text, found: QueryProblems) -> list[Problem]:
     return [Problem(text.place(p.offset), p.message, p.hint) for p in found.problems]
 
 
-def _compile_texts(spec: Spec, query: QuerySpec) -> Query:
+def _compile_texts(spec: Spec, query: QuerySpec, named: Callable[[str], Query | None]) -> Query:
     """The query of its one text, or the union of several."""
     language = import_module(language_of(query.language).module)
     members: list[Query] = []
     problems: list[Problem] = []
     for text in query.texts:
         try:
-            members.append(language.compile_text(text.value, spec, query))
+            reads = {"named": named} if getattr(language, "READS_QUERIES", False) else {}
+            members.append(language.compile_text(text.value, spec, query, **reads))
         except QueryProblems as found:
             problems += _located(text, found)
     if problems:
@@ -135,9 +185,9 @@ def _compile_texts(spec: Spec, query: QuerySpec) -> Query:
         problems += _check_head(text.place(), members[0], types, member)
     if problems:
         raise SpecError(problems)
-    named = tuple(replace(m, name=f"{query.name}.{i}") for i, m in enumerate(members, 1))
-    columns = union_columns([m.columns for m in named])
-    return UnionQuery(query.name, named, columns, query.semantics or "set")
+    united = tuple(replace(m, name=f"{query.name}.{i}") for i, m in enumerate(members, 1))
+    columns = union_columns([m.columns for m in united])
+    return UnionQuery(query.name, united, columns, query.semantics or "set")
 
 
 def _check_head(place: Place, first: Query, types: list[Type], other: Query) -> list[Problem]:

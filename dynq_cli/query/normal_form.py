@@ -253,7 +253,7 @@ class View:
     """A subquery that is kept as a view of its own; atoms name it as their source.
 
     A view that an outer join needs says so in `outer_join`; it may have views that stand before it as sources. `key`
-    are columns that tell its rows apart, where the query does not say it.
+    are columns that tell its rows apart, where the query does not say it. A query of the spec has its name in `named`.
     """
 
     name: str
@@ -262,6 +262,7 @@ class View:
     outer_join: str = ""
     key: tuple[str, ...] = ()
     window: Window | None = None
+    named: str = ""
 
 
 @record(frozen=True)

@@ -23,6 +23,14 @@ class QueryProblems(Exception):
         super().__init__("; ".join(p.message for p in self.problems))
 
 
+class UnreadableQueryError(Exception):
+    """A query of the spec cannot be read by the one that names it, with a hint."""
+
+    def __init__(self, message: str, hint: str) -> None:
+        super().__init__(message)
+        self.hint = hint
+
+
 def refuse(offset: int, message: str, hint: str = "") -> QueryProblems:
     """A single problem, ready to be raised."""
     return QueryProblems([TextProblem(offset, message, hint)])

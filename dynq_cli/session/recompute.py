@@ -24,7 +24,7 @@ from dynq_cli.errors import DynqError
 from dynq_cli.io.results.multiplicity import expand
 from dynq_cli.phases import phase
 from dynq_cli.query.as_sql import as_sql
-from dynq_cli.query.compile import compile_query, duckdb_text
+from dynq_cli.query.compile import compile_query, duckdb_text, reads_queries
 from dynq_cli.query.duck import Duck, DuckError
 from dynq_cli.query.normal_form import OutputColumn, Query, walk
 from dynq_cli.query.scalar import from_duckdb, quote
@@ -191,7 +191,7 @@ def _forgive(duck: Duck, floats: Mapping[str, bool]) -> None:
 
 def _text(spec: Spec, written: QuerySpec, meant: Query) -> str:
     """Return the SQL for DuckDB: the user's text if it has the semantics that the spec demands, else our own."""
-    text = duckdb_text(written)
+    text = None if reads_queries(spec, written) else duckdb_text(written)
     if text is None:
         return as_sql(meant)
     if meant.semantics == "set":

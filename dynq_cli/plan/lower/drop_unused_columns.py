@@ -52,8 +52,8 @@ def _read(query: Query) -> Iterator[tuple[str, str]]:
 
 def _pruned(view: View, used: set[str]) -> View:
     """A view without columns that nothing uses; one of them stays if nothing uses any."""
-    if view.window is not None:
-        # Every column decides which of two rows comes first.
+    if view.window is not None or view.named:
+        # Every column decides which of two rows comes first. A query of the spec has all of its columns.
         return view
     unused = {i for i, c in enumerate(view.columns) if c.name not in used} & _droppable(view.query)
     if len(unused) == len(view.columns):

@@ -88,7 +88,8 @@ def _kept(view: View, program: PartialProgram) -> tuple[_Kept, PartialProgram]:
         return _Kept(relation.name, {}), program
     if view.window is not None:
         return _by_places(view, view.window, program)
-    made, program = program.typed(view.query, [c.type for c in view.columns])
+    query, program = program.including(view.query) if view.named else (view.query, program)
+    made, program = program.typed(query, [c.type for c in view.columns])
     there = _already(made, program)
     if there is not None:
         return there, program

@@ -213,6 +213,27 @@ class PartialProgram:
         bound = {b.scalar.sql for b in atom.bindings if b.variable in query.head and not b.part}
         return relation is not None and bool(relation.key) and bound >= {quote(c) for c in relation.key}
 
+    def including(self, query: Query) -> tuple[Query, PartialProgram]:
+        """A query of the spec over the relations that its own steps keep, and the program with these steps.
+
+        The query as it is where nothing but trees is kept for it.
+        """
+        made_here = {step.name for step in self.steps}
+        relations = tuple(r for r in self.spec.relations if r.name not in made_here)
+        alone = PartialProgram(query.name, replace(self.spec, relations=relations), query.max_view_rows, self.passes)
+        left, own = alone.lower(plan_query(query, alone.spec).query, Run("result"))
+        result = own.steps[-1]
+        if left is not None or not isinstance(result, Tree):
+            return query, self
+        form = result.plan.query
+        if not any(own.derived(a.source) for a in form.atoms):
+            return query, self
+        steps = tuple(step for step in own.steps[:-1] if step.name not in made_here)
+        known = {r.name for r in self.spec.relations}
+        more = tuple(r for r in own.spec.relations if r.name not in known)
+        spec = replace(self.spec, relations=(*self.spec.relations, *more))
+        return replace(form, order=()), replace(self, steps=(*self.steps, *steps), spec=spec)
+
     # Results of passes
 
     def with_fitting(self, query: ConjunctiveQuery) -> PartialProgram:

@@ -40,6 +40,8 @@ def exact(query: ConjunctiveQuery, types: Sequence[Type]) -> ConjunctiveQuery:
         elif column.kind == "variable":
             atom, binding = where_bound(query, column.source)
             query, source = bind_value(query, atom, column.name, as_column(binding.scalar, kind))
+        elif column.kind == "pair" and kind == column.type:
+            source = column.source
         else:
             text = Scalar(f"CAST({column.source} AS {kind.sql})", kind, column.nullable, ())
             query, source = bind_value(query, home, column.name, text)

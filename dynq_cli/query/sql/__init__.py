@@ -8,12 +8,14 @@ conditions: predicates (conjuncts) → join_comparisons (of two tables) → buil
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from sqlglot import exp
 
 from dynq_cli.query.normal_form import Query, walk
-from dynq_cli.query.problems import refuse
+from dynq_cli.query.problems import UnreadableQueryError, refuse
 from dynq_cli.query.sql import subqueries
-from dynq_cli.query.sql.build import Body, QueryContext
+from dynq_cli.query.sql.build import Body, Named, QueryContext
 from dynq_cli.query.sql.calls import has_own_aggregate, may_differ
 from dynq_cli.query.sql.constant_rows import values_as_selects
 from dynq_cli.query.sql.context import Ctes
@@ -24,7 +26,7 @@ from dynq_cli.query.sql.scope import Scope
 from dynq_cli.query.sql.shape import is_by_places
 from dynq_cli.query.sql.union import compile_any
 from dynq_cli.query.sql.unsupported import refuse_outside
-from dynq_cli.spec.model import QuerySpec, Spec
+from dynq_cli.spec.model import Column, QuerySpec, Relation, Spec
 
 
 class _Passes:
@@ -37,20 +39,22 @@ class _Passes:
         subqueries.take_subquery(body, scope, node, ctes)
 
 
-def compile_sql(text: str, spec: Spec, query: QuerySpec) -> Query:
-    """The normal form of one SQL text. Raises QueryProblems with everything found wrong in it."""
+def compile_sql(text: str, spec: Spec, query: QuerySpec, named: Named = lambda name: None) -> Query:
+    """The normal form of one SQL text. Raises QueryProblems with everything found wrong in it.
+
+    `named` gives the queries of the spec that the text may read."""
     tree, places = parse(text)
     canonical(tree)
     try:
-        tree = values_as_selects(tree, places)
+        values_as_selects(tree, places)
         refuse_outside(tree, places)
-        said = objection(text, spec)
+        said = objection(text, with_queries(spec, tree, named))
         if is_syntax(said):
             raise refused(said, places, spec)
         if has_own_aggregate(tree):
             # DuckDB knows no such function, and says nothing else of the text.
             said = ""
-        context = QueryContext(spec, places, passes=_Passes())
+        context = QueryContext(spec, places, passes=_Passes(), named=named)
         compiled = compile_any(context, tree, query.name, {}, query.semantics)
     except RecursionError:
         raise too_deep() from None
@@ -60,9 +64,25 @@ def compile_sql(text: str, spec: Spec, query: QuerySpec) -> Query:
     return compiled
 
 
-def compile_text(text: str, spec: Spec, query: QuerySpec) -> Query:
+def with_queries(spec: Spec, tree: exp.Expr, named: Named) -> Spec:
+    """The spec with a relation in place of each query that a text names."""
+    known = {r.name.lower() for r in spec.relations} | {c.alias.lower() for c in tree.find_all(exp.CTE)}
+    found = {}
+    for name in dict.fromkeys(t.name.lower() for t in tree.find_all(exp.Table)):
+        try:
+            query = None if name in known else named(name)
+        except UnreadableQueryError:
+            # It is refused where it stands.
+            query = None
+        if query is not None:
+            columns = tuple(Column(c.name, c.type, c.nullable) for c in query.columns)
+            found[name] = Relation(query.name, columns)
+    return replace(spec, relations=(*spec.relations, *found.values()))
+
+
+def compile_text(text: str, spec: Spec, query: QuerySpec, named: Named = lambda name: None) -> Query:
     """As `compile_sql`, for a query whose semantics the spec may override."""
-    compiled = compile_sql(text, spec, query)
+    compiled = compile_sql(text, spec, query, named)
     if query.semantics == "set" and any(q.grouped and q.aggregates for q in walk(compiled)):
         # Aggregates over sets range over the bindings of a rule's variables, and SQL names no variables.
         raise refuse(
@@ -71,6 +91,14 @@ def compile_text(text: str, spec: Spec, query: QuerySpec) -> Query:
             "write the query as a rule, aggregate over a subquery with SELECT DISTINCT, or leave semantics out",
         )
     return compiled
+
+
+READS_QUERIES = True
+
+
+def names_of(text: str) -> set[str]:
+    """The tables that a text names, in lower case: relations and queries, common tables among them."""
+    return {t.name.lower() for t in parse(text)[0].find_all(exp.Table)}
 
 
 def duckdb_text(text: str) -> str | None:

@@ -6,7 +6,7 @@ with the query around and is kept in `foreign` for `subqueries` to link.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -22,6 +22,9 @@ from dynq_cli.query.sql.predicates import Constant, Filter, Piece, conjuncts, pi
 from dynq_cli.query.sql.scalars import condition, name_of, scalar
 from dynq_cli.query.sql.scope import Scope
 from dynq_cli.query.sql.shape import has_aggregate, has_query
+
+# The query of the spec that has a name; None if there is none. Raises UnreadableQueryError.
+Named = Callable[[str], Query | None]
 
 
 class Passes(Protocol):
@@ -39,6 +42,7 @@ class QueryContext(Context):
     """A context in which queries may have queries inside; the entry point sets `passes`."""
 
     passes: Passes = field(kw_only=True)
+    named: Named = field(kw_only=True, default=lambda name: None)
 
     def compile_query(self, node: exp.Expr, name: str, ctes: Ctes, around: Scope | None = None) -> Query:
         return self.passes.compile_query(self, node, name, ctes, around)

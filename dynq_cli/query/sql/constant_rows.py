@@ -24,19 +24,16 @@ MOST_ROWS = 64
 _CHANGES = ("rare", "normal", "often")
 
 
-def values_as_selects(tree: exp.Expr, places: Places) -> exp.Expr:
-    """The tree with a union of SELECTs in place of each VALUES. Raises QueryProblems where one has too many rows."""
+def values_as_selects(tree: exp.Expr, places: Places) -> None:
+    """Put a union of SELECTs in place of each VALUES. Raises QueryProblems where one has too many rows."""
     for node in list(tree.find_all(exp.Values)):
         made = exp.Subquery(this=_union(node, places), alias=node.args.get("alias"))
-        if node is tree:
-            return _union(node, places)
         if isinstance(node.parent, exp.In) and node.arg_key == "expressions":
             around = node.parent
             around.set("expressions", None)
             around.set("query", made)
         else:
             node.replace(made)
-    return tree
 
 
 def _union(node: exp.Values, places: Places) -> exp.Query:

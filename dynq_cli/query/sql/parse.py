@@ -104,7 +104,9 @@ def parse(text: str) -> tuple[exp.Query, Places]:
         tree = tree.this
     if isinstance(tree, exp.Subquery) and isinstance(tree.this, exp.Query):
         tree = _outer_clauses_inside(tree)
-    if not isinstance(tree, exp.Select | exp.SetOperation | exp.Values):
+    if isinstance(tree, exp.Values):
+        tree = exp.Select(expressions=[exp.Star()], from_=exp.From(this=tree))
+    if not isinstance(tree, exp.Select | exp.SetOperation):
         kind = type(tree).__name__.upper()
         start = found[0].start if found else 0
         raise refuse(start, f"{kind} is not a query", "write a SELECT over the relations of the spec")

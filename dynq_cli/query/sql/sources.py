@@ -14,10 +14,12 @@ from functools import partial
 from sqlglot import exp
 
 from dynq_cli.query.normal_form import Query, View
+from dynq_cli.query.problems import UnreadableQueryError
 from dynq_cli.query.sql.build import Body, take_condition
 from dynq_cli.query.sql.constant_rows import one_row
 from dynq_cli.query.sql.context import Cte, Ctes, Table, column_node, many
 from dynq_cli.query.sql.items import check_unique, select_items
+from dynq_cli.query.sql.named_queries import open_query, view_of
 from dynq_cli.query.sql.outer_joins import On, full_join, left_join
 from dynq_cli.query.sql.scope import Scope, Source
 from dynq_cli.query.sql.shape import is_aggregating, is_by_places, is_distinct, unwrapped
@@ -250,10 +252,33 @@ def _source(body: Body, node: exp.Expr, ctes: Ctes) -> Source:
     cte = ctes.get(node.name.lower())
     if cte is not None:
         return _derived(body, node, unwrapped(cte.query), name, names or cte.column_names, cte.around)
+    query = _named_query(body, node)
+    if query is not None:
+        opened = open_query(body, query, context.at(node))
+        if opened is not None:
+            return Source(name, _renamed(body, node, opened, names))
+        made = view_of(body, query, name)
+        body.add(made)
+        return _named(body, node, made, names)
     relation = _relation(body, node)
     table = context.table(name if node.alias else relation.name, relation.name, relation.columns)
     body.add(table)
     return _named(body, node, table, names)
+
+
+def _named_query(body: Body, node: exp.Table) -> Query | None:
+    """The query of the spec that a FROM names, if it names no relation."""
+    context = body.context
+    if any(r.name.lower() == node.name.lower() for r in context.spec.relations):
+        return None
+    try:
+        found = context.named(node.name)
+    except UnreadableQueryError as error:
+        raise context.refuse(node, str(error), error.hint) from None
+    if found is not None and not found.columns:
+        message = f"query {found.name} has no columns"
+        raise context.refuse(node, message, "give its head a variable, or select a column")
+    return found
 
 
 def _relation(body: Body, node: exp.Table) -> Relation:
@@ -261,9 +286,10 @@ def _relation(body: Body, node: exp.Table) -> Relation:
     exact = body.context.spec.relation(node.name)
     found = exact or next((r for r in relations if r.name.lower() == node.name.lower()), None)
     if found is None:
-        close = get_close_matches(node.name.lower(), [r.name.lower() for r in relations], 1)
+        known_names = [r.name for r in relations] + [q.name for q in body.context.spec.queries]
+        close = get_close_matches(node.name.lower(), [n.lower() for n in known_names], 1)
         known = ", ".join(r.name for r in relations[:12])
-        near = next((r.name for r in relations if close and r.name.lower() == close[0]), "")
+        near = next((n for n in known_names if close and n.lower() == close[0]), "")
         hint = f"did you mean {near}?" if near else f"the relations are {known}" if known else "declare it in the spec"
         raise body.context.refuse(node, f"there is no relation {node.name}", hint)
     return found
