@@ -13,7 +13,7 @@ import numpy as np
 from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.base_delta_scan import BaseDeltaScan
 from dynq_cli.engine.check import record, rows_of
-from dynq_cli.engine.check_pairs import check_pairs
+from dynq_cli.engine.check_pairs import check_pairs, total_rows
 from dynq_cli.engine.cycle_layout import CycleLayout, EdgeLayout
 from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.layout import Layout
@@ -77,6 +77,8 @@ def _check_lists(arena: Arena, cycle: CycleLayout, e: int) -> None:
 
 def cycle_rows(cycle: CycleLayout, arena: Arena, variables: Sequence[str]) -> tuple[Words, Words]:
     """Return the result of a cycle in some variables: codes, one row per variable, and multiplicities."""
+    if cycle.step.pairs is not None and cycle.step.pairs.totals:
+        return total_rows(cycle, arena, variables)
     query, clamp = cycle.step.query, cycle.step.query.semantics == "set"
     bindings: list[tuple[dict[str, int], int]] = [({}, 1)]
     for atom, e in zip(query.atoms, cycle.number, strict=True):

@@ -22,7 +22,7 @@ from dynq_cli.engine.delta_routing import DerivedError
 from dynq_cli.engine.kernels import cycle_pairs as p
 from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.kernels.table import find_or_insert
-from dynq_cli.engine.pairs import split_lanes
+from dynq_cli.engine.pairs import split_number
 from dynq_cli.engine.result_reader import OverflowedError
 from dynq_cli.plan.program import high, low
 
@@ -159,9 +159,8 @@ class CycleSums:
         codes = dict.fromkeys(self._variables, 1)
         for total in self._asked.totals:
             number = row[total.sum]
-            lanes = np.array([[_signed(number)], [number >> 64]], np.int64)
-            pair = split_lanes(*lanes) if row[total.present] else (NULL, NULL)
-            codes |= {high(total.name): int(pair[0]), low(total.name): int(pair[1])}
+            pair = split_number(number) if row[total.present] else (NULL, NULL)
+            codes |= {high(total.name): pair[0], low(total.name): pair[1]}
         return np.array([[codes[v]] for v in self._variables], np.int64)
 
 

@@ -40,6 +40,11 @@ class DerivedError(Exception):
         return DerivedError(step, "would have a row with more than 2^63 - 1 copies", "use `semantics: set`")
 
     @staticmethod
+    def too_large_sums(step: str) -> DerivedError:
+        reason = "would have too large sums: those over rows with equal ends have 63 bits, those over triangles 127"
+        return DerivedError(step, reason, "with `epsilon: 1` in the query, sums have 38 digits everywhere")
+
+    @staticmethod
     def too_large(step: str, rows: int, limit: int) -> DerivedError:
         return DerivedError(step, f"would take {rows} rows and may have {limit}", "raise the query's `max_view_rows`")
 

@@ -103,6 +103,9 @@ class DerivedRelations:
                 for codes, copies in blocks:
                     self._outflows[tree].pass_on(codes, copies)
         except OverflowedError:
+            cycle = self._layout.cycles.get(tree)
+            if cycle is not None and cycle.step.pairs is not None and cycle.step.pairs.totals:
+                raise DerivedError.too_large_sums(tree) from None
             raise DerivedError.too_many_copies(tree) from None
 
     def changes(self, derived: Derived) -> Changes | None:

@@ -57,6 +57,12 @@ def split_lanes(lo: Codes, hi: Codes) -> tuple[Codes, Codes]:
     return hi + third, low.view(np.int64)
 
 
+def split_number(digits: int) -> tuple[int, int]:
+    """Return the pair for one number."""
+    high, rest = divmod(digits, 3 << BITS)
+    return high, rest - SHIFT
+
+
 def join_lanes(high: Codes, low: Codes) -> tuple[Codes, Codes]:
     """Return the lower and upper 64 bits of the numbers that pairs encode."""
     unsigned = low.view(np.uint64) + np.uint64(SHIFT)

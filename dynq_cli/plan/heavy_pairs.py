@@ -1,6 +1,7 @@
 """Which cycles IVM-ε keeps the sums of, and from how many rows on a value is heavy.
 
     SELECT count(*) FROM R, S, T WHERE R.b = S.b AND S.c = T.c AND T.a = R.a        kept by IVM-ε
+    SELECT sum(R.w), avg(S.w * T.w) FROM …                                          likewise, a number per monomial
     SELECT R.a, count(*) FROM … GROUP BY R.a                                        by delta joins: rows are told apart
 
 A triangle of which rows are only counted or summed up costs O(N^max(ε, 1−ε)) per changed row, amortised, and space

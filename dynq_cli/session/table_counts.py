@@ -203,6 +203,10 @@ class TableCounts:
 
     def _fed(self, step: str, feed: Feed, taken: Sequence[str]) -> tuple[str, Drawn]:
         """A table with the rows that a feed takes from a tree, and how many there are."""
+        cycle = self._layout.cycles.get(feed.tree)
+        if cycle is not None and cycle.kept is not None and cycle.step.query.head:
+            # One row of sums, or of ones.
+            return self.table_of(f"SELECT {', '.join(f'1 AS {quote(name)}' for name in taken)}"), Drawn(1, 1, 0)
         query = self._layout.query_of(feed.tree)
         compared = [v for c in feed.where for v in (c.left, c.right)]
         sql = as_sql(_rows_query(query, tuple(dict.fromkeys((*feed.columns, *compared)))))

@@ -32,6 +32,7 @@ relations:
   f: {columns: {c: int64, d: int64}}
   l: {columns: {p: int64, q: int64, o: int64}}
   k: {columns: {id: int64, x: int64, y: int64, p: "decimal(9,2)?"}, key: [id]}
+  h: {columns: {x: int64, y: int64, w: "int32?", p: "decimal(9,2)"}}
 queries:
 """
 _RST = "r, s, t WHERE r.b = s.b AND s.c = t.c AND t.a = r.a"
@@ -57,6 +58,13 @@ QUERIES = {
     "cyclic_rows": f"SELECT a.x, b.x AS y, c.x AS z FROM {_CYCLIC}",
     "strings": f"SELECT a.x, count(*) AS n FROM {_STRINGS} GROUP BY a.x",
     "filtered": f"SELECT count(*) AS n, sum(a.w) AS w FROM {_CYCLIC} AND a.w > 0 AND b.w <> 2",
+    "sum_one": f"SELECT sum(a.w) AS w FROM {_CYCLIC}",
+    "sum_all": f"SELECT sum(a.w * b.w + 2 * c.w - 3) AS w, count(*) AS n, avg(b.w) AS v FROM {_CYCLIC} AND c.w < 7",
+    "sum_nulls": "SELECT sum(a.w) AS w, sum(b.w * c.p) AS p, count(b.w) AS n, avg(a.p * c.w) AS v FROM h a, h b, h c"
+    " WHERE a.y = b.x AND b.y = c.x AND c.y = a.x",
+    "sum_ends": f"SELECT sum(r.a * s.c) AS s, avg(t.a) AS v, sum(r.b * r.b) AS d FROM {_RST}",
+    "sum_having": f"SELECT sum(a.w) AS w FROM {_CYCLIC} HAVING count(*) > 3",
+    "sum_mixed": "SELECT sum(a.w) AS w, sum(r.a) AS a FROM e a, r, h b WHERE a.y = r.a AND r.b = b.x AND b.y = a.x",
     "per_vertex": f"SELECT a.x, count(*) AS n, min(b.w) AS l, max(c.w) AS m FROM {_CYCLIC} GROUP BY a.x",
     "sums": f"SELECT a.x, sum(a.w * b.w) AS s, avg(c.w) AS v FROM {_CYCLIC} GROUP BY a.x",
     "transitive": f"SELECT count(*) AS n FROM {_TRANSITIVE}",
@@ -104,6 +112,7 @@ def random_commits(chance: Random, spec: Spec, many: int) -> Iterator[list[Chang
                 row: list[Any] = []
                 for column in relation.columns:
                     value = min(int(chance.expovariate(skew)), 9)
+                    value *= -1 if column.name == "w" and chance.random() < 0.3 else 1
                     if column.name in relation.key:
                         last += 1
                         row.append(last)

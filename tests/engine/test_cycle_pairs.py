@@ -16,14 +16,16 @@ from dynq_cli.engine.delta_routing import DerivedError
 from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError
+from dynq_cli.spec.load import parse_spec
 from dynq_cli.storage import commit as commits
 from dynq_cli.storage.state import open as open_state
-from tests.engine.random_cycles import Oracle, programs_of, random_commits, spec_of, spec_text, tables_of
+from tests.engine.random_cycles import RELATIONS, Oracle, programs_of, random_commits, spec_of, spec_text, tables_of
 from tests.engine.test_cycles import rows_of
 from tests.seeds import FUZZ, seeds
 from tests.storage.states import bytes_of
 
-SUMMED = ["count", "cyclic", "exists_one", "exists_set", "transitive", "two_and_one"]
+COUNTED = ["count", "cyclic", "exists_one", "exists_set", "transitive", "two_and_one"]
+SUMMED = ["sum_one", "sum_all", "sum_nulls", "sum_ends", "sum_having", "sum_mixed"]
 COLUMNS = {"e": ("x", "y"), "r": ("a", "b"), "s": ("b", "c"), "t": ("c", "a")}
 # An edge of a relation, and how many copies come (> 0) or go.
 Edges = list[tuple[str, int, int, int]]
@@ -104,12 +106,13 @@ class Graphs:
 @pytest.mark.parametrize("seed", seeds(6))
 def test_sums_are_duckdbs_after_every_commit_for_any_epsilon(seed: int) -> None:
     chance = Random(seed)
-    spec = spec_of(SUMMED, more=f", epsilon: {chance.choice([0.5, 0.6, 0.75, 0.99])}")
+    names = chance.sample(COUNTED, 3) + chance.sample(SUMMED, 3)
+    spec = spec_of(names, more=f", epsilon: {chance.choice([0.5, 0.6, 0.75, 0.99])}")
     views, oracle = Views(spec, programs_of(spec)), Oracle(spec)
     for commit in random_commits(chance, spec, 10):
         views.apply(tables_of(spec, commit))
         oracle.apply(commit)
-        for name in SUMMED:
+        for name in names:
             assert rows_of(views, name) == oracle.rows(name), (name, commit)
         views._check()
 
@@ -220,3 +223,35 @@ def test_a_count_that_does_not_fit_is_refused(tmp_path: Path) -> None:
         state.apply(tables([("t", 1, 1, 1 << 30)]))
     state.apply(tables([("t", 1, 1, 2)]))
     assert one(state.current(), "count") == 1 << 61
+
+
+def test_a_sum_over_a_set_counts_each_binding_once() -> None:
+    rules = {"q": "q(sum(a)) :- r(a, b), s(b, c), t(c, a)", "n": "n(count()) :- r(a, b), s(b, c), t(c, a)"}
+    spec = parse_spec(RELATIONS + "".join(f'  {n}: {{rule: "{r}"}}\n' for n, r in rules.items()), "spec.yaml")
+    views, graphs = Views(spec, programs_of(spec)), Graphs(7)
+    assert len(sums_of(views)) == 2
+    for edges in graphs.commits(12):
+        views.apply(tables(edges))
+        r, s, t = (np.minimum(graphs.of[name], 1) for name in "rst")
+        triangles = np.diag(r @ s @ t)
+        (row,) = (row for batch in views.enum("q") for row in batch.to_pylist())
+        assert row["sum_a"] == (int(triangles @ np.arange(len(triangles))) if triangles.any() else None)
+        (row,) = (row for batch in views.enum("n") for row in batch.to_pylist())
+        assert row["count"] == triangles.sum()
+    views._check()
+
+
+def test_sums_have_more_than_63_bits_and_edges_do_not() -> None:
+    spec = spec_of(["sum_all"])
+    views, large = Views(spec, programs_of(spec)), 1 << 40
+
+    def edges(w: int, many: int) -> dict[str, pa.Table]:
+        ends = [(0, 1, w), (1, 2, w), (2, 0, -5)]
+        columns = {name: [end[i] for end in ends] for i, name in enumerate(("x", "y", "w"))}
+        return {"e": pa.table({"_count": [many] * 3, **columns})}
+
+    views.apply(edges(large, 1000))
+    (row,) = (row for batch in views.enum("sum_all") for row in batch.to_pylist())
+    assert row["n"] == 10**9 and row["w"] == 10**9 * (large * large - 2 * 5 - 3)
+    with pytest.raises(RejectedError, match=r"too large sums.*\n.*epsilon: 1"):
+        views.apply(edges(large, 1 << 24))

@@ -15,7 +15,7 @@ from typing import Any
 import duckdb
 
 from dynq_cli.plan.program import Cycle, Derived, Groups, Lookups, Measure, Program, Together, Tree, high, low, query_of
-from dynq_cli.query.normal_form import Atom, Comparison, ConjunctiveQuery, Scalar
+from dynq_cli.query.normal_form import Atom, Binding, Comparison, ConjunctiveQuery, Scalar
 from dynq_cli.query.scalar import compare, quote, shift
 
 Row = tuple[Any, ...]
@@ -43,6 +43,8 @@ def _ran(program: Program, connection: duckdb.DuckDBPyConnection) -> tuple[Count
                 results[step.name] = query.head, _result(cursor, query)
                 if isinstance(step, Cycle) and query.semantics == "set":
                     results[step.name] = query.head, _bindings(cursor, query)
+                if isinstance(step, Cycle) and step.pairs is not None and step.pairs.totals:
+                    results[step.name] = query.head, _totals(cursor, step)
             elif isinstance(step, Together):
                 results[step.name] = step.form.head, _read(step, results)
             elif isinstance(step, Lookups):
@@ -105,6 +107,38 @@ def _bindings(cursor: duckdb.DuckDBPyConnection, query: ConjunctiveQuery) -> Cou
     for row in _result(cursor, replace(query, head=every)):
         found[row[: len(query.head)]] += 1
     return found
+
+
+def _totals(cursor: duckdb.DuckDBPyConnection, step: Cycle) -> Counter[Row]:
+    """The one row of sums of a cycle; none without a binding."""
+    assert step.pairs is not None
+    atoms, named = [], []
+    for i, atom in enumerate(step.query.atoms):
+        values = dict.fromkeys(s for each in step.pairs.sums for s in (*each[i].factors, *each[i].present))
+        named.append({s: f"value {i} {k}" for k, s in enumerate(values)})
+        atoms.append(replace(atom, bindings=(*atom.bindings, *(Binding(name, s) for s, name in named[i].items()))))
+    every = tuple(dict.fromkeys(b.variable for a in atoms for b in a.bindings))
+    sums = [0] * len(step.pairs.sums)
+    for row, copies in _result(cursor, replace(step.query, atoms=tuple(atoms), head=every)).items():
+        bound = dict(zip(every, row, strict=True))
+        for k, each in enumerate(step.pairs.sums):
+            number: int | None = copies
+            for names, weight in zip(named, each, strict=True):
+                digits = [None if bound[names[s]] is None else _digits(bound[names[s]], s) for s in weight.factors]
+                if None in [*digits, *(bound[names[s]] for s in weight.present)]:
+                    number = None
+                    break
+                number = math.prod([number or 0, *(d or 0 for d in digits)])
+            sums[k] += number or 0
+    if not sums[0]:
+        return Counter()
+    shown = [(sums[t.sum], 0) if sums[t.present] else (None, None) for t in step.pairs.totals]
+    return Counter({tuple(code for pair in shown for code in pair): 1})
+
+
+def _digits(value: Any, scalar: Scalar) -> int:
+    """A number without its point."""
+    return int(Decimal(value).scaleb(scalar.type.scale))
 
 
 def _compared(query: ConjunctiveQuery, c: Comparison, named: dict[str, str]) -> str:

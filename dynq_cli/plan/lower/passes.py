@@ -25,6 +25,7 @@ from dynq_cli.plan.lower.split_groups import split_groups
 from dynq_cli.plan.lower.store_result import store_result
 from dynq_cli.plan.lower.store_streamed_rows import store_streamed_rows
 from dynq_cli.plan.lower.store_union import store_union
+from dynq_cli.plan.lower.sum_triangles import sum_triangles
 from dynq_cli.plan.lower.type_columns import type_columns
 
 _ALL: tuple[Goal, ...] = ("result", "typed", "distinct", "joins", "groups", "feeds", "stream")
@@ -49,6 +50,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(decorrelate_subqueries, _ALL),
     Pass(push_down_filters, _ALL),
     # Comparisons stay on the edges of one tree, or atoms are joined until one tree is left.
+    Pass(sum_triangles, ("groups",)),
     Pass(push_down_aggregates, ("groups",)),
     Pass(feed_by_subtraction, ("groups", "feeds")),
     Pass(keep_ranges, (*_TREES, *_FEEDS)),
