@@ -66,6 +66,59 @@ def drawn(chance: Random) -> Drawn:
             return made
 
 
+def drawn_unguarded(chance: Random) -> Drawn:
+    """A formula whose quantifier ranges over values that no atom ties to the other variables."""
+    near = chance.choice(
+        [
+            ("atom", "E", ("x", "y")),
+            ("atom", "F", ("y", "x")),
+            ("atom", "R", ("x", "y", "_")),
+            ("atom", "R", ("y", "x", "x")),
+            ("cmp", "=", "x", "y"),
+            ("exists", "z", ("and", ("atom", "E", ("x", "z")), ("atom", "E", ("z", "y")))),
+            ("and", ("atom", "E", ("x", "y")), ("not", ("atom", "F", ("x", "y")))),
+            ("count", ">=", 2, 0, "w", ("atom", "R", ("x", "y", "w"))),
+        ]
+    )
+    far = chance.choice(
+        [
+            ("atom", "S", ("y",)),
+            ("atom", "T", ("y",)),
+            ("atom", "E", ("y", 1)),
+            ("exists", "u", ("atom", "E", ("u", "y"))),
+            ("not", ("atom", "S", ("y",))),
+            ("and", ("atom", "S", ("y",)), ("not", ("atom", "E", ("y", "y")))),
+        ]
+    )
+    body = chance.choice(
+        [
+            ("and", far, ("not", near)),
+            ("->", far, near),
+            ("not", near),
+            ("and", ("and", far, ("not", near)), ("cmp", "!=", "x", "y")),
+            ("and", ("and", ("atom", "T", ("x",)), far), ("not", near)),
+            ("or", ("not", far), ("and", near, ("atom", "S", ("x",)))),
+            ("<->", far, near),
+        ]
+    )
+    kind = chance.choice(["exists", "forall", "forall", "count", "count", "not"])
+    if kind == "count":
+        how = chance.choice([">=", "=", "<=", "mod"])
+        number = chance.randrange(2) if how == "mod" else chance.randrange(4)
+        formula: tuple[Any, ...] = ("count", how, number, 2, "y", body)
+    else:
+        formula = ("not", ("forall", "y", body)) if kind == "not" else (kind, "y", body)
+    guard = chance.choice([("atom", "S", ("x",)), ("atom", "E", ("x", "_")), ("not", ("atom", "T", ("x",))), None])
+    if guard is not None:
+        formula = (chance.choice(["and", "and", "or", "->"]), guard, formula)
+    made = (
+        Drawn(("x",), formula)
+        if chance.random() < 0.8
+        else Drawn((), (chance.choice(["exists", "forall"]), "x", formula))
+    )
+    return made if all(_sorts(made).values()) and _sorts(made).get("x") else drawn_unguarded(chance)
+
+
 def _formula(chance: Random, scope: list[str], fresh: Iterator[str], depth: int) -> tuple[Any, ...]:
     if depth == 0 or chance.random() < 0.15:
         return _leaf(chance, scope)

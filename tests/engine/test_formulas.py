@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from random import Random
 
@@ -12,7 +13,7 @@ import dynq_cli
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import DynqError
 from dynq_cli.storage.plans import plan_spec
-from tests.engine.random_formulas import ARITY, COLUMNS, NULLABLE, Drawn, drawn, satisfied, spec_text
+from tests.engine.random_formulas import ARITY, COLUMNS, NULLABLE, Drawn, drawn, drawn_unguarded, satisfied, spec_text
 from tests.seeds import seeds
 
 VALUES = 4
@@ -45,11 +46,11 @@ def _rows(live: Views, query: str) -> list[tuple[int, ...]]:
     return [tuple(row.values()) for batch in live.enum(query) for row in batch.to_pylist()]
 
 
-def _run(seed: int, formulas: int = 5, commits: int = 6) -> None:
+def _run(seed: int, draw: Callable[[Random], Drawn] = drawn, formulas: int = 5, commits: int = 6) -> None:
     chance = Random(f"formulas {seed}")
     drawn_: dict[str, Drawn] = {}
     while len(drawn_) < formulas:
-        one = drawn(chance)
+        one = draw(chance)
         name = f"q{len(drawn_)}"
         try:
             plan_spec(spec_text({name: one.text.replace("q(", f"{name}(", 1)}))
@@ -79,6 +80,11 @@ def _run(seed: int, formulas: int = 5, commits: int = 6) -> None:
 @pytest.mark.parametrize("seed", seeds(60))
 def test_results_are_those_of_a_model_checker_after_every_commit(seed: int) -> None:
     _run(seed)
+
+
+@pytest.mark.parametrize("seed", seeds(20))
+def test_values_that_no_atom_ties_are_counted_as_all_less_the_near_ones(seed: int) -> None:
+    _run(seed, drawn_unguarded)
 
 
 PAIRS = (

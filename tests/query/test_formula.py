@@ -45,6 +45,19 @@ EXPECTED: dict[str, list[tuple[object, ...]]] = {
     "q(x) := S(x) or exists=2 y: E(x, y)": [(1,), (2,), (3,)],
     "q(x, y) := not E(x, y) and S(x) and S(y)": [(1, 1), (1, 3), (3, 3)],
     "q(x) := exists>=2 y: E(x, y) and exists>=2 z: E(z, y)": [],
+    # All values less the near ones; both sides of `!=` range over their own columns.
+    "q(x) := S(x) and forall y: S(y) -> E(x, y) or x = y": [(3,)],
+    "q(x) := forall y: S(y) -> E(x, y)": [(2,)],
+    "q(x) := forall y: S(y) -> E(y, x) or x = y": [(1,)],
+    "q(x) := exists>=2 y: S(y) and not E(x, y)": [(1,), (4,)],
+    "q(x) := exists=1 y: S(y) and not E(x, y)": [(3,)],
+    "q(x) := S(x) and exists[0 mod 2] y: not E(x, y)": [],
+    "q(x) := S(x) and exists y: C(y, 'red') and not E(x, y)": [(1,), (3,)],
+    "q() := exists x: S(x) and forall y: S(y) -> not E(x, y)": [
+        (),
+    ],
+    "q() := forall x, y: S(x) and S(y) -> E(x, y)": [],
+    "q(c) := exists x: C(x, c) and exists>=3 y: C(y, 'red') and not E(x, y)": [("red",)],
 }
 
 
@@ -97,3 +110,66 @@ def test_alternatives_past_the_limit_are_refused(tmp_path: Path, monkeypatch: py
     Path("spec.yaml").write_text(f'{RELATIONS}  q: {{formula: "q(x, y) := {many}"}}\n')
     with pytest.raises(dynq_cli.errors.SpecError, match="more than 64 alternatives"):
         dynq_cli.create("spec.yaml")
+
+
+# The thesis' Figure 12.1: which green vertices are adjacent to none of b, r and y. From the second on, one is left of
+# each of the four colours.
+FIGURE = """
+version: 1
+relations:
+  edge: {columns: {a: string, b: string}}
+  blue: {columns: {v: string}}
+  red: {columns: {v: string}}
+  yellow: {columns: {v: string}}
+  green: {columns: {v: string}}
+queries:
+  q:
+    keep: rows
+    formula: >
+      q(b, r, y, g) := blue(b) and red(r) and yellow(y) and green(g) and not edge(b, r) and not edge(b, y)
+      and not edge(b, g) and not edge(r, y) and not edge(r, g) and not edge(y, g)
+"""
+
+
+def test_rows_of_four_colours_are_read_without_storing_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("spec.yaml").write_text(FIGURE)
+    assert "not the result" in dynq_cli.explain_spec("spec.yaml").text()
+    edges = [("b", "g1"), ("b", "g2"), ("b", "g3"), ("r", "g4"), ("y", "g6")]
+    with dynq_cli.create("spec.yaml") as view:
+        view.apply(
+            {
+                "edge": pa.table({"a": [a for a, _ in edges], "b": [b for _, b in edges]}),
+                "green": pa.table({"v": [f"g{i}" for i in range(1, 7)]}),
+                **{name: pa.table({"v": [name[0]]}) for name in ("blue", "red", "yellow")},
+            }
+        )
+        assert _rows(view) == [("b", "r", "y", "g5")]
+        view.apply(pa.table({"_change_type": ["delete", "insert"], "a": ["b", "y"], "b": ["g2", "g5"]}), "edge")
+        assert _rows(view) == [("b", "r", "y", "g2")]
+        view.apply(pa.table({"a": ["b"], "b": ["y"]}), "edge")
+        assert _rows(view) == []
+
+
+def test_what_is_left_when_the_last_row_goes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    asked = {
+        "none": "none() := not exists x, y: E(x, y)",
+        "even": "even() := exists[0 mod 2] x: S(x)",
+        "all": "all() := forall x: S(x) -> exists y: E(x, y)",
+        "far": "far() := exists x: S(x) and forall y: S(y) -> E(x, y)",
+    }
+    listed = "".join(f'  {name}: {{formula: "{text}"}}\n' for name, text in asked.items())
+    Path("spec.yaml").write_text(RELATIONS + listed)
+    with dynq_cli.create("spec.yaml") as view:
+
+        def held() -> list[str]:
+            return [name for name in asked if view.counts(name).rows]
+
+        assert held() == ["none", "even", "all"]
+        view.apply({"E": pa.table({"x": [7], "y": [7]}), "S": pa.table({"x": [7]})})
+        assert held() == ["all", "far"]
+        view.apply(pa.table({"_change_type": ["delete"], "x": [7], "y": [7]}), "E")
+        assert held() == ["none"]
+        view.apply(pa.table({"_change_type": ["delete"], "x": [7]}), "S")
+        assert held() == ["none", "even", "all"]

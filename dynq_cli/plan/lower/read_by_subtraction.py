@@ -36,6 +36,9 @@ from dynq_cli.plan.program import Member, Term, Together
 from dynq_cli.query.core import core
 from dynq_cli.query.normal_form import Atom, Comparison, ConjunctiveQuery, Query, UnionQuery
 
+# Without a count, a condition takes one tree, not one per set of conditions.
+MOST_FILTERS = 64
+
 
 def read_by_subtraction(query: Query, program: PartialProgram) -> tuple[Query | None, PartialProgram]:
     if isinstance(query, UnionQuery) or query.order or query.grouped:
@@ -46,7 +49,8 @@ def read_by_subtraction(query: Query, program: PartialProgram) -> tuple[Query | 
 
 def _subtracted(query: ConjunctiveQuery, program: PartialProgram) -> PartialProgram | None:
     denied = _denied(query)
-    if not 1 <= len(differing(query)) + len(denied) <= MOST_UNEQUAL:
+    most = MOST_FILTERS if query.keep == "rows" else MOST_UNEQUAL
+    if not 1 <= len(differing(query)) + len(denied) <= most:
         return None
     left = replace(query, atoms=tuple(a for a in query.atoms if a not in denied))
     plain, program = program.joins(_with_own_views(left))

@@ -12,11 +12,13 @@ from dataclasses import dataclass, replace
 from dynq_cli.query.formula.resolve import (
     Conjunction,
     Disjunction,
+    Far,
     Literal,
     Normal,
     Some,
     Tally,
     free_variables,
+    negated,
 )
 from dynq_cli.query.formula.syntax import Count, variables_of
 from dynq_cli.query.problems import refuse
@@ -29,7 +31,7 @@ MOST = 64
 
 @dataclass(frozen=True)
 class Branch:
-    """A conjunction: `atoms` and `comparisons` hold, and unions (`kept`); `lacking` is denied; `tallies` count.
+    """A conjunction: `atoms`, `comparisons` and unions (`kept`) hold; `lacking` is denied; `tallies` and `fars` count.
 
     Some value is asked for of each variable in `ranging`, which no atom has.
     """
@@ -40,6 +42,7 @@ class Branch:
     lacking: tuple[Literal | Some | Tally, ...] = ()
     tallies: tuple[Tally, ...] = ()
     ranging: tuple[str, ...] = ()
+    fars: tuple[Far, ...] = ()
 
     def __and__(self, other: Branch) -> Branch:
         return Branch(
@@ -49,6 +52,7 @@ class Branch:
             tuple(dict.fromkeys((*self.lacking, *other.lacking))),
             (*self.tallies, *other.tallies),
             (*self.ranging, *other.ranging),
+            (*self.fars, *other.fars),
         )
 
     def with_values(self, variables: tuple[str, ...]) -> Branch:
@@ -63,7 +67,7 @@ class Branch:
     def joined(self) -> frozenset[str]:
         """The variables that a join of what holds gives values to."""
         found = {v.name for a in self.atoms for v in variables_of(a) if v.name != ANY}
-        parts: tuple[Normal, ...] = (*self.kept, *self.tallies)
+        parts: tuple[Normal, ...] = (*self.kept, *self.tallies, *(f for f in self.fars if f.touched))
         found |= frozenset[str]().union(*map(free_variables, parts))
         while True:
             more = {v for pair in self.equated for v in pair if found & set(pair)} - found
@@ -81,7 +85,7 @@ class Branch:
     def named(self) -> frozenset[str]:
         """All variables that it names, but for those that quantifiers within it bind."""
         found = self.joined | {v.name for c in self.comparisons for v in variables_of(c)}
-        for part in self.lacking:
+        for part in (*self.lacking, *self.fars):
             found |= free_variables(part)
         return found
 
@@ -96,6 +100,9 @@ def branches(formula: Normal) -> list[Branch]:
         return existing(formula) if formula.positive else [Branch(lacking=(formula,))]
     if isinstance(formula, Tally):
         return _counted(formula)
+    if isinstance(formula, Far):
+        cases = (True, False) if formula.touched is None else (formula.touched,)
+        return [Branch(fars=(replace(formula, touched=case),)) for case in cases]
     if isinstance(formula, Disjunction):
         return _few([b for part in formula.parts for b in branches(part)])
     return _conjunction(formula)
@@ -150,3 +157,10 @@ def widened(branch: Branch, around: Branch, needed: frozenset[str]) -> Branch:
             branch = replace(branch, atoms=tuple(dict.fromkeys((*branch.atoms, atom))))
             missing = needed - branch.joined
     return branch
+
+
+def formula_of(branch: Branch) -> list[Normal]:
+    """The parts of the conjunction that a branch is, but for values of variables that no atom has."""
+    lacking = [negated(part) if isinstance(part, Tally) else part for part in branch.lacking]
+    literals = [Literal(atom) for atom in branch.atoms]
+    return [*literals, *branch.comparisons, *branch.kept, *lacking, *branch.tallies, *branch.fars]

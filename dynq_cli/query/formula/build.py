@@ -21,7 +21,8 @@ from dynq_cli.query.classes import unique_name
 from dynq_cli.query.compile import union_columns
 from dynq_cli.query.draft import Draft, DraftAggregate, Expression
 from dynq_cli.query.formula.branches import Branch, branches, existing, widened
-from dynq_cli.query.formula.resolve import Literal, Resolved, Some, Tally, free_variables
+from dynq_cli.query.formula.near_far import near_and_far
+from dynq_cli.query.formula.resolve import Far, Literal, Resolved, Some, Tally, free_variables
 from dynq_cli.query.formula.syntax import variables_of
 from dynq_cli.query.normal_form import ConjunctiveQuery, Query, UnionQuery, View
 from dynq_cli.query.normalise import normalise
@@ -47,7 +48,7 @@ class NeverError(Exception):
 def build(resolved: Resolved, spec: Spec, name: str) -> Query:
     """The normal form of a resolved formula. Raises QueryProblems if it can never have a row."""
     try:
-        return _Builder(resolved, spec, name).query(name, branches(resolved.formula), resolved.head)
+        return _Builder(resolved, spec, name).query(name, branches(near_and_far(resolved.formula)), resolved.head)
     except NeverError as error:
         raise error.problem or QueryProblems([]) from None
 
@@ -130,6 +131,40 @@ class _Builder:
         _count_rows(draft, tally.over("{0}"), shown=not free)
         return self.view("groups", _normalised(draft))
 
+    def near(self, far: Far, shown: bool = False, condition: str = "") -> Query:
+        """The outer values that have near rows, as many as a condition says.
+
+        `shown`: with what the number of all rows is compared with.
+        """
+        found = branches(far.near)
+        if not shown and not condition:
+            return self.query("", found, far.outer)
+        draft, count = self._counting(self.query("", found, (*far.outer, *far.counted)), far.outer)
+        if shown:
+            draft.output(COUNT, Expression(far.wanted("{0}"), (count,), INT64, False))
+        draft.having = Expression(condition, (count,), BOOL, False) if condition else None
+        return _normalised(draft)
+
+    def total(self, far: Far, condition: str = "") -> ConjunctiveQuery:
+        """The number of all rows, to be compared; with a condition one row, if the number satisfies it."""
+        draft, count = self._counting(self.query("", branches(far.whole), far.counted), ())
+        draft.output(COUNT, Expression(far.compared("{0}"), (count,), INT64, False))
+        draft.having = Expression(condition, (count,), BOOL, False) if condition else None
+        return _normalised(draft)
+
+    def _counting(self, counted: Query, groups: tuple[str, ...]) -> tuple[Draft, DraftAggregate]:
+        """A draft that groups the rows of a query by its first columns, and what counts them."""
+        draft, bindings = Draft("", "set"), Bindings()
+        view = self.view("counted", counted)
+        draft.views.append(view)
+        _bind_view(draft, bindings, view, [c.name for c in view.columns])
+        terms = [bindings.terms[c.name][0] for c in view.columns[: len(groups)]]
+        for variable, term in zip(groups, terms, strict=True):
+            draft.output(variable, term)
+        if groups:
+            draft.group_by = terms
+        return draft, DraftAggregate(COUNT, "count", INT64, False)
+
     def nothing(self, branch: Branch) -> View:
         """One row if no row satisfies a branch without free variables."""
         drafted = _Drafted(self, Draft("", "set"), branch, ())
@@ -179,14 +214,20 @@ class _Drafted:
             self._join(builder.view("kept", builder.query("", branches(kept), columns)), columns)
         for tally in branch.tallies:
             self._tally(tally)
+        for far in branch.fars:
+            self._far(far)
         self._equate()
         compared = {v.name for c in branch.comparisons for v in variables_of(c)}
-        denied = frozenset[str]().union(*map(free_variables, branch.lacking))
+        denied = frozenset[str]().union(*map(free_variables, (*branch.lacking, *branch.fars)))
         for variable in sorted({*compared, *denied, *head, *branch.ranging} - set(self.bindings.terms)):
             self._range(variable)
             self._equate()
         for comparison in branch.comparisons:
             self._compare(comparison)
+        for far in branch.fars:
+            if not far.touched:
+                with suppress(NeverError):
+                    self._anti_view(builder.view("near", builder.near(far)), far.outer)
         closed: list[Branch] = []
         for part in branch.lacking:
             closed += self._deny(part)
@@ -209,10 +250,37 @@ class _Drafted:
         if view is not None:
             self._join(view, free or (COUNT,))
 
+    def _far(self, far: Far) -> None:
+        """Compare the number of all rows with that of the near ones; without near ones, the first decides."""
+        if not far.touched:
+            try:
+                held = self.builder.total(far, far.over("{0}"))
+            except NeverError:
+                if far.holds(0):
+                    return
+                raise
+            self._join(self.builder.view("total", held), (COUNT,))
+            return
+        try:
+            total = self.builder.view("total", self.builder.total(far))
+        except NeverError:
+            # The near ones are all that there are.
+            self._join(self.builder.view("near", self.builder.near(far, condition=far.over("{0}"))), far.outer)
+            return
+        near = self.builder.view("near", self.builder.near(far, shown=True))
+        counts = [f"{view.name}.{COUNT}" for view in (total, near)]
+        self._join(near, (*far.outer, counts[1]))
+        self._join(total, counts[:1])
+        have, want = (self.bindings.terms[name][0] for name in counts)
+        if far.op == "=":
+            self.draft.equal(have, want, 0)
+        else:
+            self.draft.compare(have, far.op, want, 0)
+
     def _equate(self) -> None:
-        """A variable that equals another has its value: both are of one sort."""
-        terms = self.bindings.terms
-        pairs = self.branch.equated
+        """A variable that equals another has its value, if both are of one sort; `not (x != y)` makes them no such."""
+        terms, places = self.bindings.terms, self.builder.resolved.places
+        pairs = [(a, b) for a, b in self.branch.equated if places[a] == places[b]]
         for one, other in [*pairs, *((b, a) for a, b in pairs)] * len(pairs):
             if one in terms and other not in terms:
                 terms[other] = [terms[one][0]]

@@ -63,6 +63,53 @@ class Tally:
 
 
 @dataclass(frozen=True)
+class Far:
+    """The number of rows of `counted` values that satisfy `whole`, less (or with `adds`, plus) those of them in `near`,
+    satisfies, or does not satisfy, `count`.
+
+    `whole` has no other variables; `near` ties `outer` to the counted ones. `touched` picks one of the two cases: there
+    is a near row for the outer values, or there is none; None means both.
+    """
+
+    count: s.Count
+    counted: tuple[str, ...]
+    outer: tuple[str, ...]
+    whole: Normal
+    near: Normal
+    adds: bool = False
+    positive: bool = True
+    touched: bool | None = None
+
+    def holds(self, n: int) -> bool:
+        return self.count.holds(n) == self.positive
+
+    def over(self, n: str) -> str:
+        """The condition on a number, as SQL."""
+        condition = self.count.over(n)
+        return condition if self.positive else f"NOT ({condition})"
+
+    @property
+    def op(self) -> str:
+        """How `compared` of the number of all rows has to relate to `wanted` of the number of near ones."""
+        if self.count.kind == "at_least":
+            return ">=" if self.positive else "<"
+        if self.count.kind == "at_most":
+            return "<=" if self.positive else ">"
+        return "=" if self.positive else "!="
+
+    def compared(self, n: str) -> str:
+        return f"{n} % {self.count.modulus}" if self.count.kind == "mod" else n
+
+    def wanted(self, n: str) -> str:
+        """The number of all rows at which the condition turns, as SQL over the number of near ones."""
+        wanted = f"{self.count.number} - {n}" if self.adds else f"{self.count.number} + {n}"
+        if self.count.kind != "mod":
+            return wanted
+        modulus = self.count.modulus
+        return f"(({wanted}) % {modulus} + {modulus}) % {modulus}"
+
+
+@dataclass(frozen=True)
 class Conjunction:
     parts: tuple[Normal, ...]
 
@@ -72,7 +119,7 @@ class Disjunction:
     parts: tuple[Normal, ...]
 
 
-Normal = Literal | Comparison | Some | Tally | Conjunction | Disjunction
+Normal = Literal | Comparison | Some | Tally | Far | Conjunction | Disjunction
 
 
 @dataclass(frozen=True)
@@ -189,6 +236,17 @@ def _normal(formula: s.Formula, positive: bool) -> Normal:
     return Some(names, _normal(formula.body, is_exists), positive == is_exists)
 
 
+def negated(formula: Normal) -> Normal:
+    """The denial of a formula, with negations inside."""
+    if isinstance(formula, Comparison):
+        return replace(formula, op=_OPPOSITE[formula.op])
+    if isinstance(formula, Conjunction | Disjunction):
+        parts = tuple(map(negated, formula.parts))
+        return (Disjunction if isinstance(formula, Conjunction) else Conjunction)(parts)
+    assert not isinstance(formula, Far) or formula.touched is None
+    return replace(formula, positive=not formula.positive)
+
+
 def _sorts(atoms: list[Atom], comparisons: list[Comparison]) -> dict[str, tuple[Place, ...]]:
     """The columns that each variable ranges over, in the order in which the formula names them."""
     members: dict[object, list[object]] = {}
@@ -264,4 +322,6 @@ def free_variables(formula: Normal) -> frozenset[str]:
         return free_variables(formula.body) - set(formula.variables)
     if isinstance(formula, Tally):
         return free_variables(formula.body) - {formula.variable}
+    if isinstance(formula, Far):
+        return frozenset(formula.outer)
     return frozenset().union(*map(free_variables, formula.parts))
