@@ -25,7 +25,7 @@ class DiffersError(Exception):
 def compared(live: Views, spec: Spec, given: Stream, many: int) -> bool:
     """Whether all rows were compared after the first `many` commits; raises DiffersError if they are others."""
     (query,) = live.queries
-    text = spec.queries[0].texts[0].value
+    text = spec.queries[0].texts[0].value.rstrip().rstrip(";")
     place = f"{query} after commit {many}"
     with duckdb.connect(config={"threads": 1}) as connection:
         for name, table in given.held(many).items():

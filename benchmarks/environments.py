@@ -16,7 +16,12 @@ from pathlib import Path
 FOLDER = Path(__file__).resolve().parent / ".environments"
 NEEDS = {
     # The extension with the generator is one for this very version of DuckDB; dynq uses a later one.
-    "tpcds": ("duckdb==1.5.5", "duckdb-extensions==1.5.5", "duckdb-extension-tpcds==1.5.5"),
+    "tpcds": (
+        "duckdb==1.5.5",
+        "duckdb-extensions==1.5.5",
+        "duckdb-extension-tpcds==1.5.5",
+        "duckdb-extension-tpch==1.5.5",
+    ),
     "pathway": ("pathway==0.33.0",),
     "flink": ("apache-flink==2.3.0",),
 }

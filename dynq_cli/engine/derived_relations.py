@@ -29,7 +29,7 @@ from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.order_statistic_trees import CountedTrees
 from dynq_cli.engine.partitioned import Partitioned, TooManyCopiesError
 from dynq_cli.engine.result_reader import OverflowedError
-from dynq_cli.engine.transient_groups import TransientGroups
+from dynq_cli.engine.transient_rows import TransientRows
 from dynq_cli.plan.program import Derived, relayed
 from dynq_cli.query.scalar import ScalarError
 from dynq_cli.values.convert import CodeError
@@ -56,7 +56,7 @@ class DerivedRelations:
         self._sinks |= self.groups
         self._sinks |= self.partitions
         self._outflows = outflows(layout, self._sinks, meaning)
-        self.relays = {n: TransientGroups(layout.derived[n], layout.bases[n], meaning) for n in relayed(layout.steps)}
+        self.relays = {n: TransientRows(layout.derived[n], layout.bases[n], meaning) for n in relayed(layout.steps)}
         self._passages = {n: BaseDeltaScan(arena, p, self._outflows[n].variables) for n, p in layout.passages.items()}
         self.cycles = {n: self._cycle(c, self._outflows[n].variables) for n, c in layout.cycles.items()}
         self.feeding = frozenset(self._outflows) - frozenset(self._passages) - frozenset(self.cycles)
@@ -121,8 +121,9 @@ class DerivedRelations:
         with _kept(derived.name):
             rows, copies = self._sinks[derived.name].finish()
             self.relays[derived.name].take(rows, copies)
-        table = self._layout.groups[derived.name].table
-        self._check_rows(derived, int(self._arena.tables["live"][table]), grew=bool(copies.sum() > 0))
+        if derived.name in self._layout.groups:
+            table = self._layout.groups[derived.name].table
+            self._check_rows(derived, int(self._arena.tables["live"][table]), grew=bool(copies.sum() > 0))
 
     def check_budget(self, derived: Derived, came: int, went: int) -> None:
         """DerivedError if the relation exceeds its budget and has grown. Deleted rows are still in the table."""

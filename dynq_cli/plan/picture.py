@@ -190,18 +190,20 @@ class _Drawing:
             self.frame.lines.append(Line(name, self.roots[source], "reads"))
 
     def _derived(self, place: str, step: Derived) -> None:
+        kind: BoxKind
         if step.partitions is not None:
             text, kind = (
                 f"{step.name}({', '.join(c.name for c in step.columns)})\n{places_of(step.partitions)}",
                 "table",
             )
         elif step.groups is None:
-            text, kind = f"{step.name}({', '.join(c.name for c in step.columns)})", "table"
+            kind = "passed" if step.name in self.relayed else "table"
+            text = f"{step.name}({', '.join(c.name for c in step.columns)})"
         else:
             per = f"per {', '.join(step.groups.keys)}" if step.groups.keys else "one row"
             made = [f"{m.aggregate.name} = {m.aggregate.function}" for m in step.groups.measures]
             text, kind = "\n".join([f"{step.name}: {per}", *made]), "groups"
-        self.frame.boxes.append(Box(place, text, "groups" if kind == "groups" else "table"))
+        self.frame.boxes.append(Box(place, text, kind))
         self.roots[step.name] = place
         for feed in step.feeds:
             where = " and ".join(map(str, feed.where))

@@ -344,7 +344,10 @@ def passages(steps: Iterable[Step]) -> frozenset[str]:
 
 
 def relayed(steps: Iterable[Step]) -> frozenset[str]:
-    """The relations of groups that only passages read: their rows are passed on and not kept."""
+    """The relations that only passages read: their rows are passed on as they come and go, and not kept.
+
+    The state of groups is kept, of which such rows are computed; of rows that trees feed, nothing is.
+    """
     several = list(steps)
     passing = passages(several)
     read: dict[str, bool] = {}
@@ -352,7 +355,15 @@ def relayed(steps: Iterable[Step]) -> frozenset[str]:
         if isinstance(step, Tree | Cycle):
             for atom in query_of(step).atoms:
                 read[atom.source] = read.get(atom.source, True) and step.name in passing
-    return frozenset(s.name for s in several if isinstance(s, Derived) and s.groups and read.get(s.name, False))
+    derived = (s for s in several if isinstance(s, Derived) and s.partitions is None)
+    return frozenset(s.name for s in derived if read.get(s.name, False))
+
+
+def passed_rows(steps: Iterable[Step]) -> frozenset[str]:
+    """The relations of which nothing is kept."""
+    several = list(steps)
+    without = {s.name for s in several if isinstance(s, Derived) and s.groups is None}
+    return relayed(several) & without
 
 
 def high(name: str) -> str:

@@ -29,6 +29,7 @@ from dynq_cli.plan.program import (
     Program,
     Together,
     Tree,
+    passed_rows,
     variables_of,
 )
 from dynq_cli.query.normal_form import ConjunctiveQuery
@@ -105,10 +106,11 @@ class _Program:
         self.keep: Keep = "all" if written is None else written.keep
         self.costs = Costs(program, spec)
         self.trees = self.costs.trees
-        self.derived = [s for s in program.steps if isinstance(s, Derived)]
+        self.passed = passed_rows(program.steps)
+        self.derived = [s for s in program.steps if isinstance(s, Derived) and s.name not in self.passed]
         # By relation: whether it has no more rows than the base tables together.
         self.linear: dict[str, bool] = {r.name: True for r in spec.relations}
-        for step in self.derived:
+        for step in (s for s in program.steps if isinstance(s, Derived)):
             self.linear[step.name] = all(self._is_linear(step, feed) for feed in step.feeds)
         self.changes = self.costs.by_relation()
 
@@ -262,7 +264,8 @@ class _Program:
     def _steps(self) -> Iterator[str]:
         for step in self.program.steps:
             if isinstance(step, Derived):
-                yield _derived(step)
+                said = ", passed on as they come and go" if step.name in self.passed else ""
+                yield f"{_derived(step)}{said}"
             elif isinstance(step, Together):
                 yield read_together(step)
             elif isinstance(step, Lookups):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dynq_cli.plan.change_cost import Costs
-from dynq_cli.plan.program import Cycle, Derived, Program, Tree
+from dynq_cli.plan.program import Cycle, Derived, Program, Tree, passed_rows
 from dynq_cli.plan.program_cost import stored_result
 from dynq_cli.query.aggregates import basic
 from dynq_cli.spec.model import Spec
@@ -12,7 +12,8 @@ from dynq_cli.spec.model import Spec
 def stored(program: Program, spec: Spec) -> str:
     """The views, the relations between them, and whether the result is among them."""
     costs = Costs(program, spec)
-    derived = {s.name: s for s in program.steps if isinstance(s, Derived)}
+    passed = passed_rows(program.steps)
+    derived = {s.name: s for s in program.steps if isinstance(s, Derived) and s.name not in passed}
     seen = [
         a.source
         for s in program.steps

@@ -1,4 +1,5 @@
-"""The papers' TPC-H and TPC-DS queries give what DuckDB does after every commit of a stream with deletes and updates.
+"""The papers' TPC-H and TPC-DS queries, and all of TPC-H's as DuckDB's kit has them, give what DuckDB does after every
+commit of a stream with deletes and updates.
 
 `make tpc` does the same at a larger scale and with more commits (`DYNQ_TPC=0.1`).
 """
@@ -77,3 +78,15 @@ def test_filters_that_more_rows_pass_give_the_results_of_duckdb_too(query: str, 
     spec = tmp_path / f"{query}.yaml"
     spec.write_text(text.replace(f"{column} = {value}", f"{column} = {most}"))
     assert run("tpcds", spec, data)["rows"] > 0
+
+
+def test_all_queries_of_the_kit_of_tpch_are_taken_as_they_are_and_give_the_results_of_duckdb(data: Path) -> None:
+    needs("tpcds")
+    command: list[str | Path] = [sys.executable, ROOT / "benchmarks" / "run_kit.py", "tpch", data, "--scale", "0.01"]
+    options = ["--chunks", "2", "--every", "10"] if SCALE <= 0.01 else ["--chunks", "20"]
+    done = subprocess.run([*command, *options], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    found = json.loads(done.stdout)
+    assert found["refused"] == {}
+    assert len(found["queries"]) == 22
+    assert {name: said for name, said in found["queries"].items() if "commits" not in said} == {}

@@ -3,7 +3,8 @@
 text → parse → unsupported (refusals) → union → select → normal form → duckdb_opinion
 select:  sources (FROM) → items (SELECT list) → conditions (WHERE, ON) → aggregates → order
 conditions: predicates (conjuncts) → join_comparisons (of two tables) → build (the draft)
-            subqueries (EXISTS, IN) → join, semi and anti atoms, or views
+            subqueries (EXISTS, IN) → join, semi and anti atoms, or views; values (all others) → columns of views
+            joined_rows (over several tables) → a view of the rows
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from sqlglot import exp
 
 from dynq_cli.query.normal_form import Query, walk
 from dynq_cli.query.problems import UnreadableQueryError, refuse
-from dynq_cli.query.sql import subqueries
+from dynq_cli.query.sql import subqueries, values
 from dynq_cli.query.sql.build import Body, Named, QueryContext
 from dynq_cli.query.sql.calls import has_own_aggregate, may_differ
 from dynq_cli.query.sql.constant_rows import values_as_selects
@@ -23,7 +24,7 @@ from dynq_cli.query.sql.duckdb_opinion import is_syntax, objection, refused
 from dynq_cli.query.sql.ordered import canonical
 from dynq_cli.query.sql.parse import parse, too_deep
 from dynq_cli.query.sql.scope import Scope
-from dynq_cli.query.sql.shape import is_by_places
+from dynq_cli.query.sql.shape import has_query, is_by_places
 from dynq_cli.query.sql.union import compile_any
 from dynq_cli.query.sql.unsupported import refuse_outside
 from dynq_cli.spec.model import Column, QuerySpec, Relation, Spec
@@ -37,6 +38,12 @@ class _Passes:
 
     def take_subquery(self, body: Body, scope: Scope, node: exp.Expr, ctes: Ctes) -> None:
         subqueries.take_subquery(body, scope, node, ctes)
+
+    def is_value(self, node: exp.Expr) -> bool:
+        return has_query(node) and subqueries.is_value(node)
+
+    def with_values(self, body: Body, scope: Scope, node: exp.Expr, ctes: Ctes) -> exp.Expr:
+        return values.with_values(body, scope, node, ctes)
 
 
 def compile_sql(text: str, spec: Spec, query: QuerySpec, named: Named = lambda name: None) -> Query:

@@ -85,6 +85,15 @@ _NEVER_NULL = (
 )  # fmt: skip
 
 
+# NULL if an argument is, whatever the others are.
+_NULL_IF_ANY = frozenset((exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Neg, exp.Paren, exp.Cast, exp.DPipe, *COMPARISONS))
+
+
+def is_strict(node: exp.Expr) -> bool:
+    """Whether a node is NULL where one of its parts is, erring on the side of no."""
+    return type(node) in _NULL_IF_ANY
+
+
 def may_be_null(node: exp.Expr, column_may: Callable[[exp.Column], bool]) -> bool:
     """Whether a scalar can be NULL, erring on the side of yes."""
     if isinstance(node, exp.Column):

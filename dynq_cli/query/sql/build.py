@@ -1,7 +1,8 @@
 """One draft in the making, and how conditions enter it, piece by piece.
 
 `Body` knows which tables are atoms of its draft. A piece that reads other tables is correlated
-with the query around and is kept in `foreign` for `subqueries` to link.
+with the query around and is kept in `foreign` for `subqueries` to link. Conditions over several
+atoms that no draft can say wait in `mixed`, until `joined_rows` makes them filters.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from dynq_cli.query.normal_form import AtomMode, Query
 from dynq_cli.query.sql.context import Context, Ctes, Table, bare, tables_of
 from dynq_cli.query.sql.join_comparisons import Link
 from dynq_cli.query.sql.literals import equals_literal
-from dynq_cli.query.sql.predicates import Constant, Filter, Piece, conjuncts, pieces
+from dynq_cli.query.sql.predicates import Constant, Filter, Mixed, Piece, conjuncts, pieces
 from dynq_cli.query.sql.scalars import condition, name_of, scalar
 from dynq_cli.query.sql.scope import Scope
 from dynq_cli.query.sql.shape import has_aggregate, has_query
@@ -36,6 +37,10 @@ class Passes(Protocol):
 
     def take_subquery(self, body: Body, scope: Scope, node: exp.Expr, ctes: Ctes) -> None: ...
 
+    def is_value(self, node: exp.Expr) -> bool: ...
+
+    def with_values(self, body: Body, scope: Scope, node: exp.Expr, ctes: Ctes) -> exp.Expr: ...
+
 
 @dataclass
 class QueryContext(Context):
@@ -50,10 +55,17 @@ class QueryContext(Context):
     def take_subquery(self, body: Body, scope: Scope, node: exp.Expr, ctes: Ctes) -> None:
         self.passes.take_subquery(body, scope, node, ctes)
 
+    def with_values(self, body: Body, scope: Scope, node: exp.Expr, ctes: Ctes) -> exp.Expr:
+        """A resolved copy of a node, with columns in place of the subqueries that stand in it for values."""
+        return self.passes.with_values(body, scope, node, ctes)
+
 
 @dataclass
 class Body:
-    """`flat`: distinct rows without aggregates, where a positive subquery may become plain joins."""
+    """`flat`: distinct rows without aggregates, where a positive subquery may become plain joins.
+
+    `outer` is the body of the query around; `reached` are the columns of those further out that this one has joined.
+    """
 
     context: QueryContext
     draft: Draft
@@ -61,6 +73,9 @@ class Body:
     atoms: dict[int, int] = field(default_factory=dict)
     foreign: list[Piece] = field(default_factory=list)
     views: dict[int, Table] = field(default_factory=dict)
+    mixed: list[exp.Expr] = field(default_factory=list)
+    outer: Body | None = None
+    reached: dict[tuple[int, str], exp.Column] = field(default_factory=dict)
 
     def add(self, table: Table, mode: AtomMode = "join") -> int:
         """Make a table an atom."""
@@ -99,6 +114,8 @@ class Body:
             self._constant(piece.node)
         elif isinstance(piece, Filter):
             self._filter(piece)
+        elif isinstance(piece, Mixed):
+            self.mixed.append(piece.node)
         else:
             self.link(piece)
 
@@ -132,7 +149,8 @@ class Body:
 def take_condition(body: Body, scope: Scope, node: exp.Expr, ctes: Ctes) -> None:
     """Enter every conjunct of WHERE or ON into a body; the problems of one do not hide those of the others."""
     context = body.context
-    for conjunct in conjuncts(node):
+    # What becomes a join of its own comes last, when the rows that it is about are as few as they get.
+    for conjunct in sorted(conjuncts(node), key=context.passes.is_value):
         with context.gather():
             if has_query(conjunct):
                 context.take_subquery(body, scope, conjunct, ctes)

@@ -8,7 +8,7 @@ keeps, and of these a view of the first five. A prefix `QUALIFY row_number() OVE
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sqlglot import exp
@@ -24,7 +24,15 @@ from dynq_cli.query.sql.order import SortKey, order_keys, sort_key
 from dynq_cli.query.sql.predicates import conjuncts
 from dynq_cli.query.sql.scalars import typed
 from dynq_cli.query.sql.scope import Scope
-from dynq_cli.query.sql.shape import has_aggregate, has_limit, has_query, has_window, is_by_places, is_distinct
+from dynq_cli.query.sql.shape import (
+    has_aggregate,
+    has_limit,
+    has_query,
+    has_window,
+    is_by_places,
+    is_distinct,
+    window_parts,
+)
 from dynq_cli.query.sql.window_functions import check_window, never_null, window_sql
 from dynq_cli.spec.model import Column, Semantics
 from dynq_cli.spec.types import INT64
@@ -205,7 +213,7 @@ class _Leaves:
 
     def collect(self, node: exp.Expr, at: int) -> None:
         if isinstance(node, exp.Window):
-            for part in _inside(node):
+            for part in window_parts(node):
                 self.collect(part, at)
         elif has_window(node):
             for child in node.iter_expressions():
@@ -227,27 +235,13 @@ class _Leaves:
             if name is not None:
                 node.replace(column_node(table, table.column(name)))
                 return
-            for part in list(_inside(node)):
+            for part in list(window_parts(node)):
                 self._replace(part, table, made)
         elif has_window(node):
             for child in list(node.iter_expressions()):
                 self._replace(child, table, made)
         elif has_aggregate(node) or tables_of(node):
             node.replace(column_node(table, table.column(self.items[key_of(node)].name)))
-
-
-def _inside(window: exp.Window) -> Iterator[exp.Expr]:
-    """The expressions that a window function looks at: its arguments, its filter, its partition and its order."""
-    call = window.this
-    while isinstance(call, exp.IgnoreNulls | exp.RespectNulls | exp.Filter):
-        if isinstance(call, exp.Filter):
-            yield call.expression.this
-        call = call.this
-    yield from list(call.iter_expressions())
-    yield from window.args.get("partition_by") or ()
-    order = window.args.get("order")
-    for key in order.expressions if order is not None else ():
-        yield key.this
 
 
 def _windowed(
@@ -259,6 +253,10 @@ def _windowed(
     rows: RowsOf,
 ) -> tuple[Body, list[exp.Expr]]:
     """A body over the rows with their window functions, as far as QUALIFY keeps them, and the items over it."""
+    for item in items:
+        if has_query(item.node):
+            message = "a subquery in the SELECT list beside GROUP BY and window functions is not supported"
+            raise context.refuse(item.node, message, "put the groups into a derived table")
     for node in (*(item.node for item in items), *qualify):
         for window in node.find_all(exp.Window):
             with context.gather():

@@ -27,7 +27,7 @@ class Item:
 
 def select_items(scope: Scope, select: exp.Select) -> list[Item]:
     """Every output column in order, but those with a problem, which are noted. Aliases become
-    visible to what is resolved later."""
+    visible to what is resolved later. Columns with subqueries are left as they are."""
     context = scope.context
     items: list[Item] = []
     for node in select.expressions:
@@ -91,11 +91,10 @@ def _items(scope: Scope, node: exp.Expr) -> list[Item]:
     if isinstance(inner, exp.Column) and isinstance(inner.this, exp.Star):
         return _star(scope, inner.table, inner.this, at)
     value = node.this if isinstance(node, exp.Alias) else node
-    if has_query(value):
-        message = "a subquery in the SELECT list is not supported"
-        raise context.refuse(value, message, "join with a derived table: FROM …, (SELECT … GROUP BY …) AS d WHERE …")
-    resolved = scope.resolve(value)
     name = node.alias if isinstance(node, exp.Alias) else _default_name(scope, value)
+    if has_query(value):
+        return [Item(name, value, at)]
+    resolved = scope.resolve(value)
     if isinstance(node, exp.Alias):
         scope.aliases.setdefault(name.lower(), resolved)
     return [Item(name, resolved, at)]

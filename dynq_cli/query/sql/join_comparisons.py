@@ -16,10 +16,9 @@ from dynq_cli.query.sql.allow import COMPARISONS
 from dynq_cli.query.sql.constants import DAY, NO_SPAN, Span, number, span
 from dynq_cli.query.sql.context import Context, bare, tables_of
 from dynq_cli.query.sql.scalars import closed, scalar
-from dynq_cli.spec.types import Type
+from dynq_cli.spec.types import Type, common_type
 
 FLIPPED = {"=": "=", "!=": "!=", "<": ">", "<=": ">=", ">": "<", ">=": "<="}
-_APART_HINT = "write a comparison of the form a.x < b.y + 5, with one table on each side"
 
 
 @dataclass(frozen=True)
@@ -73,14 +72,23 @@ def _sum(node: exp.Expr) -> _Sum:
     return _Sum([(1, inner)])
 
 
-def link(context: Context, node: exp.Expr) -> Link:
-    """The link a comparison of two tables says. Raises QueryProblems if it says none."""
+def link(context: Context, node: exp.Expr) -> Link | None:
+    """The link a comparison of two tables says; None if it says none."""
     op = COMPARISONS[type(node)]
     left, right = node.args["this"], node.args["expression"]
+    if isinstance(bare(left), exp.Tuple) or isinstance(right, exp.Any | exp.All):
+        return None
     if len(tables_of(left)) == 1 == len(tables_of(right)):
+        if tables_of(left) == tables_of(right):
+            return None
         left_base, left_offset = _base(context, left)
         right_base, right_offset = _base(context, right)
+        is_declared = _is_declared(context, left) and _is_declared(context, right)
+        if common_type(scalar(context, left_base).type, scalar(context, right_base).type) is None and not is_declared:
+            return _cast(context, Link(left, op, right, Decimal(0), context.at(node)))
         return Link(left_base, op, right_base, right_offset - left_offset, context.at(node))
+    if len(tables_of(node)) != 2:
+        return None
     return _apart(context, node, op, _sum(left).minus(_sum(right)))
 
 
@@ -92,6 +100,27 @@ def null_safe_link(context: Context, node: exp.NullSafeEQ) -> Link | None:
     return Link(left, "=", right, Decimal(0), context.at(node), null_safe=True)
 
 
+def _is_declared(context: Context, node: exp.Expr) -> bool:
+    """Whether a side is a column as the spec declares it: there, types that do not meet are a mistake."""
+    inner = bare(node)
+    return isinstance(inner, exp.Column) and context.spec.relation(context.tables[int(inner.table)].source) is not None
+
+
+def _cast(context: Context, made: Link) -> Link | None:
+    """A comparison as DuckDB makes it between types without a common one: of floats, or of timestamps."""
+    kinds = [scalar(context, side).type for side in (made.left, made.right)]
+    wanted = next((k for k in kinds if k.is_float), None) if all(k.is_numeric for k in kinds) else None
+    if {k.name for k in kinds} == {"date", "timestamp"}:
+        wanted = next(k for k in kinds if k.name == "timestamp")
+    if wanted is None:
+        return None if all(k.is_numeric for k in kinds) else made
+    sides = [
+        side if kind == wanted else exp.cast(side.copy(), wanted.sql, dialect="duckdb")
+        for side, kind in zip((made.left, made.right), kinds, strict=True)
+    ]
+    return replace(made, left=sides[0], right=sides[1])
+
+
 def _base(context: Context, side: exp.Expr) -> tuple[exp.Expr, Decimal]:
     """A side of one table as term and offset; all of it is the term where adding is not exact."""
     parts = _sum(side)
@@ -101,39 +130,28 @@ def _base(context: Context, side: exp.Expr) -> tuple[exp.Expr, Decimal]:
     kind = scalar(context, base).type
     if kind.is_float or not (kind.is_numeric or kind.is_temporal):
         return side, Decimal(0)
-    return base, _offset(context, side, kind, parts)
+    offset = _offset(kind, parts)
+    return (side, Decimal(0)) if offset is None else (base, offset)
 
 
-def _offset(context: Context, node: exp.Expr, kind: Type, parts: _Sum) -> Decimal:
-    """The constants of a sum in the unit of the type: 1, a day, a microsecond."""
+def _offset(kind: Type, parts: _Sum) -> Decimal | None:
+    """The constants of a sum in the unit of the type: 1, a day, a microsecond; None if they are no number of it."""
     if kind.is_numeric:
-        if parts.spans != NO_SPAN:
-            raise context.refuse(node, f"an interval cannot be added to {kind}", "add a plain number")
-        return parts.numbers
-    if kind.name == "time":
-        message = "a time of day with an offset wraps at midnight, so it cannot be compared between tables"
-        raise context.refuse(node, message, "compare timestamps")
-    if parts.spans.months:
-        message = "months and years have no fixed length, so they cannot stand between columns of two tables"
-        raise context.refuse(
-            node, message, "write days, as in interval '30 days', or keep the shifted date in a column"
-        )
+        return parts.numbers if parts.spans == NO_SPAN else None
+    if kind.name == "time" or parts.spans.months:
+        # Times of day wrap at midnight, months have no fixed length.
+        return None
     if kind.name == "date":
         days, rest = divmod(parts.spans.microseconds, DAY)
-        if rest or parts.numbers != parts.numbers.to_integral_value():
-            message = "dates are a whole number of days apart"
-            raise context.refuse(node, message, "write whole days, or cast the date to timestamp")
-        return parts.numbers + days
-    if parts.numbers:
-        raise context.refuse(node, "a plain number cannot be added to a timestamp", "write interval '1 hour'")
-    return Decimal(parts.spans.microseconds)
+        return None if rest or parts.numbers != parts.numbers.to_integral_value() else parts.numbers + days
+    return None if parts.numbers else Decimal(parts.spans.microseconds)
 
 
-def _apart(context: Context, node: exp.Expr, op: str, total: _Sum) -> Link:
-    """`total op 0` with the terms of one table on each side."""
+def _apart(context: Context, node: exp.Expr, op: str, total: _Sum) -> Link | None:
+    """`total op 0` with the terms of one table on each side; None where they cannot be brought apart exactly."""
     tables = tables_of(node)
-    if total.opaque or len(tables) != 2 or any(len(tables_of(part)) != 1 for _, part in total.parts):
-        raise context.refuse(node, f"the comparison mixes {_named(context, tables)} on one side", _APART_HINT)
+    if total.opaque or any(len(tables_of(part)) != 1 for _, part in total.parts):
+        return None
     groups = {t: [(s, part) for s, part in total.parts if tables_of(part) == [t]] for t in tables}
     if not any(_all(groups[t], -1) for t in tables):
         total, op = _Sum([]).minus(total), FLIPPED[op]
@@ -141,16 +159,15 @@ def _apart(context: Context, node: exp.Expr, op: str, total: _Sum) -> Link:
     negative = next((t for t in tables if _all(groups[t], -1)), None)
     other = next((t for t in tables if t != negative), None)
     if negative is None or other is None or _all(groups[other], -1):
-        raise context.refuse(node, f"the comparison adds columns of {_named(context, tables)}", _APART_HINT)
+        return None
     left, right = _added(groups[other]), _added([(-s, part) for s, part in groups[negative]])
     kinds = [scalar(context, side).type for side in (left, right)]
-    if any(kind.is_float for kind in kinds):
-        raise context.refuse(node, "floating-point columns cannot be moved between the sides exactly", _APART_HINT)
-    if not all(kind.is_numeric or kind.name in ("date", "timestamp") for kind in kinds):
-        raise context.refuse(node, "only numbers, dates and timestamps can be subtracted", _APART_HINT)
-    if kinds[0].name == "date" and total.spans != NO_SPAN:
-        raise context.refuse(node, "the difference of two dates is a number of days", "compare it with a plain number")
-    return Link(left, op, right, -_offset(context, node, kinds[0], total), context.at(node))
+    if not all((kind.is_numeric and not kind.is_float) or kind.name in ("date", "timestamp") for kind in kinds):
+        return None
+    if common_type(kinds[0], kinds[1]) is None or (kinds[0].name == "date" and total.spans != NO_SPAN):
+        return None
+    offset = _offset(kinds[0], total)
+    return None if offset is None else Link(left, op, right, -offset, context.at(node))
 
 
 def _all(group: list[tuple[int, exp.Expr]], sign: int) -> bool:
@@ -164,7 +181,3 @@ def _added(group: list[tuple[int, exp.Expr]]) -> exp.Expr:
         kind = exp.Add if sign > 0 else exp.Sub
         made = kind(this=closed(made), expression=closed(part.copy()))
     return made
-
-
-def _named(context: Context, tables: list[int]) -> str:
-    return " and ".join(context.tables[t].alias for t in tables)

@@ -33,7 +33,8 @@ from dynq_cli.query.normalise import normalise
 from dynq_cli.query.sql.build import Body
 from dynq_cli.query.sql.context import Table, bare, column_node, key_of, tables_of
 from dynq_cli.query.sql.join_comparisons import Link
-from dynq_cli.query.sql.predicates import Filter, conjuncts
+from dynq_cli.query.sql.joined_rows import join_rows
+from dynq_cli.query.sql.predicates import Filter, conjuncts, place_of
 from dynq_cli.query.sql.scalars import condition, scalar
 from dynq_cli.query.sql.scope import Scope, Source
 from dynq_cli.query.sql.shape import has_aggregate, has_query
@@ -136,6 +137,7 @@ def full_join(body: Body, scope: Scope, sides: tuple[Enter, Enter], on: On) -> t
     kept, left = _inside(body, f"{name}.left"), Scope(context, scope.around)
     sides[0](kept, left)
     context.stop_on_problems()
+    _join_mixed(kept, left)
     lefts = list(left.sources)
     rights = left_join(kept, left, sides[1], on)
     names, shown = _named([*lefts, *rights])
@@ -144,6 +146,8 @@ def full_join(body: Body, scope: Scope, sides: tuple[Enter, Enter], on: On) -> t
     first = _closed(kept)
     alone, right = _inside(body, f"{name}.right"), Scope(context, scope.around)
     sides[1](alone, right)
+    context.stop_on_problems()
+    _join_mixed(alone, right)
     side = _side(alone, right, sides[0], on, True, f"{name}.left")
     _refuse_match(alone, side)
     own: list[exp.Expr | None] = [e for source in right.sources for _, e in source.columns]
@@ -174,6 +178,7 @@ def _side(body: Body, scope: Scope, enter: Enter, on: On, turned: bool, name: st
     for conjunct in on.conjuncts(inner, scope) if turned else on.conjuncts(scope, inner):
         for piece in sub.pieces(conjunct):
             sub.take(piece)
+    _join_mixed(sub, inner)
     links: list[Link] = []
     outside: dict[int, list[Scalar]] = {}
     for piece in sub.foreign:
@@ -182,11 +187,19 @@ def _side(body: Body, scope: Scope, enter: Enter, on: On, turned: bool, name: st
         elif isinstance(piece, Link) and _is_across(piece, body, sub):
             links.append(piece if piece.tables[1] in sub.atoms else piece.flipped())
         else:
-            at = piece.at if isinstance(piece, Link) else body.context.at(piece.node)
+            at = place_of(body.context, piece)
             message = "this condition of an outer join does not compare its two sides"
             raise body.context.refuse_at(at, message, "write it in a derived table that is one of the sides")
     sub, table, names, links = _one_atom(body, sub, inner, links, name)
     return _Side(sub, table, names, _compared(body, scope, links, outside))
+
+
+def _join_mixed(body: Body, scope: Scope) -> None:
+    """Make the rows of a side a view of its own if a condition or a column of it is over several tables."""
+    names = {n.lower() for source in scope.sources for n, _ in source.columns}
+    columns = [e for source in scope.sources for _, e in source.columns] + [e for _, _, e in scope.visible]
+    if body.mixed or any(len(tables_of(e)) > 1 for e in columns):
+        join_rows(body, [scope], columns, names)
 
 
 def _is_across(link: Link, body: Body, sub: Body) -> bool:
@@ -371,13 +384,8 @@ def _wish(value: Scalar) -> str:
 
 def _value(body: Body, node: exp.Expr) -> Term | Expression:
     """A column of a side: over one of its tables, or a constant."""
-    tables = tables_of(node)
-    if len(tables) == 1:
+    if tables_of(node):
         return body.term(node)
-    if tables:
-        named = " and ".join(body.context.tables[t].alias for t in tables)
-        message = f"this column of an outer join reads columns of {named}"
-        raise body.context.refuse(node, message, "select the columns themselves and compute afterwards")
     made = scalar(body.context, node)
     return Expression(made.sql.replace("{", "{{").replace("}", "}}"), (), made.type, made.nullable)
 

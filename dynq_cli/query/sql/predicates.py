@@ -1,18 +1,19 @@
-"""Conditions → pieces: constants, filters of one table, links between two.
+"""Conditions → pieces: constants, filters of one table, links between two, and mixed ones.
 
-A condition is first taken apart into conjuncts (NOT is pushed inwards, which SQL's three values
-allow), then each conjunct into pieces. What is neither is refused with the reason.
+A condition is first taken apart into conjuncts: NOT is pushed inwards, and what all sides of an OR have in common is
+taken out, which SQL's three values allow. Then each conjunct is taken apart into pieces. One that is over several
+tables and no comparison of two is a `Mixed` piece, beside what it says of single tables.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from sqlglot import exp
 
 from dynq_cli.query.sql.allow import COMPARISONS
-from dynq_cli.query.sql.context import Context, bare, tables_of
+from dynq_cli.query.sql.context import Context, bare, key_of, tables_of
 from dynq_cli.query.sql.join_comparisons import Link, link, null_safe_link
 
 _NEGATED: dict[type[exp.Expr], type[exp.Expr]] = {
@@ -40,7 +41,22 @@ class Filter:
     node: exp.Expr
 
 
-Piece = Constant | Filter | Link
+@dataclass(frozen=True)
+class Mixed:
+    """Any other condition over several tables."""
+
+    node: exp.Expr
+
+    @property
+    def tables(self) -> tuple[int, ...]:
+        return tuple(tables_of(self.node))
+
+
+Piece = Constant | Filter | Link | Mixed
+
+
+def place_of(context: Context, piece: Piece) -> int:
+    return piece.at if isinstance(piece, Link) else context.at(piece.node)
 
 
 def conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
@@ -51,8 +67,38 @@ def conjuncts(node: exp.Expr) -> Iterator[exp.Expr]:
         yield from conjuncts(inner.right)
     elif isinstance(inner, exp.Not):
         yield from _negated(bare(inner.this), inner)
+    elif isinstance(inner, exp.Or):
+        yield from _common(inner)
     else:
         yield inner
+
+
+def _sides(node: exp.Expr) -> Iterator[exp.Expr]:
+    """The conditions of which one has to hold."""
+    inner = bare(node)
+    if isinstance(inner, exp.Or):
+        yield from _sides(inner.left)
+        yield from _sides(inner.right)
+    else:
+        yield inner
+
+
+def _common(node: exp.Or) -> Iterator[exp.Expr]:
+    """What all sides of an OR say, and the OR of what is left: (a AND b) OR (a AND c) is a AND (b OR c)."""
+    sides = [{key_of(c): c for c in conjuncts(side)} for side in _sides(node)]
+    shared = [key for key in sides[0] if all(key in side for side in sides[1:])]
+    if not shared:
+        yield node
+        return
+    yield from (sides[0][key] for key in shared)
+    left = [[c for key, c in side.items() if key not in shared] for side in sides]
+    if all(left):
+        yield _any(exp.and_(*(c.copy() for c in side), copy=False) for side in left)
+
+
+def _any(conditions: Iterable[exp.Expr]) -> exp.Expr:
+    made: exp.Expr = exp.or_(*(c.copy() for c in conditions), copy=False)
+    return bare(made)
 
 
 def _negated(inner: exp.Expr, whole: exp.Expr) -> Iterator[exp.Expr]:
@@ -82,12 +128,24 @@ def pieces(context: Context, node: exp.Expr) -> Iterator[Piece]:
         yield from _row_equality(context, node)
     elif isinstance(node, exp.In) and len(node.expressions) == 1:
         yield from pieces(context, exp.EQ(this=node.this.copy(), expression=node.expressions[0].copy()))
-    elif type(node) in COMPARISONS:
-        yield link(context, node)
+    elif type(node) in COMPARISONS and (found := link(context, node)) is not None:
+        yield found
     elif isinstance(node, exp.NullSafeEQ) and (same := null_safe_link(context, node)) is not None:
         yield same
     else:
-        raise _neither(context, node, tables)
+        yield from _of_one_table(node)
+        yield Mixed(node)
+
+
+def _of_one_table(node: exp.Expr) -> Iterator[Filter]:
+    """What an OR says of the rows of single tables: one of the conditions of its sides, where all sides have some."""
+    if not isinstance(node, exp.Or):
+        return
+    sides = [list(conjuncts(side)) for side in _sides(node)]
+    for table in tables_of(node):
+        local = [[c for c in side if tables_of(c) == [table]] for side in sides]
+        if all(local):
+            yield Filter(table, _any(exp.and_(*(c.copy() for c in side), copy=False) for side in local))
 
 
 def _row_equality(context: Context, node: exp.EQ) -> Iterator[Piece]:
@@ -95,17 +153,8 @@ def _row_equality(context: Context, node: exp.EQ) -> Iterator[Piece]:
     if not isinstance(right, exp.Tuple) or len(left.expressions) != len(right.expressions):
         raise context.refuse(node, "the two rows have different numbers of values", "give both the same number")
     if any(context.column(c).nullable for c in node.find_all(exp.Column)):
-        message = "DuckDB lets NULL equal NULL when it compares rows, and NULL never joins here"
-        raise context.refuse(node, message, "compare the columns one by one: a.x = b.x AND a.y = b.y")
+        # DuckDB lets NULL equal NULL when it compares rows.
+        yield Mixed(node)
+        return
     for a, b in zip(left.expressions, right.expressions, strict=True):
         yield from pieces(context, exp.EQ(this=a.copy(), expression=b.copy()))
-
-
-def _neither(context: Context, node: exp.Expr, tables: list[int]) -> Exception:
-    named = " and ".join(context.tables[t].alias for t in tables)
-    if isinstance(node, exp.Or):
-        message = f"this OR is over columns of {named}, and only conditions of one table may be joined by OR"
-        return context.refuse(node, message, "write a UNION of two SELECTs, one for each side")
-    message = f"this condition reads columns of {named}, and is no comparison of the two"
-    hint = "between tables there are = != < <= > >= with a constant added, as in a.x < b.y + 5"
-    return context.refuse(node, message, hint)

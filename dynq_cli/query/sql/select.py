@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import suppress
 from copy import copy
 from dataclasses import replace
 from typing import Literal
@@ -11,13 +13,17 @@ from sqlglot import exp
 from dynq_cli.query.draft import Draft, DraftAggregate, Expression, Term
 from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn, Query, UnionQuery, VariableOrder
 from dynq_cli.query.normalise import normalise
+from dynq_cli.query.problems import QueryProblems
 from dynq_cli.query.sql.aggregates import Groups, expression, is_basic
 from dynq_cli.query.sql.build import Body, QueryContext, take_condition
 from dynq_cli.query.sql.by_places import compile_by_places
 from dynq_cli.query.sql.context import Ctes, Table, bare, column_node, key_of, many, tables_of
+from dynq_cli.query.sql.group_marks import GroupMarks
 from dynq_cli.query.sql.grouping_sets import Grouping, grouping_sets, has_grouping_sets
 from dynq_cli.query.sql.items import Item, as_member, check_names, select_items
+from dynq_cli.query.sql.joined_rows import is_mixed, join_rows, mentioned
 from dynq_cli.query.sql.order import order_keys
+from dynq_cli.query.sql.predicates import conjuncts
 from dynq_cli.query.sql.scope import Scope
 from dynq_cli.query.sql.shape import (
     has_aggregate,
@@ -28,6 +34,7 @@ from dynq_cli.query.sql.shape import (
     is_distinct,
 )
 from dynq_cli.query.sql.sources import add_from, view_table, with_ctes
+from dynq_cli.query.sql.values import with_values
 from dynq_cli.spec.model import Semantics
 from dynq_cli.spec.types import BOOL
 
@@ -87,7 +94,39 @@ class _Select:
         condition = self.select.args.get("where")
         if condition is not None:
             take_condition(self.body, scope, condition.this, self.ctes)
+        if not is_aggregating(self.select):
+            for i, item in enumerate(items):
+                if has_query(item.node):
+                    with self.context.gather():
+                        items[i] = replace(item, node=with_values(self.body, scope, item.node, self.ctes))
+        if not self.context.problems and (self.body.mixed or self._is_mixed(scope, items)):
+            shown = [item.node for item in items if not has_query(item.node)]
+            moved = join_rows(self.body, [scope], shown, mentioned(self.select))
+            items = [item if has_query(item.node) else replace(item, node=moved(item.node)) for item in items]
+        assert not self.body.foreign, f"conditions on other tables: {self.body.foreign}"
         return scope, items
+
+    def _is_mixed(self, scope: Scope, items: list[Item]) -> bool:
+        """Whether something that is computed from a row reads several tables."""
+        if len(self.body.draft.atoms) < 2:
+            return False
+        groups = None
+        if is_aggregating(self.select):
+            keys = list(self._group_nodes(scope, items))
+            if any(len(tables_of(key)) > 1 for key in keys):
+                return True
+            groups = {key_of(key) for key in keys}
+        nodes = [item.node for item in items if not has_query(item.node)]
+        distinct = self.select.args.get("distinct")
+        clauses = [self.select.args.get(part) for part in ("having", "qualify", "order")]
+        clauses.append(distinct.args.get("on") if distinct is not None else None)
+        for clause in clauses:
+            for key in (clause.expressions or [clause.this]) if clause is not None else ():
+                with suppress(QueryProblems):
+                    node = key.this if isinstance(key, exp.Ordered) else key
+                    if not has_query(node):
+                        nodes.append(scope.resolve(node))
+        return any(is_mixed(self.body, node, groups) for node in nodes)
 
     def by_places(self, asked: Semantics | None) -> ConjunctiveQuery:
         scope, items = self._from_and_items()
@@ -120,14 +159,16 @@ class _Select:
         return normalise(self.body.draft)
 
     def _row_value(self, item: Item) -> Term | Expression:
+        if has_query(item.node):
+            # Its value has not been made, since there are problems.
+            raise QueryProblems(self.context.problems)
         node, tables = item.node, tables_of(item.node)
         if len(tables) == 1:
             return self.body.term(node, item.name)
-        if not tables:
-            return expression(self.body, bare(node), [], node)
-        named = " and ".join(self.context.tables[t].alias for t in tables)
-        message = f"this output column reads columns of {named}"
-        raise self.context.refuse(node, message, "select the columns themselves and compute afterwards")
+        if tables:
+            # Rows have not been joined, since there are problems.
+            raise QueryProblems(self.context.problems)
+        return expression(self.body, bare(node), [], node)
 
     def grouped(self, default: bool) -> ConjunctiveQuery:
         """`default`: the semantics is the SELECT's own, so groups without aggregates may become a set."""
@@ -185,6 +226,71 @@ class _Select:
         self, scope: Scope, listed: list[Item], items: list[Item], *, default: bool, is_ordered: bool = False
     ) -> ConjunctiveQuery:
         """The groups with the columns `items`; GROUP BY means those that are `listed`."""
+        having = self.select.args.get("having")
+        if any(map(has_query, [*(item.node for item in items), *([having.this] if having is not None else [])])):
+            if self.grouping is not None:
+                message = "a subquery beside GROUPING SETS, ROLLUP or CUBE is not supported"
+                raise self.context.refuse(self.select.args["group"], message, "put the groups into a derived table")
+            return self._over_groups(scope, listed, items, is_ordered=is_ordered)
+        return self._grouped(scope, listed, items, default=default, is_ordered=is_ordered)
+
+    def _over_groups(
+        self, scope: Scope, listed: list[Item], items: list[Item], *, is_ordered: bool
+    ) -> ConjunctiveQuery:
+        """Groups beside which HAVING or the columns have subqueries: a query over a view of the groups."""
+        context, name = self.context, self.body.draft.name
+        terms = self._group_terms(scope, listed)
+        groups = GroupMarks(self.body, scope, terms)
+        clause = self.select.args.get("having")
+        nodes: list[exp.Expr] = []
+        conditions: list[exp.Expr] = []
+        for item in items:
+            with context.gather():
+                nodes.append(groups.marked(item.node) if has_query(item.node) else groups.over_groups(item.node))
+        for conjunct in conjuncts(clause.this) if clause is not None else ():
+            with context.gather():
+                conditions.append(groups.marked(conjunct))
+        context.stop_on_problems()
+        inner = context.view_name(name, "groups")
+        self.body.draft.name = inner
+        query = self._grouped(scope, listed, groups.leaves, default=False, is_whole=True)
+        outer = Body(context, Draft(name, "set" if is_distinct(self.select) else "bag"), flat=is_distinct(self.select))
+        table = view_table(outer, query, inner, "groups")
+        outer.add(table)
+        given = {mark: column_node(table, table.column(mark)) for mark in groups.marks}
+        around = groups.moved(table)
+        for condition in sorted(conditions, key=has_query):
+            with context.gather():
+                over = with_values(outer, around, condition, self.ctes, is_condition=True, given=given)
+                over.meta.setdefault("start", context.at(condition))
+                for piece in outer.pieces(over):
+                    outer.take(piece)
+        made = [with_values(outer, around, node, self.ctes, given=given) for node in nodes]
+        if outer.mixed or any(len(tables_of(node)) > 1 for node in made):
+            made = list(map(join_rows(outer, [], made, ()), made))
+        self.body = outer
+        values: list[Term | DraftAggregate | Expression | None] = []
+        for item, node in zip(items, made, strict=True):
+            values.append(None)
+            with context.gather():
+                values[-1] = value = self._row_value(replace(item, node=node))
+                outer.draft.output(item.name, value)
+        if is_ordered:
+            self._order(scope, items, values)
+        context.stop_on_problems()
+        return normalise(outer.draft)
+
+    def _grouped(
+        self,
+        scope: Scope,
+        listed: list[Item],
+        items: list[Item],
+        *,
+        default: bool,
+        is_ordered: bool = False,
+        is_whole: bool = False,
+    ) -> ConjunctiveQuery:
+        """The groups as they are; `is_whole`: without HAVING and DISTINCT."""
         terms = self._group_terms(scope, listed)
         self.context.stop_on_problems()
         draft = self.body.draft
@@ -194,8 +300,9 @@ class _Select:
         if self.grouping is not None or any(item.node.find(exp.Grouping, exp.GroupingId) for item in items):
             items = [replace(item, node=grouping.of(item.node)) for item in items]
         condition = None
-        with self.context.gather():
-            condition = self._having_node(scope, terms)
+        if not is_whole:
+            with self.context.gather():
+                condition = self._having_node(scope, terms)
         for node in (*(item.node for item in items), *([condition] if condition is not None else [])):
             with self.context.gather():
                 groups.prepare(node)
@@ -218,7 +325,8 @@ class _Select:
         self.context.stop_on_problems()
         selected = {v for v in values if isinstance(v, Term)}
         whole = selected.issuperset(draft.group_by or ())
-        if self.grouping is None and is_distinct(self.select) and not whole and not has_window(self.select):
+        is_plain = self.grouping is None and not is_whole
+        if is_plain and is_distinct(self.select) and not whole and not has_window(self.select):
             return self._distinct_of_groups(scope, items, is_ordered=is_ordered)
         if default and whole and not draft.aggregates and draft.having is None and len(selected) == len(set(values)):
             draft.group_by, draft.semantics = None, "set"
@@ -234,20 +342,30 @@ class _Select:
         group = self.select.args.get("group")
         if group is None:
             return None
-        nodes: list[exp.Expr] = []
-        if group.args.get("all"):
-            nodes = [item.node for item in items if not has_aggregate(item.node) and tables_of(item.node)]
-            if not nodes:
-                return None
-        for key in group.expressions:
-            with self.context.gather():
-                nodes.append(self._group_node(scope, items, key))
+        nodes = list(self._group_nodes(scope, items))
+        if group.args.get("all") and not nodes:
+            return None
         named = {key_of(item.node): item.name for item in items}
         terms: dict[str, Term] = {}
         for node in nodes:
             with self.context.gather():
                 terms[key_of(node)] = self._group_term(node, named.get(key_of(node), ""))
         return terms
+
+    def _group_nodes(self, scope: Scope, items: list[Item]) -> Iterator[exp.Expr]:
+        """The resolved group expressions, but those with a problem, which are noted."""
+        group = self.select.args.get("group")
+        if group is None:
+            return
+        if group.args.get("all"):
+            shown = [item.node for item in items if not has_query(item.node)]
+            yield from (node for node in shown if not has_aggregate(node) and tables_of(node))
+        keys = group.expressions
+        if has_grouping_sets(self.select):
+            keys = [key for keys in grouping_sets(self.context, group) for key in keys]
+        for key in keys:
+            with self.context.gather():
+                yield self._group_node(scope, items, key)
 
     def _group_node(self, scope: Scope, items: list[Item], key: exp.Expr) -> exp.Expr:
         inner = bare(key)
@@ -267,19 +385,14 @@ class _Select:
             raise self.context.refuse(node, "GROUP BY cannot hold an aggregate", "group by columns")
         if len(tables) == 1:
             return self.body.term(node, name)
-        if not tables:
-            raise self.context.refuse(node, "GROUP BY a constant", "leave it out, or group by columns")
-        named = " and ".join(self.context.tables[t].alias for t in tables)
-        message = f"this GROUP BY expression reads columns of {named}"
-        raise self.context.refuse(node, message, "group by expressions over one table each")
+        if tables:
+            raise QueryProblems(self.context.problems)
+        raise self.context.refuse(node, "GROUP BY a constant", "leave it out, or group by columns")
 
     def _having_node(self, scope: Scope, terms: dict[str, Term] | None) -> exp.Expr | None:
         clause = self.select.args.get("having")
         if clause is None:
             return None
-        if has_query(clause.this):
-            message = "a subquery in HAVING is not supported"
-            raise self.context.refuse(clause.this, message, "put the groups into a derived table and join")
         if self.grouping is None:
             return scope.resolve(clause.this, groups=terms or {})
         return self.grouping.of(scope.resolve(clause.this, groups=self.grouping.keys))

@@ -42,6 +42,20 @@ def has_window(node: exp.Expr) -> bool:
     return any(isinstance(n, exp.Window) for n in outside_queries(node))
 
 
+def window_parts(window: exp.Window) -> Iterator[exp.Expr]:
+    """The expressions that a window function looks at: its arguments, its filter, its partition and its order."""
+    call = window.this
+    while isinstance(call, exp.IgnoreNulls | exp.RespectNulls | exp.Filter):
+        if isinstance(call, exp.Filter):
+            yield call.expression.this
+        call = call.this
+    yield from list(call.iter_expressions())
+    yield from window.args.get("partition_by") or ()
+    order = window.args.get("order")
+    for key in order.expressions if order is not None else ():
+        yield key.this
+
+
 def has_limit(node: exp.Expr) -> bool:
     return node.args.get("limit") is not None or node.args.get("offset") is not None
 

@@ -8,6 +8,7 @@ the nullable side of an outer join (`outer_joins`).
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from difflib import get_close_matches
 from functools import partial
 
@@ -22,7 +23,7 @@ from dynq_cli.query.sql.items import check_unique, select_items
 from dynq_cli.query.sql.named_queries import open_query, view_of
 from dynq_cli.query.sql.outer_joins import On, full_join, left_join
 from dynq_cli.query.sql.scope import Scope, Source
-from dynq_cli.query.sql.shape import is_aggregating, is_by_places, is_distinct, unwrapped
+from dynq_cli.query.sql.shape import has_query, is_aggregating, is_by_places, is_distinct, unwrapped
 from dynq_cli.spec.model import Column, Relation
 
 
@@ -318,6 +319,10 @@ def _derived(body: Body, node: exp.Expr, query: exp.Expr, alias: str, names: tup
         condition = query.args.get("where")
         if condition is not None:
             take_condition(body, scope, condition.this, inside)
+        for i, item in enumerate(items):
+            if has_query(item.node):
+                with body.context.gather():
+                    items[i] = replace(item, node=body.context.with_values(body, scope, item.node, inside))
         return Source(alias, _renamed(body, node, [(i.name, i.node) for i in items], names))
     table = add_view(body, query, alias, ctes)
     body.add(table)

@@ -24,12 +24,13 @@ from dynq_cli.query.sql.build import Body, take_condition
 from dynq_cli.query.sql.context import Context, Ctes, Table, bare, column_node, key_of, many, tables_of
 from dynq_cli.query.sql.items import select_items
 from dynq_cli.query.sql.join_comparisons import Link
+from dynq_cli.query.sql.joined_rows import join_rows, mentioned
+from dynq_cli.query.sql.predicates import Constant, Filter, Mixed, Piece
 from dynq_cli.query.sql.scalars import name_of, scalar
 from dynq_cli.query.sql.scope import Scope
-from dynq_cli.query.sql.shape import has_query, is_aggregating, is_by_places, unwrapped
+from dynq_cli.query.sql.shape import has_aggregate, has_query, is_aggregating, is_by_places, unwrapped
 from dynq_cli.query.sql.sources import add_from, add_view, view_table, with_ctes
-
-_SCALAR_HINT = "join with a derived table: FROM …, (SELECT k, MAX(x) AS m FROM … GROUP BY k) AS d WHERE …"
+from dynq_cli.query.sql.values import reach, with_values, without_limit
 
 
 @dataclass(frozen=True)
@@ -48,8 +49,33 @@ class _Subquery:
         return "semi" if self.positive else "anti"
 
 
+def is_value(conjunct: exp.Expr) -> bool:
+    """Whether a conjunct that holds a subquery is more than EXISTS, IN or ANY by itself."""
+    node = bare(conjunct.this) if isinstance(conjunct, exp.Not) else conjunct
+    if isinstance(node, exp.Exists):
+        return False
+    if isinstance(node, exp.In) and node.args.get("query") is not None:
+        return has_query(node.this) or _is_one_group(node.args["query"])
+    if type(node) not in COMPARISONS or not isinstance(node.args["expression"], exp.Any | exp.All):
+        return True
+    quantifier, negated = node.args["expression"], isinstance(conjunct, exp.Not)
+    if has_query(node.this) or _is_one_group(quantifier.this):
+        return True
+    if isinstance(node, exp.EQ | exp.NEQ) and isinstance(node, exp.NEQ) == isinstance(quantifier, exp.All):
+        return False
+    return isinstance(quantifier, exp.All) or negated or isinstance(bare(node.this), exp.Tuple)
+
+
+def _is_one_group(query: exp.Expr) -> bool:
+    select = unwrapped(query)
+    return isinstance(select, exp.Select) and is_aggregating(select) and select.args.get("group") is None
+
+
 def take_subquery(body: Body, scope: Scope, conjunct: exp.Expr, ctes: Ctes) -> None:
     """Enter a conjunct that holds a subquery. Raises QueryProblems for other forms."""
+    if is_value(conjunct):
+        _by_value(body, scope, conjunct, ctes)
+        return
     found = _recognised(body.context, scope, conjunct)
     select = unwrapped(found.query)
     if not isinstance(select, exp.Select) or is_aggregating(select) or is_by_places(select):
@@ -60,57 +86,33 @@ def take_subquery(body: Body, scope: Scope, conjunct: exp.Expr, ctes: Ctes) -> N
         _correlated(body, scope, found, select, with_ctes(select, ctes))
 
 
+def _by_value(body: Body, scope: Scope, conjunct: exp.Expr, ctes: Ctes) -> None:
+    resolved = with_values(body, scope, conjunct, ctes, is_condition=True)
+    if has_aggregate(resolved):
+        message = "an aggregate cannot stand in WHERE or ON, which are about single rows"
+        raise body.context.refuse(conjunct, message, "use HAVING")
+    resolved.meta.setdefault("start", body.context.at(conjunct))
+    for piece in body.pieces(resolved):
+        body.take(piece)
+
+
 def _recognised(context: Context, scope: Scope, conjunct: exp.Expr) -> _Subquery:
     negated = isinstance(conjunct, exp.Not)
     node = bare(conjunct.this) if negated else conjunct
     if isinstance(node, exp.Exists):
-        return _Subquery(_without_limit(node.this), not negated, (), exp.EQ, False, conjunct)
-    if isinstance(node, exp.In) and node.args.get("query") is not None:
-        return _Subquery(node.args["query"], not negated, _row(context, scope, node.this), exp.EQ, True, conjunct)
-    if type(node) in COMPARISONS and isinstance(node.args["expression"], exp.Any | exp.All):
-        return _quantified(context, scope, node, negated, conjunct)
-    if isinstance(node, exp.Or | exp.Case | exp.And | exp.If | exp.Xor):
-        message = "EXISTS and IN (SELECT …) are supported only as conditions of their own, joined by AND"
-        raise context.refuse(_first_query(node), message, "write a UNION of SELECTs, one for each side of the OR")
-    message = "a subquery cannot stand for a value"
-    raise context.refuse(_first_query(node), message, _SCALAR_HINT)
-
-
-def _without_limit(query: exp.Expr) -> exp.Expr:
-    """EXISTS asks for one row: a LIMIT of one or more leaves the answer as it is."""
-    select = unwrapped(query)
-    limit = select.args.get("limit")
-    many = limit.expression if isinstance(limit, exp.Limit) else None
-    if isinstance(many, exp.Literal) and many.this.isdigit() and int(many.this) and not select.args.get("offset"):
-        select.set("limit", None)
-    return query
-
-
-def _quantified(context: Context, scope: Scope, node: exp.Expr, negated: bool, conjunct: exp.Expr) -> _Subquery:
-    quantifier, op = node.args["expression"], type(node)
-    everything = isinstance(quantifier, exp.All)
-    row = _row(context, scope, node.this)
-    if op is exp.EQ and not everything:
-        return _Subquery(quantifier.this, not negated, row, exp.EQ, True, conjunct)
-    if op is exp.NEQ and everything:
+        return _Subquery(without_limit(node.this), not negated, (), exp.EQ, False, conjunct)
+    if isinstance(node, exp.In):
+        return _Subquery(node.args["query"], not negated, _row(scope, node.this), exp.EQ, True, conjunct)
+    quantifier, row = node.args["expression"], _row(scope, node.this)
+    if isinstance(quantifier, exp.All):
         return _Subquery(quantifier.this, negated, row, exp.EQ, True, conjunct)
-    if not everything and not negated and len(row) == 1:
-        return _Subquery(quantifier.this, True, row, op, True, conjunct)
-    shown = "ALL" if everything else "NOT … ANY"
-    message = f"{shown} with {COMPARISONS[op]} is not supported"
-    raise context.refuse(node, message, "write NOT EXISTS (SELECT 1 FROM … WHERE …) with the opposite comparison")
+    return _Subquery(quantifier.this, not negated, row, type(node), True, conjunct)
 
 
-def _row(context: Context, scope: Scope, node: exp.Expr) -> tuple[exp.Expr, ...]:
+def _row(scope: Scope, node: exp.Expr) -> tuple[exp.Expr, ...]:
     inner = bare(node)
-    if has_query(inner):
-        raise context.refuse(inner, "a subquery cannot stand for a value", _SCALAR_HINT)
     values = inner.expressions if isinstance(inner, exp.Tuple) else [inner]
     return tuple(scope.resolve(v) for v in values)
-
-
-def _first_query(node: exp.Expr) -> exp.Expr:
-    return next((n for n in node.walk() if isinstance(n, exp.Query | exp.Exists)), node)
 
 
 def _pairs(body: Body, found: _Subquery, inner: list[exp.Expr]) -> list[exp.Expr]:
@@ -126,14 +128,14 @@ def _pairs(body: Body, found: _Subquery, inner: list[exp.Expr]) -> list[exp.Expr
     return made
 
 
-def _columns(scope: Scope, select: exp.Select, found: _Subquery) -> list[exp.Expr]:
-    items = select_items(scope, select)
-    return [item.node for item in items] if found.by_value else []
+def _columns(body: Body, scope: Scope, select: exp.Select, found: _Subquery, ctes: Ctes) -> list[exp.Expr]:
+    nodes = [item.node for item in select_items(scope, select)] if found.by_value else []
+    return [with_values(body, scope, node, ctes) if has_query(node) else node for node in nodes]
 
 
 def _inlined(body: Body, scope: Scope, found: _Subquery, select: exp.Select, ctes: Ctes) -> None:
     inner = add_from(body, select, ctes, scope)
-    for pair in _pairs(body, found, _columns(inner, select, found)):
+    for pair in _pairs(body, found, _columns(body, inner, select, found, ctes)):
         for piece in body.pieces(pair):
             body.take(piece)
     condition = select.args.get("where")
@@ -144,16 +146,29 @@ def _inlined(body: Body, scope: Scope, found: _Subquery, select: exp.Select, cte
 def _correlated(body: Body, scope: Scope, found: _Subquery, select: exp.Select, ctes: Ctes) -> None:
     context = body.context
     alias = f"exists{len(context.view_names) + 1}"
-    sub = Body(context, Draft(f"{body.draft.name}.{alias}", "set"), flat=True)
+    sub = Body(context, Draft(f"{body.draft.name}.{alias}", "set"), flat=True, outer=body)
     inner = add_from(sub, select, ctes, scope)
     before = len(context.problems)
     condition = select.args.get("where")
     if condition is not None:
         take_condition(sub, inner, condition.this, ctes)
-    links, aware = _value_links(body, sub, found, _columns(inner, select, found))
+    columns = _columns(sub, inner, select, found, ctes)
     if len(context.problems) > before:
         return
-    links += _foreign_links(body, sub, found)
+    is_apart = not found.positive and found.by_value and any(len(tables_of(o)) != 1 for o in found.outer)
+    if is_apart or any(_looks_outside(piece, sub, found) for piece in sub.foreign):
+        _by_value(body, scope, found.node, ctes)
+        return
+    if sub.mixed or any(len(tables_of(c)) > 1 for c in columns):
+        columns = list(map(join_rows(sub, [inner], columns, mentioned(select)), columns))
+    links, aware = _value_links(body, sub, found, columns)
+    if sub.mixed:
+        moved = join_rows(sub, [inner], [link.right for link in links], ())
+        links = [replace(link, right=moved(link.right)) for link in links]
+    if any(_looks_outside(piece, sub, found) for piece in sub.foreign):
+        _by_value(body, scope, found.node, ctes)
+        return
+    links += _foreign_links(body, sub)
     if len(sub.draft.atoms) == 1:
         body.adopt(sub, found.mode)
         body.draft.views += sub.draft.views
@@ -194,23 +209,22 @@ def _equality(context: Context, found: _Subquery, pair: exp.Expr) -> Link:
     return Link(outer, "=", column, Decimal(0), context.at(pair))
 
 
-def _foreign_links(body: Body, sub: Body, found: _Subquery) -> list[Link]:
-    """What the subquery says about the query around: links, and conditions that can be lifted."""
+def _looks_outside(piece: Piece, sub: Body, found: _Subquery) -> bool:
+    """Whether a piece says more of the query around than links and conditions that can be lifted do."""
+    tables = (piece.table,) if isinstance(piece, Filter) else () if isinstance(piece, Constant) else piece.tables
+    inside = any(t in sub.atoms for t in tables)
+    return isinstance(piece, Mixed) if inside else not found.positive
+
+
+def _foreign_links(body: Body, sub: Body) -> list[Link]:
+    """What the subquery says about the queries around: links; conditions are lifted."""
     links = []
     for piece in sub.foreign:
-        inside = isinstance(piece, Link) and any(t in sub.atoms for t in piece.tables)
-        if isinstance(piece, Link) and inside:
+        if isinstance(piece, Link) and any(t in sub.atoms for t in piece.tables):
             oriented = piece if piece.tables[1] in sub.atoms else piece.flipped()
-            if oriented.tables[0] not in body.atoms:
-                message = "a subquery may look into the query around it, but not further out"
-                raise body.context.refuse_at(piece.at, message, "join with a derived table")
-            links.append(oriented)
-        elif found.positive:
-            body.take(piece)
+            links.append(replace(oriented, left=reach(body, oriented.left)))
         else:
-            at = piece.at if isinstance(piece, Link) else body.context.at(piece.node)
-            message = "this condition in NOT EXISTS or NOT IN is about the outer query only"
-            raise body.context.refuse_at(at, message, "move it out of the subquery, or split the query by UNION ALL")
+            body.take(piece)
     return links
 
 

@@ -1,9 +1,9 @@
-"""A relation of groups that only feeds other relations, so that its rows need no table.
+"""A relation that only feeds other relations, so that its rows need no table: of groups, or of joined rows.
 
-    groups.take(rows, copies)        the delta of the relation in this commit
-    groups.blocks(passage, names)    the rows of the delta that pass the filter, in some of the variables
+    rows.take(rows, copies)        the delta of the relation in this commit
+    rows.blocks(passage, names)    the rows of the delta that pass the filter, in some of the variables
 
-The delta has the old and the new row of a group, so expressions are evaluated again for a deleted row.
+Expressions are evaluated again for a deleted row.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from dynq_cli.engine.evaluator import Evaluator
 from dynq_cli.plan.program import Derived
 
 
-class TransientGroups:
+class TransientRows:
     """The delta of one relation in a commit."""
 
     def __init__(self, derived: Derived, base: BaseLayout, meaning: Evaluator) -> None:
