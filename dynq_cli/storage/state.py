@@ -565,9 +565,12 @@ class State:
         """Like `_lent`, for the holder of the lock: write a snapshot first if the views were rebuilt."""
         from dynq_cli.storage.rebuild import has_views
 
-        self.current()
-        if not has_views(self._manifest, self._plans()):
-            self.write_snapshot()
+        manifest, views = self._lent()
+        # The lock is held, so the plans are still those of the version in force.
+        if self._planned is None or has_views(manifest, self._planned):
+            return manifest, views
+        self._views = views
+        self.write_snapshot()
         return self._lent()
 
     def current(self) -> Views:
