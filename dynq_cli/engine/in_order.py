@@ -9,14 +9,16 @@ O(log n) per row; see `kernels.ranked`. Positions start at 0 here, as two lanes 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
-from dynq_cli.engine.engine import Engine
+from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.kernels import ranked
 from dynq_cli.engine.kernels.codes import NULL, UNKNOWN
 from dynq_cli.engine.kernels.fields import Words
+from dynq_cli.engine.layout import Layout
+from dynq_cli.engine.order_statistic_trees import CountedTrees
 from dynq_cli.engine.result_reader import level_above
 
 # Below all labels.
@@ -49,10 +51,23 @@ class _Key(NamedTuple):
         return ((~value if self.is_descending else value) + self.shift + 2**63) % 2**64 - 2**63
 
 
+class Trees(Protocol):
+    """Where trees in order are: an engine, or what reads it."""
+
+    @property
+    def layout(self) -> Layout: ...
+
+    @property
+    def arena(self) -> Arena: ...
+
+    @property
+    def ordered(self) -> CountedTrees: ...
+
+
 class InOrder:
     """Positions of one ordered query. Discard it when the engine applies changes."""
 
-    def __init__(self, engine: Engine, query: str, many: tuple[int, int]) -> None:
+    def __init__(self, engine: Trees, query: str, many: tuple[int, int]) -> None:
         self._arena = a = engine.arena
         self._trees = engine.ordered.trees
         tree = engine.layout.trees[query]
@@ -126,6 +141,17 @@ class InOrder:
             self._out,
         )
         return found
+
+    def images(self, codes: Words) -> Words:
+        """Return what rows are compared by: one row per variable of the order, as are the codes. O(rows)."""
+        made = np.empty_like(codes)
+        for i, key in enumerate(self._keys):
+            value = codes[i]
+            if key.labels >= 0:
+                there = value != NULL
+                value = np.where(there, self._trees.labels[key.labels + np.where(there, value, 0)], NULL)
+            made[i] = (~value if key.is_descending else value) + np.int64(key.shift)
+        return made
 
     def _compared(self, bound: Bound, key: _Key) -> int:
         if key.labels < 0 or bound.code == NULL:

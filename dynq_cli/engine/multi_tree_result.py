@@ -9,18 +9,21 @@ row, the row is left to that member, whose cursor yields one of its rows instead
 first cursor yields one result row: constant delay, in blocks. Rows that fail a comparison of `where`, or that a tree of
 `lacking` has, are filtered out, with no bound on the number of such rows between two results.
 
-The order depends only on the trees, not on the block size: cursors advance in steps of `STEP`.
+The order depends only on the trees, not on the block size: cursors advance in steps of `STEP`. If the result has an
+order, so have the trees, and the cursors are merged in it.
 """
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
 
 import numpy as np
 
 from dynq_cli.engine.comparisons import holds
 from dynq_cli.engine.evaluator import Evaluator
+from dynq_cli.engine.in_order import InOrder
 from dynq_cli.engine.kernels.fields import Flags, Words
 from dynq_cli.engine.lookup import Lookup
 from dynq_cli.engine.result_reader import OverflowedError, ResultReader
@@ -44,6 +47,11 @@ class MultiTreeResult:
         self.step = step
         self._reading = reading
         self._meaning = meaning
+
+    @cached_property
+    def _order(self) -> InOrder:
+        """The order of the first member's tree, which is that of all."""
+        return InOrder(self._reading, self.members[0].tree, (0, 0))
 
     @property
     def keeps_count(self) -> bool:
@@ -74,9 +82,14 @@ class MultiTreeResult:
         Raises OverflowedError if a row has more than 2^63 - 1 copies.
         """
         wanted = [self.head.index(v) for v in variables]
-        for codes, copies in self._filtered(block) if len(self.members) == 1 else self._in_turn():
+        for codes, copies in self._distinct(block):
             for start in range(0, len(copies), block):
                 yield codes[wanted, start : start + block], copies[start : start + block]
+
+    def _distinct(self, block: int) -> Iterator[Block]:
+        if self.step.form.order:
+            return self._merged()
+        return self._filtered(block) if len(self.members) == 1 else self._in_turn()
 
     def passes(self, codes: Words) -> Flags | None:
         """Return which rows satisfy the comparisons; None without comparisons. One row of codes per head variable."""
@@ -151,6 +164,46 @@ class MultiTreeResult:
                     if owed[later]:
                         yield from self._report(later, *cursors[later].take(int(owed[later])), owed)
 
+    def in_order(self, codes: Words) -> Words:
+        """Return what rows are compared by in the result's order, most significant first. O(rows)."""
+        places = [self.head.index(o.variable) for o in self.step.form.order]
+        return self._order.images(codes[places])
+
+    def merge(self, several: Sequence[Words], is_last: Sequence[bool]) -> Words:
+        """Merge ascending rows of members, one array each: all rows that no later row of a member is before.
+
+        `is_last` says which arrays end their member. O(rows log rows).
+        """
+        codes = np.concatenate(several, axis=1)
+        keys = self.in_order(codes)
+        ranks = _ranks(keys)
+        ends = np.cumsum([s.shape[1] for s in several])
+        bounds = [
+            int(ranks[end - 1]) for s, end, last in zip(several, ends, is_last, strict=True) if not last and s.size
+        ]
+        _, first = np.unique(ranks, return_index=True)
+        kept = first[ranks[first] <= min(bounds)] if bounds else first
+        merged: Words = codes[:, kept]
+        return merged
+
+    def _merged(self) -> Iterator[Block]:
+        """Yield the rows of members in their order; a row of several members once."""
+        cursors = [_Cursor(self._reading.blocks(m.tree, m.variables, STEP)) for m in self.members]
+        while True:
+            taken = [cursor.take(STEP)[0] for cursor in cursors]
+            held = [codes for codes in taken if codes.size]
+            if not held:
+                return
+            whole = [codes if codes.size else held[0][:, :0] for codes in taken]
+            merged = self.merge(whole, [codes.shape[1] < STEP for codes in whole])
+            last = _ranks(self.in_order(np.concatenate([merged[:, -1:], *whole], axis=1)))
+            start = 1
+            for cursor, codes in zip(cursors, whole, strict=True):
+                done = int(np.count_nonzero(last[start : start + codes.shape[1]] <= last[0]))
+                cursor.put_back(codes[:, done:])
+                start += codes.shape[1]
+            yield merged, self.total(merged)
+
     def _report(self, member: int, codes: Words, copies: Words, owed: Words) -> Iterator[Block]:
         """Yield the rows of a member that no later one has; count the others in `owed` of the first later one."""
         for later in range(member + 1, len(self.members)):
@@ -163,6 +216,17 @@ class MultiTreeResult:
                 for earlier in self.lookups[:member]:
                     copies = _sum(copies, earlier.copies(codes))
             yield codes, copies
+
+
+def _ranks(keys: Words) -> Words:
+    """Return for each column the number of columns with lesser keys, so that equal ones have one number."""
+    order = np.lexsort(keys[::-1])
+    moved = keys[:, order]
+    is_new = np.ones(len(order), np.bool_)
+    is_new[1:] = (moved[:, 1:] != moved[:, :-1]).any(axis=0)
+    ranks = np.empty(len(order), np.int64)
+    ranks[order] = np.cumsum(is_new)
+    return ranks
 
 
 def _sum(some: Words, others: Words) -> Words:
@@ -179,6 +243,14 @@ class _Cursor:
     def __init__(self, blocks: Iterator[Block]) -> None:
         self._blocks = blocks
         self._rest: Block | None = None
+
+    def put_back(self, codes: Words) -> None:
+        """Return rows that were taken last, to be taken again; their copies are not asked for again."""
+        if codes.shape[1]:
+            some = (codes, np.zeros(codes.shape[1], np.int64))
+            if self._rest is not None:
+                some = np.concatenate([codes, self._rest[0]], axis=1), np.concatenate([some[1], self._rest[1]])
+            self._rest = some
 
     def take(self, many: int) -> Block:
         """Return the next rows; fewer than asked for only at the end."""

@@ -21,8 +21,8 @@ from typing import Any
 import pyarrow as pa
 
 from dynq_cli.engine.engine import BLOCK
-from dynq_cli.engine.positions import Found, Selection
-from dynq_cli.engine.sequential_select import SequentialSelect
+from dynq_cli.engine.merged_select import selection_of
+from dynq_cli.engine.positions import Found
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError
 
@@ -39,8 +39,7 @@ class Ranked:
         self._views = views
         self._query = query
         self._variables = views.variables(query)
-        select = SequentialSelect if query in views.engine.combined else Selection
-        self._selection: Selection | SequentialSelect = select(views.engine, query, self._variables)
+        self._selection = selection_of(views.engine, query, self._variables)
         self._block = block
 
     def jth(self, positions: Sequence[int]) -> Iterator[pa.RecordBatch]:

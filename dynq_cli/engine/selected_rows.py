@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from dynq_cli.engine.engine import BLOCK, OverflowedError
 from dynq_cli.engine.kernels.fields import Words
-from dynq_cli.engine.positions import Selection
+from dynq_cli.engine.merged_select import selection_of
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError
 
@@ -26,7 +26,7 @@ def is_found_in_order(views: Views, query: str, row: Mapping[str, Any]) -> bool:
     if not views.is_ordered(query) or not row or not views.is_told_apart(query):
         return False
     given = views.codes_given(query, row)
-    order = [o.variable for o in views.layout.trees[query].plan.order]
+    order = [o.variable for o in views.order_of(query)]
     return given is not None and set(order[: len(given)]) == set(given)
 
 
@@ -79,7 +79,7 @@ def _compared(views: Views, query: str, given: Mapping[str, int], block: int) ->
 
 def _in_order(views: Views, query: str, given: Mapping[str, int], block: int) -> Iterator[tuple[Words, Words]]:
     variables = views.variables(query)
-    selection = Selection(views.engine, query, variables)
+    selection = selection_of(views.engine, query, variables)
     place = selection.place(views.bounds_of_codes(query, given))
     at, end = place.first, place.first + place.copies
     while at < end:

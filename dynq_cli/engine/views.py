@@ -34,7 +34,7 @@ from dynq_cli.engine.rejection_messages import past_degree, why
 from dynq_cli.errors import BlockedError, DynqError, RejectedError, UsageError
 from dynq_cli.plan.plan import AnyPlan
 from dynq_cli.plan.program import Program, Step, variables_of
-from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn
+from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn, VariableOrder
 from dynq_cli.query.scalar import ScalarError, evaluate
 from dynq_cli.spec.model import Spec
 from dynq_cli.spec.served import require
@@ -204,8 +204,14 @@ class Views:
         return self.layout.trees[name].plan.query if several is None else several.form
 
     def is_ordered(self, query: str) -> bool:
-        """Whether a query's rows have an order in the spec; a result read from several trees has none."""
-        return query in self.layout.trees and bool(self.layout.trees[query].plan.order)
+        """Whether a query's rows have an order in the spec."""
+        return bool(self.order_of(query))
+
+    def order_of(self, query: str) -> tuple[VariableOrder, ...]:
+        """Return the whole order of a query's rows, by variables of its normal form; empty if it has none."""
+        if query in self.layout.trees:
+            return self.layout.trees[query].plan.order
+        return self.layout.together[query].form.order if query in self.layout.together else ()
 
     def schema(self, query: str) -> pa.Schema:
         q = self.form_of(query)
@@ -315,7 +321,7 @@ class Views:
 
     def bounds_of_codes(self, query: str, codes: Mapping[str, int]) -> list[Bound]:
         """Return the bounds of the first variables of a query's order, whose codes are given."""
-        order = self.layout.trees[query].plan.order
+        order = self.order_of(query)
         return [Bound(codes[o.variable]) for o in order[: len(codes)]]
 
     def bounds_of(self, query: str, row: Mapping[str, Any]) -> list[Bound]:
@@ -323,7 +329,7 @@ class Views:
 
         UsageError if the columns are not the first ones; RejectedError if no row can have the values.
         """
-        q, order = self.form_of(query), self.layout.trees[query].plan.order
+        q, order = self.form_of(query), self.order_of(query)
         found: dict[str, Bound] = {}
         for c in self._named(q, query, row):
             if c.kind == "expression":

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 
-_EXPONENTS = {"1": 0.0, "log n": 0.01, "n": 1.0}
+_EXPONENTS = {"1": 0.0, "log n": 0.01, "log² n": 0.011, "n": 1.0}
 
 
 def power(exponent: float) -> str:

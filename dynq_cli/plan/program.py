@@ -321,12 +321,12 @@ class Program:
     def order(self) -> tuple[VariableOrder, ...]:
         """The whole order in which rows are read, by output columns; a variable that is in none of them stands for
         itself. Empty if the query asks for none."""
-        if not isinstance(self.result, Tree):
+        if isinstance(self.result, Lookups):
             return ()
+        order = self.result.plan.order if isinstance(self.result, Tree) else self.result.form.order
         shown = {v: c.name for c in reversed(self.form.columns) for v in variables_of(c)}
         return without_repetition(
-            replace(o, variable=shown[o.variable], of="column") if o.variable in shown else o
-            for o in self.result.plan.order
+            replace(o, variable=shown[o.variable], of="column") if o.variable in shown else o for o in order
         )
 
 

@@ -206,7 +206,8 @@ class _Program:
         if self._is_one_row:
             return (Guarantee("O(1)", "the result has at most one row"),) * 2
         if isinstance(last, Together):
-            return (Guarantee(*positions_of(last)),) * 2
+            at, of = positions_of(last)
+            return Guarantee(*at), Guarantee(*of)
         if last.plan.order:
             return (
                 Guarantee("O(log n)", "one descent of a counted tree per column of the order"),

@@ -15,7 +15,7 @@ from dynq_cli.plan.choose import plan_query
 from dynq_cli.plan.lower import program_of
 from dynq_cli.plan.program import Derived, Together, Tree
 from dynq_cli.query.compile import compile_query
-from dynq_cli.spec.model import Column, QuerySpec, Relation, Semantics, Spec, Text
+from dynq_cli.spec.model import Column, OrderKey, QuerySpec, Relation, Semantics, Spec, Text
 from dynq_cli.spec.types import parse_type
 from tests.engine.random_history import kind_of, random_history
 from tests.engine.random_queries import FILTERS, Case, Drawn, plan_of
@@ -148,13 +148,18 @@ def _sums(chance: Random, spec: Spec) -> tuple[str, Semantics | None, set[str]]:
     return select.text([*keys, *calls]) + grouped, None, tags | {call.split("(")[0] for call in calls}
 
 
-_DRAW = {"union": union_text, "unequal": _unequal, "sums": _sums}
+_DRAW = {"union": union_text, "ordered": union_text, "unequal": _unequal, "sums": _sums}
 
 
 def _drawn(chance: Random, spec: Spec, name: str, form: str) -> Drawn:
     while True:
         text, semantics, tags = _DRAW[form](chance, spec)
-        written = QuerySpec(name, "sql", (Text(text, "spec.yaml", ((0, 1, 1),)),), semantics)
+        keys: tuple[OrderKey, ...] = ()
+        if form == "ordered":
+            columns = text[: text.index(" FROM ")].count(" AS o")
+            asked = chance.sample(range(columns), chance.randint(1, columns))
+            keys = tuple(OrderKey(f"o{i}", chance.random() < 0.4) for i in asked)
+        written = QuerySpec(name, "sql", (Text(text, "spec.yaml", ((0, 1, 1),)),), semantics, keys)
         try:
             query = compile_query(spec, written)
         except SpecError:
@@ -171,8 +176,9 @@ def _drawn(chance: Random, spec: Spec, name: str, form: str) -> Drawn:
         oracle = f"SELECT DISTINCT * FROM ({text})" if query.semantics == "set" else text
         first = next(step.plan for step in program.steps if isinstance(step, Tree))
         tags |= {query.semantics} | set(_kinds(program.form.columns))
-        shown = replace(first, query=program.form, order=())
-        return Drawn(name, "sql", text, semantics, oracle, shown, program, frozenset(tags))
+        tags |= {"descending" for o in program.form.order if o.descending}
+        shown = replace(first, query=program.form, order=program.form.order)
+        return Drawn(name, "sql", text, semantics, oracle, shown, program, frozenset(tags), keys)
 
 
 def _kinds(columns: tuple[object, ...]) -> Iterator[str]:
@@ -183,7 +189,7 @@ def _kinds(columns: tuple[object, ...]) -> Iterator[str]:
 
 
 def together_case(seed: int, form: str, queries: int = 3, batches: int = 7) -> Case:
-    """Several queries of one form, `union`, `unequal` or `sums`, over one history."""
+    """Several queries of one form, `union`, `ordered`, `unequal` or `sums`, over one history."""
     chance = Random(f"{form} {seed}")
     spec = Spec("spec.yaml", together_relations(chance), ())
     drawn = tuple(_drawn(chance, spec, f"q{i}", form) for i in range(queries))

@@ -10,13 +10,15 @@ from random import Random
 
 import pytest
 
+from dynq_cli.engine import layout, merged_select, multi_tree_result
 from tests.engine.random_runs import Stored, apply, described, failure, make_live, minimise
 from tests.engine.random_together import together_case
 from tests.engine.test_difference import check_differences
+from tests.engine.test_order import SMALL, check_places
 from tests.engine.test_positions import compare as compare_positions
 from tests.seeds import seeds
 
-FORMS = ("union", "unequal", "sums")
+FORMS = ("union", "ordered", "unequal", "sums")
 SEEDS, FEWER = seeds(10), seeds(5)
 SHARES = {
     "union": {
@@ -30,6 +32,17 @@ SHARES = {
         "constant": 10,
         "twice": 15,
         "range": 5,
+        "NULL": 30,
+        "kind pair": 2,
+    },
+    "ordered": {
+        "2 members": 30,
+        "3 members": 10,
+        "UNION": 40,
+        "UNION ALL": 15,
+        "self-join": 10,
+        "constant": 10,
+        "descending": 30,
         "NULL": 30,
         "kind pair": 2,
     },
@@ -62,6 +75,26 @@ def test_positions_are_those_of_the_expanded_enumeration(seed: int, form: str) -
     for query in case.queries:
         if live.count(query.name)[0] <= 1500:
             compare_positions(live, query, chance)
+
+
+@pytest.mark.parametrize("seed", seeds(8))
+def test_rows_of_ordered_unions_are_found_by_position_without_a_table(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Positions, ranks and pages beside rows that may not be there; searched for, and read in small windows."""
+    monkeypatch.setattr(merged_select, "WALKED", 0)
+    monkeypatch.setattr(merged_select, "WINDOW", 1 + seed % 3)
+    monkeypatch.setattr(multi_tree_result, "STEP", 3 + seed % 5)
+    if seed % 2:
+        monkeypatch.setattr(layout, "BLOCKS", SMALL)
+    case, chance = together_case(seed + 3000, "ordered", batches=4), Random(seed)
+    live, stored = make_live(case), Stored(case.spec)
+    for batch in case.history:
+        apply(live, case, batch, stored.applicable(batch.changes))
+        for query in case.queries:
+            if live.count(query.name)[0] <= 200:
+                compare_positions(live, query, chance)
+                check_places(live, query, chance)
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -7,11 +7,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from dynq_cli.engine import multi_tree_result
+from dynq_cli.engine import merged_select, multi_tree_result
 from dynq_cli.engine.arena_snapshot import parts_of
+from dynq_cli.engine.positions import Selection
 from dynq_cli.engine.ranked import Ranked
 from dynq_cli.engine.views import Views
+from dynq_cli.errors import RejectedError
 from dynq_cli.plan.program import Derived, Program, Together
+from dynq_cli.plan.program_cost import program_cost
 from dynq_cli.storage.plans import plan_spec
 
 RELATIONS = """\
@@ -45,6 +48,7 @@ def program_of(query: str) -> Program:
         f"{{sql: {UNEQUAL!r}}}",
         f"{{sql: {JOINS!r}}}",
         f"{{sql: {JOINS!r}, max_view_rows: 1}}",
+        f"{{sql: {JOINS!r}, order_by: [k, y desc], max_view_rows: 1}}",
         "{rule: ['q(k, x) :- R(k, x)', 'q(k, x) :- T(k, x), V(k)']}",
         "{sql: 'SELECT k, x FROM R UNION ALL SELECT k, y FROM S'}",
         "{rule: 'q(k, x, y) :- R(k, x), S(k, y), x != y + 1, x <= y + 3'}",
@@ -61,7 +65,9 @@ def test_the_result_is_stored_nowhere(query: str) -> None:
     "query",
     [
         f"{{sql: {UNEQUAL!r}, order_by: [x, k, y]}}",
-        f"{{sql: {JOINS!r}, order_by: [k]}}",
+        f"{{sql: {(JOINS + ' ORDER BY k NULLS LAST')!r}}}",
+        # The second column is between two that share no atom of one member.
+        f"{{sql: {JOINS!r}, order_by: [x, y, k]}}",
         f"{{sql: 'SELECT k, count(*) AS n FROM ({JOINS}) AS v GROUP BY k'}}",
         # What is compared is not in the head: rows cannot be filtered when they are read.
         "{sql: 'SELECT R.k FROM R, S WHERE R.k = S.k AND x <> y'}",
@@ -86,6 +92,52 @@ def test_thesis_section_9_1_the_union_of_three_sets_is_enumerated_as_there(monke
     read = [live.engine.blocks(tree, [variable]) for tree, variable in (("q/1", "k"), ("q/2", "y"), ("q/3", "x"))]
     assert [codes[0].tolist() for blocks in read for codes, _ in blocks] == list(sets.values())
     assert [row["k"] for batch in live.enum("q") for row in batch.to_pylist()] == [1, 2, 3, 4, 5]
+    check_example_9_2(live)
+
+
+def check_example_9_2(live: Views) -> None:
+    ranked = Ranked(live, "q")
+    assert [row["k"] for batch in ranked.jth([1, 2, 3, 4, 5]) for row in batch.to_pylist()] == [1, 2, 3, 4, 5]
+    assert [ranked.rank({"k": k}) for k in (5, 3, 1)] == [5, 3, 1]
+    with pytest.raises(RejectedError, match="no row at position 6"):
+        ranked.jth([6])
+
+
+def test_thesis_example_9_2_in_an_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(merged_select, "WALKED", 0)
+    live = live_of(q="SELECT k FROM V UNION SELECT y AS k FROM U UNION SELECT x AS k FROM R ORDER BY k")
+    live.apply({"V": pa.table({"k": [5, 1, 4]}), "U": pa.table({"y": [4, 2]})})
+    live.apply({"R": pa.table({"k": [5, 4, 3, 2], "x": [5, 4, 3, 2]})})
+    check_example_9_2(live)
+    guarantees = program_cost(live.queries["q"], live.spec).guarantees
+    assert (guarantees.space.bound, guarantees.jth.bound, guarantees.rank.bound) == ("O(n)", "O(log² n)", "O(log n)")
+    live.apply({"V": pa.table({"_change_type": ["delete"], "k": [1]})})
+    assert [row["k"] for batch in Ranked(live, "q").jth([4, 1]) for row in batch.to_pylist()] == [5, 2]
+
+
+def test_a_position_in_an_ordered_union_takes_log_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A result of n²/2 rows; a position counts rows before some of them in each of three trees."""
+    calls = []
+    place = Selection.place
+
+    def noted(self: Selection, bounds: Any) -> Any:
+        calls.append(1)
+        return place(self, bounds)
+
+    monkeypatch.setattr(Selection, "place", noted)
+    taken = []
+    for n in (1000, 4000):
+        live = live_of(q=ORDERED)
+        for name, other in (("R", "x"), ("S", "y"), ("T", "x")):
+            live.apply({name: pa.table({"k": [i % 2 for i in range(n)], other: list(range(n))})})
+        rows = live.count("q")[0]
+        assert rows == n * n // 2
+        calls.clear()
+        ranked = Ranked(live, "q")
+        (row,) = [row for batch in ranked.jth([rows // 3]) for row in batch.to_pylist()]
+        taken.append(len(calls))
+        assert ranked.rank(row) == rows // 3
+    assert taken[1] <= taken[0] + 2 * 4 * 3 + 6, taken
 
 
 def test_skipped_rows_do_not_delay_others(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,7 +161,10 @@ def test_skipped_rows_do_not_delay_others(monkeypatch: pytest.MonkeyPatch) -> No
     assert given == 5000
 
 
-@pytest.mark.parametrize("query", [UNEQUAL, JOINS, JOINS.replace("UNION", "UNION ALL")])
+ORDERED = f"{JOINS} ORDER BY k DESC, x"
+
+
+@pytest.mark.parametrize("query", [UNEQUAL, JOINS, JOINS.replace("UNION", "UNION ALL"), ORDERED])
 def test_what_is_kept_is_linear_in_the_base_rows_whatever_the_size_of_the_result(query: str) -> None:
     words = []
     for n in (1000, 2000):

@@ -1,9 +1,9 @@
 """Read a union from the trees of its members, stored nowhere, and count it by inclusion and exclusion.
 
 There is a tree per member, and one for each intersection of members, of which only the count is needed. Each has to fit
-into one tree. With `keep: rows` there are the members' trees alone, of any number of members. A union whose
-intersections are expensive to keep is a table where that is no larger than the base
-tables. A union in an order, or one that feeds other steps, is a table, too.
+into one tree. With `keep: rows` there are the members' trees alone, of any number of members. In an order, all these
+trees have it, over all columns. A union whose intersections are expensive to keep is a table where that is no larger
+than the base tables. A union that feeds other steps is a table, too.
 
     query    SELECT a FROM R UNION SELECT c FROM T
     before   q = q.1 ∪ q.2
@@ -27,9 +27,10 @@ from dynq_cli.plan.lower.query_builders import is_wide
 from dynq_cli.plan.lower.ranges import in_one_tree
 from dynq_cli.plan.lower.store_union import rows_of
 from dynq_cli.plan.lower.type_columns import exact
+from dynq_cli.plan.order import completions
 from dynq_cli.plan.program import Member, Term, Together, variables_of
 from dynq_cli.query.core import core
-from dynq_cli.query.normal_form import ConjunctiveQuery, Query, UnionQuery
+from dynq_cli.query.normal_form import ConjunctiveQuery, Query, UnionQuery, VariableOrder
 
 # Trees double with each.
 MOST_MEMBERS = 4
@@ -44,8 +45,8 @@ def inclusion_exclusion(query: Query, program: PartialProgram) -> tuple[Query | 
 
 def union_of_trees(query: UnionQuery, program: PartialProgram) -> PartialProgram | str:
     """The program that reads the union from several trees; or why it is a table, in words."""
-    if query.order:
-        return "an order is kept of one table, not of several trees"
+    if any(o.nulls_first is not None for o in query.order):
+        return "trees have NULL as the least value, and the order says otherwise"
     if not query.columns:
         return "it has one row, or none"
     if len(query.members) < 2:
@@ -69,26 +70,63 @@ def union_of_trees(query: UnionQuery, program: PartialProgram) -> PartialProgram
     if query.keep == "rows":
         return _uncounted(query, members, program)
     heads = [[v for c in m.columns for v in variables_of(c)] for m in members]
-    terms: list[Term] = []
+    counted: list[tuple[tuple[int, ...], ConjunctiveQuery]] = []
     for some in sets(range(len(members))):
+        both = members[some[0]]
+        if len(some) > 1:
+            both = core(conjunction(query.name, [members[i] for i in some], [heads[i] for i in some]))
+            if in_one_tree(both, program.spec) is None:
+                return f"no tree keeps the intersection of members {_listed(some)}"
+        counted.append((some, both))
+    form = rows_of(query, [c.name for c in query.columns if is_wide(c.type)])
+    if query.order:
+        found = _in_one_order(form, counted, heads, program)
+        if isinstance(found, str):
+            return found
+        form, counted = found
+    terms: list[Term] = []
+    for some, both in counted:
         sign = 1 if len(some) % 2 else -1
-        if len(some) == 1:
-            tree, program = program.add_tree(members[some[0]], is_read=True)
-            terms.append(Term(tree, 1, 1))
-            continue
-        both = core(conjunction(query.name, [members[i] for i in some], [heads[i] for i in some]))
-        if in_one_tree(both, program.spec) is None:
-            return f"no tree keeps the intersection of members {_listed(some)}"
         tree, program = program.add_tree(both, is_read=True)
-        terms.append(Term(tree, sign if query.semantics == "set" else 0, sign))
+        terms.append(Term(tree, sign if len(some) == 1 or query.semantics == "set" else 0, sign))
     if all(_is_small(m, program) for m in members):
         for some, term in zip(sets(range(len(members))), terms, strict=True):
             if program.is_wide(term.tree):
                 what = f"the intersection of members {_listed(some)}" if len(some) > 1 else f"member {some[0] + 1}"
                 return f"a change can touch many rows of {what}, and the table is no larger than the base tables"
-    pairs = [c.name for c in query.columns if is_wide(c.type)]
     read = tuple(Member(t.tree, tuple(h)) for t, h in zip(terms, heads, strict=False))
-    return program.add_result(Together(query.name, rows_of(query, pairs), read, tuple(terms)))
+    return program.add_result(Together(query.name, form, read, tuple(terms)))
+
+
+_Counted = list[tuple[tuple[int, ...], ConjunctiveQuery]]
+
+
+def _in_one_order(
+    form: ConjunctiveQuery, counted: _Counted, heads: Sequence[Sequence[str]], program: PartialProgram
+) -> tuple[ConjunctiveQuery, _Counted] | str:
+    """The members and their intersections in one order of all columns; or why there is none, in words.
+
+    The columns asked for come first, then the others, in the first order that every tree keeps.
+    """
+    if any(len(set(head)) < len(head) for head in heads):
+        return "a member has one column twice, and its tree keeps no order of both"
+    asked = {o.variable: o for o in reversed(form.order)}
+    why = ""
+    for order in completions([*{o.variable: None for o in form.order}], form.head):
+        whole = [asked.get(v, VariableOrder(v)) for v in order]
+        places = [form.head.index(v) for v in order]
+        made: _Counted = []
+        for some, both in counted:
+            own = tuple(replace(o, variable=heads[some[0]][at]) for o, at in zip(whole, places, strict=True))
+            ordered = in_one_tree(replace(both, order=own), program.spec)
+            if ordered is None:
+                what = f"the intersection of members {_listed(some)}" if len(some) > 1 else f"member {some[0] + 1}"
+                why = why or f"no tree keeps {what} in the order of {', '.join(order)}"
+                break
+            made.append((some, ordered))
+        if len(made) == len(counted):
+            return replace(form, order=tuple(whole)), made
+    return why
 
 
 def _uncounted(query: UnionQuery, members: Sequence[ConjunctiveQuery], program: PartialProgram) -> PartialProgram:
