@@ -80,7 +80,10 @@ def test_what_is_said_of_random_queries_is_what_their_steps_do(seed: int) -> Non
 
 UNION = {
     "": ("SELECT a, b FROM R UNION SELECT e, f FROM T", "without a table: rows are read from the members"),
-    "order": ("SELECT a, b FROM R UNION SELECT e, f FROM T ORDER BY a", "an order is kept of one table"),
+    "order": (
+        "SELECT a, b FROM R UNION SELECT e, f FROM T ORDER BY a NULLS LAST",
+        "trees have NULL as the least value",
+    ),
     "groups": ("SELECT a, COUNT(*) AS n FROM R GROUP BY a UNION SELECT e, f FROM T", "member 1 has groups"),
     "unequal": ("SELECT e, f FROM T UNION SELECT a, c FROM R, S WHERE a != c", "rows of member 2 are filtered by !="),
     "projected": (

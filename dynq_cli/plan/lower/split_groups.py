@@ -9,8 +9,8 @@ the join, which a tree reads, so neither groups nor result are stored. That hold
     MIN, MAX, AVG, COUNT(DISTINCT)    always: if every row is there several times, none of them changes
     SUM, COUNT                        if nothing multiplies them: no other part, and no copies of the other atoms
 
-Groups whose key lies in one atom are no more than its rows, and stay as they are (`group_by`) if keys of relations say
-that a change touches one of them.
+Parts that have the whole key stay as they are (`group_by`). Where a part has less of it, a change of the other atoms,
+as of the name of a person whose payments are summed up, touches no group.
 
     query    SELECT R.b, R.a, S.c, MAX(P.price) AS top FROM R, S, P WHERE R.b = S.b AND S.b = P.b GROUP BY R.b, R.a, S.c
     before   q(b, a, c, top = max(price)) :- R(b, a), S(b, c), P(b, price)
@@ -114,22 +114,8 @@ class _Split:
         return joined if is_acyclic(hypergraph_of(joined)) else None
 
     def _is_bounded(self, parts: Sequence[_Part]) -> bool:
-        """Whether a group is a row of one atom, and a change of any part touches one group."""
-        if not any(self.head <= variables for variables in self.has):
-            return False
-        return all(self.head <= self._determined(self._interface(part)) for part in parts)
-
-    def _determined(self, variables: Collection[str]) -> frozenset[str]:
-        """The variables that have one value where some others are given, by keys of relations."""
-        found, before = frozenset(variables), -1
-        while len(found) > before:
-            before = len(found)
-            for atom in self.whole.atoms:
-                bound = {b.scalar.sql for b in atom.bindings if b.variable in found}
-                relation = self.spec.relation(atom.source)
-                if atom.mode == "join" and relation is not None and relation.key:
-                    found |= atom.variables if {quote(c) for c in relation.key} <= bound else frozenset()
-        return found
+        """Whether the parts have the whole key: then their groups are those of the result."""
+        return all(frozenset(self._interface(part)) == self.head for part in parts)
 
     def _components(self) -> Iterator[tuple[int, ...]]:
         """The atoms that share variables outside the group key, in the order of the first."""

@@ -1,19 +1,12 @@
 """Store the rows of a union: every member feeds one relation; UNION reads it as a set, UNION ALL with its copies.
 
-query    SELECT a FROM R UNION SELECT c FROM T ORDER BY a
-before   q = q.1 ∪ q.2
-         q.1(a) :- R(a)
-         q.2(c) :- T(c)
-after    q(a) :- q/3(a) order by a
-steps    tree q/1(a) :- R(a)
-         tree q/2(c) :- T(c)
-         relation q/3(a): rows of +q/1, +q/2
+This is left to unions that are not read from the trees of their members.
 
-    query    SELECT a FROM R UNION SELECT c FROM T ORDER BY a
+    query    SELECT a FROM R UNION SELECT c FROM T ORDER BY a NULLS LAST
     before   q = q.1 ∪ q.2
              q.1(a) :- R(a)
              q.2(c) :- T(c)
-    after    q(a) :- q/3(a) order by a
+    after    q(a) :- q/3(a) order by a nulls last
     steps    tree q/1(a) :- R(a)
              tree q/2(c) :- T(c)
              relation q/3(a): rows of +q/1, +q/2
