@@ -165,7 +165,7 @@ def _sorts(made: Drawn) -> dict[str, set[tuple[str, int]]]:
             for i, term in enumerate(f[2]):
                 if isinstance(term, str) and term != "_":
                     tie(term, (f[1], i))
-        elif f[0] == "cmp" and f[1] == "=" and isinstance(f[3], str):
+        elif f[0] == "cmp" and f[1] in ("=", "!=") and isinstance(f[3], str):
             tie(f[2], f[3])
     return {v: {p for p in g if isinstance(p, tuple)} for g in groups for v in g if isinstance(v, str)}
 

@@ -87,6 +87,17 @@ def test_values_that_no_atom_ties_are_counted_as_all_less_the_near_ones(seed: in
     _run(seed, drawn_unguarded)
 
 
+def test_not_unequal_is_equal() -> None:
+    texts = {
+        "denied": "denied(x, y) := E(y, _) and not (y != x and S(x))",
+        "equal": "equal(x, y) := E(y, _) and (y = x or not S(x))",
+    }
+    planned = plan_spec(spec_text(texts))
+    live = Views(planned.spec, planned.kept)
+    live.apply({"E": pa.table({"a": [0, 2], "b": [5, 5]}), "S": pa.table({"a": [0, 4]})})
+    assert sorted(_rows(live, "denied")) == sorted(_rows(live, "equal")) == [(0, 0), (2, 0), (2, 2)]
+
+
 PAIRS = (
     "q(x, y) := S(x) and T(y) and not E(x, y)",
     "q(x, y) := S(x) and T(y) and x != y and not E(x, y)",

@@ -3,8 +3,8 @@
 Each quantifier binds a variable of its own name. `->`, `<->` and `forall` are gone; `not` stands in front of atoms and
 of quantifiers only.
 
-Two columns belong to one *sort* if a variable stands in both, or if two variables that are equated stand in them. A
-variable ranges over the values of all columns of its sort.
+Two columns belong to one *sort* if a variable stands in both, or if two variables that `=` or `!=` compares stand in them.
+A variable ranges over the values of all columns of its sort. A formula and its negation have the same sorts.
 """
 
 from __future__ import annotations
@@ -263,7 +263,7 @@ def _sorts(atoms: list[Atom], comparisons: list[Comparison]) -> dict[str, tuple[
                 union(argument.only.name, (atom.relation, place))
     for comparison in comparisons:
         sides = (comparison.left.only, comparison.right.only)
-        if comparison.op == "=" and isinstance(sides[0], Variable) and isinstance(sides[1], Variable):
+        if comparison.op in ("=", "!=") and isinstance(sides[0], Variable) and isinstance(sides[1], Variable):
             union(sides[0].name, sides[1].name)
     return {
         name: tuple(dict.fromkeys(m for m in group if isinstance(m, tuple)))
