@@ -148,7 +148,8 @@ def _already(made: ConjunctiveQuery, program: PartialProgram) -> _Kept | None:
         c.name: columns[high(c.source)].removesuffix(".high") if c.kind == "pair" else columns[c.source]
         for c in made.columns
     }
-    return _Kept(atom.source, names, frozenset(names[c.name] for c in made.columns if c.kind == "pair"))
+    pairs = frozenset(names[c.name] for c in made.columns if c.kind == "pair")
+    return _Kept(atom.source, names, pairs) if pairs <= _pairs(step) else None
 
 
 def _is_distinct(step: Derived, program: PartialProgram, columns: frozenset[str]) -> bool:

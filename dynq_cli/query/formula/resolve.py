@@ -3,7 +3,7 @@
 Each quantifier binds a variable of its own name. `->`, `<->` and `forall` are gone; `not` stands in front of atoms and
 of quantifiers only.
 
-Two columns belong to one *sort* if a variable stands in both, or if two variables that `=` or `!=` compares stand in them.
+Two columns belong to one *sort* if a variable stands in both, or if two variables that `=` or `!=` compares do.
 A variable ranges over the values of all columns of its sort. A formula and its negation have the same sorts.
 """
 
