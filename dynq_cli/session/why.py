@@ -26,7 +26,7 @@ from dynq_cli.phases import phase
 from dynq_cli.query.as_sql import view_sql
 from dynq_cli.query.compile import compile_query
 from dynq_cli.query.duck import Duck, DuckError
-from dynq_cli.query.normal_form import Atom, ConjunctiveQuery, Query, UnionQuery, walk
+from dynq_cli.query.normal_form import Atom, ConjunctiveQuery, Query, UnionQuery, View, walk
 from dynq_cli.query.scalar import quote
 from dynq_cli.query.why_sql import GIVEN, bindings_sql, exists_sql, joined_atoms, refusing_sql
 from dynq_cli.storage.state import State
@@ -108,6 +108,8 @@ class _Found:
         self.query = compile_query(views.spec, written)
         self._views, self._name = views, name
         self._duck = Duck()
+        # Also those of queries around: a view reads the views before it.
+        self._made: dict[str, View] = {}
 
     def __enter__(self) -> _Found:
         used = {atom.source for part in walk(self.query) for atom in part.atoms}
@@ -143,7 +145,7 @@ class _Found:
             bindings = self._rows(bindings_sql(query, given.column_names, limit))
         atoms = [query.atoms[i] for i in joined_atoms(query)]
         return [
-            [used for atom, row in zip(atoms, binding, strict=False) for used in self._used(query, atom, row, limit)]
+            [used for atom, row in zip(atoms, binding, strict=False) for used in self._used(atom, row, limit)]
             for binding in bindings
         ]
 
@@ -180,7 +182,7 @@ class _Found:
             if atom.mode == "anti":
                 for (row,) in self._rows(refusing_sql(query, names, i, limit)):
                     refused = True
-                    for used in self._used(query, atom, row, limit):
+                    for used in self._used(atom, row, limit):
                         yield Kept(*used, "this row forbids it")
         if not refused:
             what = "its groups have other values, or HAVING leaves them out" if query.grouped else "its columns differ"
@@ -198,10 +200,10 @@ class _Found:
         shown = _json(pa.table(asked)) if asked else "{}"
         return Kept(atom.alias, atom.source, shown, reason)
 
-    def _used(self, query: ConjunctiveQuery, atom: Atom, row: int, limit: int) -> Iterator[Used]:
+    def _used(self, atom: Atom, row: int, limit: int) -> Iterator[Used]:
         """Yield the base rows behind a row of an atom."""
         values = self._duck.table(f"SELECT * FROM {quote(atom.source)} WHERE rowid = {int(row)}")
-        view = next((v for v in query.views if v.name == atom.source), None)
+        view = self._made.get(atom.source)
         if view is None:
             yield Used(atom.alias, atom.source, _json(values))
             return
@@ -214,6 +216,7 @@ class _Found:
     def _make_views(self, query: ConjunctiveQuery) -> None:
         for view in query.views:
             self._duck.run(f"CREATE OR REPLACE TABLE {quote(view.name)} AS {view_sql(view)}")
+            self._made[view.name] = view
 
     def _rows(self, sql: str) -> list[tuple[Any, ...]]:
         try:
