@@ -43,6 +43,8 @@ queries:
       SELECT c.city, t.s FROM customers c, (SELECT customer, SUM(total) AS s FROM orders GROUP BY customer) t
       WHERE t.customer = c.customer
   total: {sql: "SELECT SUM(total) AS s FROM orders"}
+  both: {sql: "SELECT o.id, c.city FROM orders o FULL JOIN customers c ON o.customer = c.customer"}
+  before: {sql: "SELECT o.id, c.city FROM orders o LEFT JOIN customers c ON o.customer < c.customer"}
 """
 
 
@@ -85,6 +87,15 @@ def test_subqueries_and_unions_are_told_by_their_base_rows(state: State) -> None
     assert sorted(used(state, "everyone", customer="bob")) == [(1, "orders", 3), (2, "banned", "bob")]
     found = used(state, "of_sums", city="Lyon", s=Decimal("12.00"))
     assert sorted(found, key=str) == [(1, "customers", "ada"), (1, "orders", 1), (1, "orders", 2)]
+
+
+def test_outer_joins_are_told_by_their_base_rows(state: State) -> None:
+    ada = [(1, "customers", "ada"), (1, "orders", 1)]
+    assert sorted(used(state, "both", id=1, city="Lyon"), key=str) == ada
+    assert {r for _, r, _ in used(state, "both", id=4, city=None)} == {"orders"}
+    assert used(state, "both", id=None, city="Nice") == [(1, "customers", "cid")]
+    assert ("customers", "cid") in [(r, k) for _, r, k in used(state, "before", id=3, city="Nice")]
+    assert {r for _, r, _ in used(state, "before", id=4, city=None)} == {"orders"}
 
 
 def test_what_keeps_a_row_out_is_told(state: State) -> None:
