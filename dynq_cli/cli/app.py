@@ -27,6 +27,7 @@ COMMANDS = (
     "alter",
     "apply",
     "run",
+    "tick",
     "serve",
     "extract",
     # read results

@@ -89,6 +89,10 @@ Model = Annotated[
     str | None,
     typer.Option("--model", "-m", metavar="NAME", help="The model; not needed where the spec has one."),
 ]
+Now = Annotated[
+    str | None,
+    typer.Option("--now", metavar="TIMESTAMP", help="The time of now() in queries, instead of the system's."),
+]
 State = Annotated[str, typer.Option("--state", "-s", metavar="DIR", envvar="DYNQ_STATE", help="The state directory.")]
 At = Annotated[
     str | None,

@@ -18,6 +18,7 @@ from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.size_facts import QuerySize, RelationSize, TableSizes
 from dynq_cli.engine.views import Views
 from dynq_cli.plan.program import Cycle, Derived, Program, Tree
+from dynq_cli.spec.model import CLOCK
 
 _WORD = 8
 
@@ -41,7 +42,7 @@ def sizes_in(
     derived = {name: int(tables["live"][layout.bases[name].table]) for name in layout.derived}
     relations = {}
     for name, base in layout.bases.items():
-        if name not in derived:
+        if name not in derived and name != CLOCK:
             rows = int(tables["live"][base.table])
             relations[name] = RelationSize(rows, copies.get(name, rows), int(used[base.table]))
     owners = owners_of(layout, programs)

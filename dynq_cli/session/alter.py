@@ -28,6 +28,7 @@ from dynq_cli.spec.differences import differences
 from dynq_cli.spec.model import Spec
 from dynq_cli.spec.source import read_source
 from dynq_cli.storage.alter import commit_views, has_same_rows, keep_views
+from dynq_cli.storage.clock import clock_changes
 from dynq_cli.storage.commit import counts_of
 from dynq_cli.storage.layout import RUN_LOCK
 from dynq_cli.storage.ledger import AppliedLog
@@ -107,7 +108,7 @@ def alter(
             is_built=True,
             moved=altered,
             loaded=_loaded(views, kept.spec),
-            dropped={r.name: n for r in kept.spec.relations if (n := _dropped(manifest, planned.spec, r.name))},
+            dropped={r.name: n for r in kept.spec.own_relations if (n := _dropped(manifest, planned.spec, r.name))},
             counts=counts_of(views),
             sizes=sizes_of(views),
             seconds=seconds,
@@ -130,6 +131,7 @@ def _built(
         with phase(f"building the views from the rows of {relation.name}", total=many) as building:
             fill = fills.get(relation.name)
             altered[relation.name] = moved(old, views, relation.name, fill, building.add)
+    views.take(clock_changes(views, None))
     views.engine.arena.settle()
     return views, altered, logs
 
@@ -199,7 +201,7 @@ def _loaded(views: Views, kept: Spec) -> dict[str, int]:
     """Return the number of rows of the relations that are new."""
     return {
         relation.name: int(views.engine.arena.tables["live"][views.base(relation.name).table])
-        for relation in views.spec.relations
+        for relation in views.spec.own_relations
         if kept.relation(relation.name) is None
     }
 

@@ -127,7 +127,7 @@ def _groups(
 ) -> list[Group]:
     return find_groups(
         paths,
-        [r.name for r in state.spec.relations],
+        [r.name for r in state.spec.own_relations],
         relation=options.relation,
         atomic=options.atomic,
         inbox=options.inbox,
@@ -153,19 +153,20 @@ def make(
     state: str | PathLike[str],
     loads: Sequence[tuple[str, str]] = (),
     progress: Callable[[int], None] = lambda rows: None,
+    now: int | None = None,
 ) -> State:
     """Create the state of a spec at version 0, filled from `loads`, pairs (relation, path). All or nothing.
 
     The state has the marks of its outputs from the start: so the diffs of the first `run` begin at version 0, whatever
     is applied and pruned before it.
     """
-    return create_from(spec, state, lambda views: load(views, loads, progress), marks_of)
+    return create_from(spec, state, lambda views: load(views, loads, progress), marks_of, now)
 
 
 def load(views: Views, loads: Sequence[tuple[str, str]], progress: Callable[[int], None]) -> list[AppliedLog]:
     """Insert the rows of files into empty relations, pairs (relation, path); return what the ledger has of them."""
     logs: list[AppliedLog] = []
-    for relation, group in _to_load([r.name for r in views.spec.relations], loads):
+    for relation, group in _to_load([r.name for r in views.spec.own_relations], loads):
         commits, readings = Commits(views, views.attempt, hold=True), []
         for file in group.files:
             identity = identity_of(file, group.extractions)

@@ -65,7 +65,7 @@ def replace_relations(
     form_named(form)
     with state.writing(rehearsal=dry_run) as writer:
         try:
-            wholes = _wholes(asked, [r.name for r in state.spec.relations], warn)
+            wholes = _wholes(asked, [r.name for r in state.spec.own_relations], warn)
             return _Replacing(writer, wholes, _shortened(asked), form, progress).run()
         except RejectedError as error:
             raise RejectedError(

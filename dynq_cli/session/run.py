@@ -34,6 +34,7 @@ from dynq_cli.io.results.forms import form_of
 from dynq_cli.phases import Phase, phase
 from dynq_cli.session import mirrors
 from dynq_cli.session.marks import make_missing, mark_of, marks_of
+from dynq_cli.spec.model import CLOCK
 from dynq_cli.spec.shown import visible
 from dynq_cli.storage.layout import RUN_LOCK
 from dynq_cli.storage.lock import holding, writing_to
@@ -70,16 +71,19 @@ def run(
     quarantine: str | None = None,
     *,
     dry_run: bool = False,
+    now: int | None = None,
 ) -> Ran:
     """Apply the new logs in `inbox`, by name, then write all outputs; call `tell` per log and `wrote` per output.
 
     RejectedError at the first log that is refused, when the outputs of the version before it are written; LockedError,
     before anything, if another process writes to the state or runs on it. With `quarantine` logs that are refused are
     set aside into that directory, the others are applied, and RejectedError comes last. With `dry_run` the same is told
-    of, and nothing is changed; no lock is needed.
+    of, and nothing is changed; no lock is needed. The clock moves to `now`, by default the time of the system, also if
+    there is no new log.
     """
     with ExitStack() as stack:
         view = stack.enter_context(open_state(state))
+        view.now = now
         if not dry_run:
             stack.enter_context(_alone(Path(state)))
         return run_on(view, Path(state), inbox, tell, wrote, progress, quarantine, dry_run=dry_run)
@@ -138,6 +142,8 @@ def run_on(
             for output in mirrors.behind(view, version):
                 revealed(output.target)
         else:
+            if refused is None and view.spec.relation(CLOCK) is not None and not any(o.version for o in outcomes):
+                version = view.tick()
             outputs.write_if_behind()
             failed = mirrors.sync(view, directory, lambda done: revealed(done.line()))
             version = view.version

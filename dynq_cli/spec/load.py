@@ -11,6 +11,7 @@ import os
 from dataclasses import dataclass
 
 from dynq_cli.errors import Problem, SpecError
+from dynq_cli.spec.clock import with_clock
 from dynq_cli.spec.languages import keys_shown
 from dynq_cli.spec.model import ModelSpec, Output, QuerySpec, Relation, Spec
 from dynq_cli.spec.models import read_models
@@ -103,6 +104,7 @@ def _read_spec(report: Report, root: Node, source: Source) -> tuple[Spec | None,
         )
     if "version" in fields:
         _check_version(report, fields["version"].value)
+    relations = with_clock(relations, queries)
     return Spec(source.file, relations, queries, outputs, models) if is_told else None, wrong
 
 

@@ -80,6 +80,8 @@ class LogSource:
 # Hidden queries have names that no query of a spec can have: they keep the sums of models, and degrees.
 MODELS, DEGREES = "models/", "degrees/"
 HIDDEN = (MODELS, DEGREES)
+# The relation of the clock has a name that no relation of a spec can have.
+CLOCK = "the clock"
 
 
 @record(frozen=True)
@@ -208,6 +210,11 @@ class Spec:
     queries: tuple[QuerySpec, ...]
     outputs: tuple[Output, ...] = ()
     models: tuple[ModelSpec, ...] = ()
+
+    @property
+    def own_relations(self) -> tuple[Relation, ...]:
+        """The relations that the spec declares: all but the clock."""
+        return tuple(r for r in self.relations if r.name != CLOCK)
 
     def relation(self, name: str) -> Relation | None:
         return next((r for r in self.relations if r.name == name), None)

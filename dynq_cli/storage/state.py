@@ -61,14 +61,16 @@ def create_from(
     state: StrPath,
     load: Callable[[Views], Sequence[AppliedLog]],
     marks: Callable[[Spec], Sequence[str]] = lambda spec: (),
+    now: int | None = None,
 ) -> State:
     """Create a state whose version 0 has the rows that `load` puts into the engine; `load` returns the logs it read.
 
-    `marks` returns the marks of version 0.
+    `marks` returns the marks of version 0; `now` is the time of its clock, by default that of the system.
     """
     from dynq_cli.atomic import atomic_directory
     from dynq_cli.engine.views import Views
     from dynq_cli.spec.source import read_source
+    from dynq_cli.storage.clock import clock_changes
     from dynq_cli.storage.commit import first_manifest
     from dynq_cli.storage.plans import plan_new_spec, write_plans
 
@@ -78,6 +80,7 @@ def create_from(
     planned, content = plan_new_spec(source.text, source.file), source.text.encode()
     views = Views(planned.spec, planned.kept)
     logs = load(views)
+    views.take(clock_changes(views, now))
     try:
         with atomic_directory(directory) as made:
             write_new(made / SPEC, content)
@@ -140,6 +143,8 @@ class State:
         self._manifest = read_manifest(directory)
         self._wrote = False
         self._old: tuple[int, Views] | None = None
+        # The time that versions set the clock to, in microseconds since 1970; by default that of the system.
+        self.now: int | None = None
         # Changes that this process applied before it last wrote a snapshot.
         self._applied = 0
 
@@ -268,6 +273,13 @@ class State:
             _warn(writer)
             return writer.commit(Origin())
 
+    def tick(self) -> int:
+        """Make a version with a new clock and no change; return it. RejectedError if `now` is before the clock."""
+        from dynq_cli.storage.writer import Origin
+
+        with self.writing() as writer:
+            return writer.commit(Origin())
+
     @contextmanager
     def writing(self, *, rehearsal: bool = False) -> Iterator[Writer]:
         """Hold the write lock and yield a writer. LockedError if another process is writing.
@@ -277,10 +289,10 @@ class State:
         from dynq_cli.storage.writer import Writer
 
         if rehearsal:
-            yield Writer(self._directory, self._lent, rehearsal=True)
+            yield Writer(self._directory, self._lent, rehearsal=True, now=self.now)
             return
         with self._writing_files(), writing_to(self._directory):
-            writer = Writer(self._directory, self._lent_to_write)
+            writer = Writer(self._directory, self._lent_to_write, now=self.now)
             before = writer.version
             try:
                 yield writer
@@ -602,7 +614,7 @@ class State:
         return views, query_name(self._manifest, query)
 
     def _relation(self, named: str | None, spec: Spec | None = None) -> str:
-        relations = [r.name for r in (spec or self.spec).relations]
+        relations = [r.name for r in (spec or self.spec).own_relations]
         if named is None and len(relations) != 1:
             raise UsageError(f"which relation is this? Write relation= with one of {', '.join(relations)}")
         if named is not None and named not in relations:

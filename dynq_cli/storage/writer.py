@@ -21,6 +21,7 @@ from dynq_cli.engine.views import Views
 from dynq_cli.errors import DamagedError, RejectedError
 from dynq_cli.phases import phase
 from dynq_cli.storage.batches import Batch, add_batch
+from dynq_cli.storage.clock import clock_changes
 from dynq_cli.storage.commit import commit_version
 from dynq_cli.storage.layout import wal_name
 from dynq_cli.storage.ledger import AppliedLog, Entry, Ledger
@@ -46,8 +47,15 @@ class Writer:
     """
 
     def __init__(
-        self, directory: Path, borrow: Callable[[], tuple[Manifest, Views]], *, rehearsal: bool = False
+        self,
+        directory: Path,
+        borrow: Callable[[], tuple[Manifest, Views]],
+        *,
+        rehearsal: bool = False,
+        now: int | None = None,
     ) -> None:
+        # The time that versions set the clock to, by default that of the system.
+        self._now = now
         self._directory = directory
         self._borrow = borrow
         self._rehearsal = rehearsal
@@ -138,7 +146,10 @@ class Writer:
         self._log.append(record)
 
     def commit(self, origin: Origin) -> int:
-        """Commit the changes taken as a version, durably; return its number."""
+        """Commit the changes taken as a version with the time of the clock, durably; return its number."""
+        moved = clock_changes(self.views, self._now)
+        if moved:
+            self.take(moved)
         views, manifest = self.views, self.manifest
         now = time.time_ns() // 1000
         entry = Entry(version=self.version + 1, time=now, logs=tuple(origin.logs), batches=tuple(origin.batches))

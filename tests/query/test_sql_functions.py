@@ -64,7 +64,7 @@ ALLOWED = [
 ALLOWED = [e for e in ALLOWED if e]
 
 REFUSED = """
-now() · current_date · current_timestamp · today() · random() · uuid() · gen_random_uuid() · setseed(0.5)
+random() · uuid() · gen_random_uuid() · setseed(0.5)
 nextval('a') · current_user · current_schema() · version() · current_setting('a') · getvariable('x') · hash(c)
 typeof(a) · error(c) · txid_current() · list_value(a) · [a] · {'x': a} · unnest([a]) · range(a) · c[1] · c[1:2]
 string_split(c, ',') · read_text('x') · c COLLATE nocase · t AT TIME ZONE 'UTC' · t::timestamptz · a::int[]

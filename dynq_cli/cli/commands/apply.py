@@ -62,6 +62,7 @@ def apply(
         str | None,
         typer.Option("--query", "-q", metavar="NAME", help="The query of --diff; not needed where the spec has one."),
     ] = None,
+    now: options.Now = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
 ) -> None:
     """Apply change logs in the order given: each file is a version.
@@ -88,6 +89,7 @@ def apply(
     )
     diff_form = _diff_form(diff, query, dry_run=dry_run, as_json=as_json)
     from dynq_cli.session.apply_logs import Options, apply_logs
+    from dynq_cli.spec.clock import moment
     from dynq_cli.storage.state import open
 
     asked = Options(
@@ -103,6 +105,7 @@ def apply(
     with ExitStack() as stack:
         # The line goes last: leaving the state may write a snapshot.
         bar, view = stack.enter_context(Progress("applying")), stack.enter_context(open(state))
+        view.now = None if now is None else moment(now)
         spool = None
         if diff is not None:
             from dynq_cli.session.changes import Spool

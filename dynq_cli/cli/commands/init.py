@@ -19,6 +19,7 @@ def init(
         typer.Option("--load", metavar="REL=PATH", help="Fill a relation from a snapshot; may be repeated."),
     ] = None,
     state: options.State = ".dynq",
+    now: options.Now = None,
 ) -> None:
     """Make the state of a spec, at version 0, empty or with the rows of snapshots.
 
@@ -27,11 +28,12 @@ def init(
     loads = [load_of(item) for item in load or ()]
     from dynq_cli.session.apply_logs import make
     from dynq_cli.session.explain import check_supported
+    from dynq_cli.spec.clock import moment
     from dynq_cli.storage.facts import facts_of
 
     with Progress("loading") as bar:
         try:
-            make(spec, state, loads, bar.add).close()
+            make(spec, state, loads, bar.add, None if now is None else moment(now)).close()
         except RejectedError:
             check_supported(spec)  # which knows the place of a query that is refused
             raise

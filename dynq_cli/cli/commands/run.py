@@ -33,6 +33,7 @@ def run(
         str | None,
         typer.Option("--metrics", metavar="FILE.prom", help="Write what was done as Prometheus text, to be collected."),
     ] = None,
+    now: options.Now = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
 ) -> None:
     """Apply what is new in INBOX, by name, then write all outputs of the spec.
@@ -47,6 +48,7 @@ def run(
     """
     from dynq_cli.cli.commands.apply import described
     from dynq_cli.session.run import run as run_inbox
+    from dynq_cli.spec.clock import moment
     from dynq_cli.storage.state import open
 
     if metrics is not None and dry_run:
@@ -79,7 +81,8 @@ def run(
             output.note(f"{'would write' if dry_run else 'wrote'} {path}")
 
         try:
-            run_inbox(state, inbox, tell, wrote, bar.add, quarantine, dry_run=dry_run)
+            time_now = None if now is None else moment(now)
+            run_inbox(state, inbox, tell, wrote, bar.add, quarantine, dry_run=dry_run, now=time_now)
         except RejectedError as error:
             refused = error
         if as_json:

@@ -284,12 +284,12 @@ class Log:
 
 
 def _listed(spec: Spec) -> str:
-    return ", ".join(relation.name for relation in spec.relations)
+    return ", ".join(relation.name for relation in spec.own_relations)
 
 
 def _declared(spec: Spec, relation: str | None, names: Collection[str]) -> frozenset[str]:
     """Return the columns that the spec declares as data, by their names in the log."""
-    known = [r for r in spec.relations if relation is None or r.name == relation]
+    known = [r for r in spec.own_relations if relation is None or r.name == relation]
     return frozenset(column.name for r in known for column in _as_called(r, names).columns)
 
 
@@ -317,7 +317,7 @@ def _mapped(
     A file with a whole relation need not have the column of operations.
     """
     found: dict[str, LogFormat] = {}
-    for known in spec.relations:
+    for known in spec.own_relations:
         source = known.source
         if whole and source is not None and source.op not in names:
             source = replace(source, op=None)

@@ -18,6 +18,7 @@ from dynq_cli.query.problems import UnreadableQueryError, refuse
 from dynq_cli.query.sql import subqueries, values
 from dynq_cli.query.sql.build import Body, Named, QueryContext
 from dynq_cli.query.sql.calls import has_own_aggregate, may_differ
+from dynq_cli.query.sql.clock import place_clock
 from dynq_cli.query.sql.constant_rows import values_as_selects
 from dynq_cli.query.sql.context import Ctes
 from dynq_cli.query.sql.duckdb_opinion import is_syntax, objection, refused
@@ -54,6 +55,9 @@ def compile_sql(text: str, spec: Spec, query: QuerySpec, named: Named = lambda n
     canonical(tree)
     try:
         values_as_selects(tree, places)
+        if place_clock(tree):
+            # DuckDB's clock has a time zone; this one has none.
+            text = tree.sql(dialect="duckdb")
         refuse_outside(tree, places)
         said = objection(text, with_queries(spec, tree, named))
         if is_syntax(said):
@@ -111,5 +115,7 @@ def names_of(text: str) -> set[str]:
 def duckdb_text(text: str) -> str | None:
     """The text itself, unless DuckDB does not have an aggregate, or may give otherwise, or ties are left open."""
     tree = parse(text)[0]
+    if place_clock(tree.copy()):
+        return None
     ties = any(is_by_places(node) for node in tree.find_all(exp.Query))
     return None if ties or has_own_aggregate(tree) or may_differ(tree) else text.rstrip().rstrip(";")

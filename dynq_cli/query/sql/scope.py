@@ -13,6 +13,7 @@ from difflib import get_close_matches
 from sqlglot import exp
 
 from dynq_cli.query.sql.calls import is_aggregate
+from dynq_cli.query.sql.clock import ALIAS as CLOCK_ALIAS
 from dynq_cli.query.sql.context import Context, key_of
 from dynq_cli.query.sql.scalars import closed
 from dynq_cli.query.sql.shape import outside_queries
@@ -43,7 +44,8 @@ class Scope:
             message = f"two tables of this FROM are called {source.alias}"
             raise self.context.refuse(node, message, f"give one an alias: {source.alias} AS {source.alias}2")
         self.sources.append(source)
-        self.visible += [(source, name, e) for name, e in source.columns]
+        if source.alias != CLOCK_ALIAS:
+            self.visible += [(source, name, e) for name, e in source.columns]
 
     def merge(self, source: Source, name: str) -> None:
         """Hide `source`'s column from unqualified names: USING has made it one with an earlier one."""
