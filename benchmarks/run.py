@@ -17,6 +17,7 @@
     inequalities joins by comparisons, against sorted lists, and as the data grow
     iedyn        the papers' joins with inequalities, beside DuckDB counting once
     ranked       rows by position in an order, what it costs, differences
+    models       a regression over a join kept under single changes, beside joining and fitting again
     memory       peak memory against the dicts, at five times the rows; bytes of state per row
     extract      the difference of two snapshots on Spark, beside the join of their keys
     peers        Pathway, PyFlink and DuckDB beside dynq; installs the first two, so only by `make bench-peers`
@@ -42,6 +43,7 @@ import growth
 import iedyn
 import inequalities
 import memory
+import models
 import payoff
 import peers
 import ranked
@@ -76,6 +78,7 @@ GROUPS: dict[str, tuple[str, Callable[[Settings], Section]]] = {
     "inequalities": (inequalities.TITLE, inequalities.measure),
     "iedyn": (iedyn.TITLE, iedyn.measure),
     "ranked": (ranked.TITLE, ranked.measure),
+    "models": (models.TITLE, models.measure),
     "memory": (memory.TITLE, memory.measure),
     "extract": (extract.TITLE, extract.measure),
     "peers": (peers.TITLE, peers.measure),
