@@ -16,6 +16,7 @@
     tpcds        the papers' TPC-DS queries, likewise
     inequalities joins by comparisons, against sorted lists, and as the data grow
     iedyn        the papers' joins with inequalities, beside DuckDB counting once
+    cycles       counts of triangles, also at hubs, beside the shorter list and DuckDB counting again
     ranked       rows by position in an order, what it costs, differences
     models       a regression over a join kept under single changes, beside joining and fitting again
     memory       peak memory against the dicts, at five times the rows; bytes of state per row
@@ -37,6 +38,7 @@ from pathlib import Path
 
 import commands
 import cron
+import cycles
 import dependants
 import extract
 import growth
@@ -77,6 +79,7 @@ GROUPS: dict[str, tuple[str, Callable[[Settings], Section]]] = {
     "tpcds": (tpcds_queries.TITLE, tpcds_queries.measure),
     "inequalities": (inequalities.TITLE, inequalities.measure),
     "iedyn": (iedyn.TITLE, iedyn.measure),
+    "cycles": (cycles.TITLE, cycles.measure),
     "ranked": (ranked.TITLE, ranked.measure),
     "models": (models.TITLE, models.measure),
     "memory": (memory.TITLE, memory.measure),

@@ -118,8 +118,9 @@ def test_every_spec_in_the_pages_loads(page: Path) -> None:
         parse_spec(block, page.name)
 
 
-def test_the_library_page_runs_as_written(tmp_path: Path) -> None:
-    (program,) = blocks((ROOT / "docs" / "library.md").read_text("utf-8"), "python")
+@pytest.mark.parametrize("name", ["library", "cycles"])
+def test_a_page_with_one_program_runs_as_written(name: str, tmp_path: Path) -> None:
+    (program,) = blocks((ROOT / "docs" / f"{name}.md").read_text("utf-8"), "python")
     done = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
 

@@ -16,6 +16,7 @@ from dynq_cli.engine.delta_routing import DerivedError
 from dynq_cli.engine.kernels.fields import Words
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError
+from dynq_cli.session.verify import verify
 from dynq_cli.spec.load import parse_spec
 from dynq_cli.storage import commit as commits
 from dynq_cli.storage.state import open as open_state
@@ -255,3 +256,23 @@ def test_sums_have_more_than_63_bits_and_edges_do_not() -> None:
     assert row["n"] == 10**9 and row["w"] == 10**9 * (large * large - 2 * 5 - 3)
     with pytest.raises(RejectedError, match=r"too large sums.*\n.*epsilon: 1"):
         views.apply(edges(large, 1 << 24))
+
+
+def test_a_state_follows_a_new_epsilon_and_verifies(tmp_path: Path) -> None:
+    names, graphs, folder = ["count", "cyclic", "sum_all"], Graphs(6), str(tmp_path / "state")
+    spec = tmp_path / "spec.yaml"
+    spec.write_text(spec_text(names))
+    dynq_cli.create(str(spec), folder).close()
+    for number, edges in enumerate(graphs.commits(8)):
+        if number in (2, 4, 6):
+            epsilon = {2: "0.75", 4: "1", 6: "0.5"}[number]
+            spec.write_text(spec_text(names, more=f", epsilon: {epsilon}"))
+            dynq_cli.alter(folder, str(spec))
+        with dynq_cli.open(folder) as state:
+            state.apply(tables(edges))
+            views = state.current()
+            assert {name: one(views, name) for name in ("count", "cyclic")} == {
+                name: many for name, many in graphs.counts().items() if name != "transitive"
+            }
+            views._check()
+        assert all(each.agrees for each in verify(folder)), number
