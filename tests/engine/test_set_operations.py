@@ -6,6 +6,7 @@ import pyarrow as pa
 import pytest
 
 from dynq_cli.engine.views import Views
+from dynq_cli.errors import SpecError
 from dynq_cli.plan.program import Program
 from dynq_cli.plan.program_cost import program_cost
 from dynq_cli.storage.plans import plan_spec
@@ -68,3 +69,19 @@ def test_a_change_touches_a_fixed_number_of_rows(word: str) -> None:
     program = planned.kept["q"]
     assert isinstance(program, Program)
     assert program_cost(program, planned.spec).guarantees.update.bound == "O(1)"
+
+
+@every_case("text", ["1e1 minutes", "1 hour, 2 minutes", "1 hour,", "2 minutes ,, 1 hour"])
+def test_texts_of_intervals_that_duckdb_refuses_are_refused(text: str) -> None:
+    with pytest.raises(SpecError, match="not a sum of numbers with units"):
+        plan_spec(f"{SPEC}  q: {{sql: \"SELECT a FROM l WHERE TIMESTAMP '2020-01-01' < now() - INTERVAL '{text}'\"}}\n")
+
+
+def test_a_set_of_rows_of_groups_has_each_row_once() -> None:
+    sql = "SELECT n FROM (SELECT a, COUNT(*) AS n FROM l GROUP BY a) AS d"
+    planned = plan_spec(f'{SPEC}  q: {{sql: "{sql}", semantics: set}}\n')
+    live = Views(planned.spec, planned.kept)
+    live.apply({"l": L})
+    assert sorted(row["n"] for batch in live.enum("q") for row in batch.to_pylist()) == [1, 2, 3]
+    live.apply({"l": pa.table({"a": [7], "b": [None]})})
+    assert live.count("q") == (3, 3)

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from sqlglot import exp
 
-from dynq_cli.query.normal_form import Query, walk
+from dynq_cli.query.normal_form import ConjunctiveQuery, Query
 from dynq_cli.query.problems import UnreadableQueryError, refuse
 from dynq_cli.query.sql import subqueries, values
 from dynq_cli.query.sql.build import Body, Named, QueryContext
@@ -94,7 +94,8 @@ def with_queries(spec: Spec, tree: exp.Expr, named: Named) -> Spec:
 def compile_text(text: str, spec: Spec, query: QuerySpec, named: Named = lambda name: None) -> Query:
     """As `compile_sql`, for a query whose semantics the spec may override."""
     compiled = compile_sql(text, spec, query, named)
-    if query.semantics == "set" and any(q.grouped and q.aggregates for q in walk(compiled)):
+    is_grouped = isinstance(compiled, ConjunctiveQuery) and compiled.grouped and bool(compiled.aggregates)
+    if query.semantics == "set" and is_grouped:
         # Aggregates over sets range over the bindings of a rule's variables, and SQL names no variables.
         raise refuse(
             0,

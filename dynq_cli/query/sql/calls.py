@@ -34,6 +34,8 @@ def arguments_of(node: exp.Expr) -> list[exp.Expr]:
 
 def may_differ(tree: exp.Expr) -> bool:
     """Whether a text calls an aggregate whose digits DuckDB may lose, or of which it takes another value as good."""
+    if tree.find(exp.GroupConcat) is not None:
+        return True
     found = (d for d in _definitions(tree) if d is not None)
     return any(d.cancels if isinstance(d, Additive) else d.is_choice for d in found)
 

@@ -17,9 +17,11 @@ from sqlglot.errors import ErrorLevel, ParseError, SqlglotError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from dynq_cli.query.problems import QueryProblems, TextProblem, refuse
+from dynq_cli.query.scalar import ScalarError, evaluate
 
 # What sqlglot would log (statements it does not know) is refused here with a message of its own.
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
+_SUM_OF_UNITS = re.compile(r"\s*[+-]?[0-9]+(?:\.[0-9]+)?\s*[a-zA-Z]+(?:\s+[+-]?[0-9]+(?:\.[0-9]+)?\s*[a-zA-Z]+)*\s*")
 _NUMBER_AND_UNIT = re.compile(r"-?[0-9]+(?:\.[0-9]+)?\s*[a-zA-Z]+")
 
 
@@ -146,9 +148,22 @@ def _refuse_cut_intervals(found: list[Token]) -> None:
         if word.token_type != TokenType.INTERVAL or token.token_type != TokenType.STRING:
             continue
         parts = _NUMBER_AND_UNIT.findall(token.text)
-        if len(parts) == 1 and parts[0].strip() != token.text.strip():
+        is_cut = len(parts) == 1 and parts[0].strip() != token.text.strip()
+        if is_cut or (parts and not _SUM_OF_UNITS.fullmatch(token.text) and _is_refused(token.text)):
             message = f"the interval {token.text!r} is not a sum of numbers with units"
             raise refuse(token.start, message, "give every part its unit, as in INTERVAL '1 day 2 hours'")
+
+
+def _is_refused(text: str) -> bool:
+    """Whether DuckDB refuses the text of an interval."""
+    import pyarrow as pa
+
+    quoted = text.replace("'", "''")
+    try:
+        evaluate(pa.table({"one": [1]}), [f"CAST(INTERVAL '{quoted}' AS VARCHAR)"])
+    except ScalarError:
+        return True
+    return False
 
 
 def too_deep() -> QueryProblems:

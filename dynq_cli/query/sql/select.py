@@ -14,6 +14,7 @@ from dynq_cli.query.draft import Draft, DraftAggregate, Expression, Term
 from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn, Query, UnionQuery, VariableOrder
 from dynq_cli.query.normalise import normalise
 from dynq_cli.query.problems import QueryProblems
+from dynq_cli.query.sql.aggregated_texts import Texts, has_text
 from dynq_cli.query.sql.aggregates import Groups, expression, is_basic
 from dynq_cli.query.sql.build import Body, QueryContext, take_condition
 from dynq_cli.query.sql.by_places import compile_by_places
@@ -293,9 +294,6 @@ class _Select:
         """The groups as they are; `is_whole`: without HAVING and DISTINCT."""
         terms = self._group_terms(scope, listed)
         self.context.stop_on_problems()
-        draft = self.body.draft
-        draft.group_by = None if terms is None else list(dict.fromkeys(terms.values()))
-        groups = Groups(self.body, terms)
         grouping = self.grouping or Grouping(self.context, {}, {})
         if self.grouping is not None or any(item.node.find(exp.Grouping, exp.GroupingId) for item in items):
             items = [replace(item, node=grouping.of(item.node)) for item in items]
@@ -303,6 +301,19 @@ class _Select:
         if not is_whole:
             with self.context.gather():
                 condition = self._having_node(scope, terms)
+        nodes = [*(item.node for item in items), *([condition] if condition is not None else [])]
+        if any(map(has_text, nodes)):
+            active = None if self.grouping is None else list(self.grouping.active.values())
+            keys = list(self._group_nodes(scope, listed)) if active is None else active
+            texts = Texts(self.body, keys, nodes)
+            self.body = texts.body
+            items = [replace(item, node=texts.over(item.node)) for item in items]
+            condition = None if condition is None else texts.over(condition)
+            moved = [texts.over(key) for key in keys]
+            terms = None if terms is None else {key_of(node): self._group_term(node, "") for node in moved}
+        draft = self.body.draft
+        draft.group_by = None if terms is None else list(dict.fromkeys(terms.values()))
+        groups = Groups(self.body, terms)
         for node in (*(item.node for item in items), *([condition] if condition is not None else [])):
             with self.context.gather():
                 groups.prepare(node)

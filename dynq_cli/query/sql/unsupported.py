@@ -21,7 +21,7 @@ _STRUCTURE: tuple[type[exp.Expr], ...] = (
     exp.Ordered, exp.With, exp.CTE, exp.Subquery, exp.Table, exp.TableAlias, exp.Distinct, exp.Alias, exp.Star,
     exp.Exists, exp.Any, exp.All, exp.Filter, exp.Limit, exp.Offset, exp.Fetch, exp.LimitOptions, exp.Qualify,
     exp.Window, exp.WindowSpec, exp.Tuple, exp.IgnoreNulls, exp.RespectNulls, exp.Var, exp.GroupingSets, exp.Cube,
-    exp.Rollup, exp.Grouping, exp.GroupingId,
+    exp.Rollup, exp.Grouping, exp.GroupingId, exp.GroupConcat,
 )  # fmt: skip
 
 _SELECT_PARTS = {"with_", "expressions", "distinct", "from_", "joins", "where", "group", "having", "order"} | {
@@ -116,7 +116,7 @@ class _Walk:
             return False
         if isinstance(node, WINDOW_CALLS) and isinstance(_outside_nulls(node).parent, exp.Window):
             return False
-        if isinstance(node, exp.Order) and takes_order(node.parent):
+        if isinstance(node, exp.Order) and (takes_order(node.parent) or isinstance(node.parent, exp.GroupConcat)):
             return False
         if type(node) in _NODES:
             message, hint = _NODES[type(node)]
