@@ -48,6 +48,7 @@ HOME = {
     "watchfiles": "dynq_cli.serve",
     "psycopg": "dynq_cli.io.tables",
     "deltalake": "dynq_cli.io.tables",
+    "pyiceberg": "dynq_cli.io.tables",
 }
 PRINTER = "dynq_cli.cli.output"
 

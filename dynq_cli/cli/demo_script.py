@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dynq_cli.records import record
 
-SPEC = "specs/shop_lines.yaml"
+SPEC, ALTERED = "specs/shop_lines.yaml", "specs/shop_cities.yaml"
 DATA = ("sample_data/shop", "sample_data/shop_expected")
 _DAY = "sample_data/shop/day-{}"
 _LOADS = tuple(
@@ -76,6 +76,27 @@ STEPS = (
             ),
             ("enum", "-q", "open_orders"),
         ),
+    ),
+    Step(
+        f"A new question comes up: what is sold in each city? {ALTERED} has it as one more query, and the state\n"
+        "follows: the result is made from the rows that are there, and no file is loaded again.",
+        (("alter", ALTERED), ("enum", "-q", "sales_by_city")),
+    ),
+    Step(
+        "Why is Frank Otto among those who sent something back? The rows of the tables that make this row:",
+        (
+            (
+                "why",
+                "-q",
+                "customers_with_returns",
+                "--row",
+                '{"customer_id": 6, "name": "Frank Otto", "email": "frank@example.org"}',
+            ),
+        ),
+    ),
+    Step(
+        "A page to send to a colleague: the queries with their counts over the versions, what they cost, their trees.",
+        (("report", "-o", "shop.html"),),
     ),
     Step(
         "What the state says of itself, and whether DuckDB gets the same results from the tables as they are now.",

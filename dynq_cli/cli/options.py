@@ -14,7 +14,7 @@ import typer
 from typer.core import TyperGroup
 
 from dynq_cli import __version__
-from dynq_cli.cli import output
+from dynq_cli.cli import completion, output
 from dynq_cli.spec.output_formats import extensions
 
 
@@ -66,7 +66,13 @@ Version = Annotated[
 ]
 Query = Annotated[
     str | None,
-    typer.Option("--query", "-q", metavar="NAME", help="Only this query; all of them where it is not given."),
+    typer.Option(
+        "--query",
+        "-q",
+        metavar="NAME",
+        help="Only this query; all of them where it is not given.",
+        autocompletion=completion.queries,
+    ),
 ]
 OutFile = Annotated[
     str | None,
@@ -83,11 +89,23 @@ RowsFile = Annotated[
 ]
 OneQuery = Annotated[
     str | None,
-    typer.Option("--query", "-q", metavar="NAME", help="The query; not needed where the spec has one."),
+    typer.Option(
+        "--query",
+        "-q",
+        metavar="NAME",
+        help="The query; not needed where the spec has one.",
+        autocompletion=completion.queries,
+    ),
 ]
 Model = Annotated[
     str | None,
-    typer.Option("--model", "-m", metavar="NAME", help="The model; not needed where the spec has one."),
+    typer.Option(
+        "--model",
+        "-m",
+        metavar="NAME",
+        help="The model; not needed where the spec has one.",
+        autocompletion=completion.models,
+    ),
 ]
 Now = Annotated[
     str | None,
@@ -96,13 +114,19 @@ Now = Annotated[
 State = Annotated[str, typer.Option("--state", "-s", metavar="DIR", envvar="DYNQ_STATE", help="The state directory.")]
 At = Annotated[
     str | None,
-    typer.Option("--at", metavar="V", help="Of version V, a number or a mark; the one in force where it is not given."),
+    typer.Option(
+        "--at",
+        metavar="V",
+        help="Of version V, a number or a mark; the one in force where it is not given.",
+        autocompletion=completion.marks,
+    ),
 ]
 MarkName = Annotated[
     str,
     typer.Argument(
         metavar="NAME",
         help="The mark: letters, digits, _ - and ., beginning with a letter or _.",
+        autocompletion=completion.marks,
         show_default=False,
     ),
 ]

@@ -139,7 +139,7 @@ class _Keyed:
         order, starts = in_order(self._keys[at])
         at = at[order]  # the order is stable: changes of a key stay in their order
         rows = self._rows(at[starts])
-        if (self._ops[at] == f.MAY_DELETE).any():
+        if (self._ops[at] == f.MAY_DELETE).any() or self._meets_rows(at, rows, starts):
             self._step_by_step(effects, at, np.flatnonzero(starts), rows)
             return
         present = np.repeat(rows >= 0, np.diff(np.append(np.flatnonzero(starts), len(at))))
@@ -159,6 +159,18 @@ class _Keyed:
         effects[at[brought[is_brought & before]]] = REPLACED
         gone = before & ~after & (taken >= 0)
         effects[at[taken[gone]]] = DELETED
+
+    def _meets_rows(self, at: Codes, rows: Codes, starts: Mask) -> bool:
+        """Whether a delete by key may meet the very row that it holds, which it deletes alone."""
+        ops = self._ops[at]
+        gone = at[_SETS[ops] & ~_BRINGS[ops]]
+        if not len(gone) or self._keys.shape[1] == self._codes.shape[1]:
+            return False
+        held = rows[(np.cumsum(starts) - 1)[_SETS[ops] & ~_BRINGS[ops]]]
+        if (self._stored(held[held >= 0]) == self._codes[gone[held >= 0]]).all(axis=1).any():
+            return True
+        brought = {row.tobytes() for row in self._codes[at[_BRINGS[ops]]]}
+        return any(row.tobytes() in brought for row in self._codes[gone])
 
     def _totals(self, at: Codes, starts: Mask, present: Mask) -> Codes:
         """Return the number of rows of the key after each change. An upsert leaves one, a delete by key none."""
@@ -192,9 +204,11 @@ class _Keyed:
         many = dict(there)
         for change in commit:
             row, op = tuple(self._codes[change].tolist()), self._ops[change]
-            if _SETS[op]:
+            if _SETS[op] and not _BRINGS[op] and many.get(row, 0) > 0:
+                many[row] -= 1
+            elif _SETS[op]:
                 many = {other: min(copies, 0) for other, copies in many.items()}
-            if _BRINGS[op] or op == f.MAY_DELETE:
+            if _BRINGS[op] or op in (f.DELETE, f.MAY_DELETE):
                 copies = int(self._counts[change])
                 many[row] = many.get(row, 0) + (copies if _BRINGS[op] else -copies)
         return {row: copies for row, copies in many.items() if copies > 0}

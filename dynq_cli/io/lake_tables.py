@@ -55,9 +55,15 @@ def _refused(path: str, place: str, form: str) -> RejectedError:
     inside = "" if path == place else f"{visible(path)} belongs to a table: "
     relation = os.path.basename(os.path.abspath(place)) or "NAME"
     article = "an" if form[0] in "AEIOU" else "a"
+    lighter = (
+        f"\n  or without Spark: dynq extract delta {named} --relation {visible(relation)} -o OUT"
+        if form == "Delta"
+        else ""
+    )
     return RejectedError(
         f"{inside}{named} is {article} {form} table, and only its log says which of its files are in force\n"
         f"  hint: extract it with Spark, then use OUT in its place: dynq extract snapshot --after {named}"
         f" --format {form.lower()} --relation {visible(relation)} -o OUT --conf spark.jars.packages=…;"
         " later, `dynq extract changes` writes what changed since (docs/spark.md)"
+        f"{lighter}"
     )

@@ -8,6 +8,7 @@
 - `commits`, `sourced_changes`: group the rows of logs into commits; `row_counts`: count their effects by file
 - `run`: apply new logs in a folder, then write the outputs; `marks`: the versions at which their diffs start
 - `mirrors`: keep tables of other systems equal to results
+- `extract_table`: write what happened to a table of a lake as a change log
 - `quarantine`: set refused logs aside; `metrics`: the metrics of a run
 - `changes`: write differences of a result as files that another state can apply
 - `why`: the base rows that make a row of a result, or what keeps one out

@@ -33,6 +33,11 @@ def spec_of(spec: str | None, state: str | None) -> Spec:
     return load_spec(spec) if spec is not None else _spec_of(Path(place))
 
 
+def state_of(state: str | None) -> str | None:
+    """Return the state that a job goes on from: the given one, `$DYNQ_STATE`, or an existing `.dynq`."""
+    return _place(None, state)
+
+
 def named(name: str, spec: Spec, place: str) -> Relation:
     """Return a relation of a spec; UsageError if there is no such relation."""
     relation = spec.relation(name)

@@ -38,6 +38,12 @@ def test_the_demo_tells_its_story_and_leaves_a_state_with_the_expected_results(
     told = re.findall(r"\$ dynq count -q order_lines\n(\d+)\n", run.stdout)
     assert [int(number) for number in told] == [lines[0], lines[1], lines[3]]
     assert f"order_lines: {lines[3]} rows agree\n" in run.stdout
+    altered, why = run.stdout.partition("$ dynq alter ")[2].partition("$ dynq why ")[::2]
+    assert (
+        sum(int(line.split(",")[1]) for line in altered.split("city,lines,")[1].splitlines()[1:] if "," in line) == 31
+    )
+    assert "returned_on" in why and "customers" in why and "cast-iron" not in why
+    assert "</svg>" in (tmp_path / "shop" / "shop.html").read_text("utf-8")
     assert run.stdout.endswith("Everything is in shop: go there and try the commands yourself.\n")
     assert [p.name for p in tmp_path.iterdir()] == ["shop"]
     for query in ("order_lines", "customers_with_returns"):
@@ -89,6 +95,6 @@ def test_a_directory_that_holds_something_is_left_alone(dynq: Dynq, tmp_path: Pa
 def test_a_wheel_has_what_the_demo_needs(root: Path) -> None:
     with (root / "pyproject.toml").open("rb") as file:
         shipped = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    for name in (demo_script.SPEC, *demo_script.DATA):
+    for name in (demo_script.SPEC, demo_script.ALTERED, *demo_script.DATA):
         assert (root / name).exists()
         assert shipped[name] == f"dynq_cli/demo/{name}"

@@ -16,6 +16,7 @@ from dynq_cli.storage import ledger
 from dynq_cli.storage.ledger import AppliedLog, Entry, Ledger, append_entry
 from dynq_cli.storage.ledger_facts import LedgerFacts
 from dynq_cli.storage.state import State
+from tests.seeds import seeds
 
 SPEC = """\
 version: 1
@@ -168,3 +169,41 @@ def test_entries_without_replaced_rows_are_read(tmp_path: Path, monkeypatch: pyt
     facts = append_entry(tmp_path, LedgerFacts(), Entry(1, 5, (astuple(old)[:8],)))  # type: ignore[arg-type]
     (entry,) = Ledger(tmp_path, facts).entries()
     assert entry.logs == (old,) and entry.logs[0].replaced is None
+
+
+@pytest.mark.parametrize("seed", seeds(12))
+def test_old_and_new_rows_of_a_commit_come_in_any_order(seed: int, tmp_path: Path) -> None:
+    """Also old rows of a key and NULLs alone, which look as deletes by key do."""
+    rng = Random(seed)
+    (tmp_path / "spec.yaml").write_text(SPEC.replace("v: int64", "v: int64?, w: int64?"), "utf-8")
+    state = make(tmp_path / "spec.yaml", tmp_path / "state")
+    there: dict[Key, tuple[int | None, int | None]] = {}
+    for number in range(8):
+        log: list[dict[str, Any]] = []
+        came, went = 0, 0
+        for version in range(number * 10, number * 10 + rng.choice((1, 1, 4))):
+            commit = []
+            for key in {(rng.randrange(3), rng.randrange(2)) for _ in range(rng.randrange(1, 5))}:
+                old, new = there.get(key), (rng.choice([None, None, 1]), rng.choice([None, 1]))
+                kinds = ("insert", "delete")
+                if old is None:
+                    there[key], came = new, came + 1
+                elif rng.random() < 0.3:
+                    del there[key]
+                    new, went = old, went + 1
+                    commit.append({**row("delete", key, old[0], version), "w": old[1]})
+                    continue
+                else:
+                    kinds = rng.choice((kinds, ("update_postimage", "update_preimage")))
+                    commit.append({**row(kinds[1], key, old[0], version), "w": old[1]})
+                    there[key] = new
+                commit.append({**row(kinds[0], key, new[0], version), "w": new[1]})
+            rng.shuffle(commit)
+            log += commit
+        before = state.counts("q").rows
+        done = taken(state, tmp_path / f"K.{number}.jsonl", log, allow_replay=False, form=None) if log else None
+        stored = {(r["a"], r["b"]): (r["v"], r["w"]) for batch in state.dump("K") for r in batch.to_pylist()}
+        assert stored == there, (number, log)
+        if done is not None and done.version is not None:
+            assert before + done.inserted - done.deleted == len(there), (number, log)
+            assert (done.inserted - done.deleted) == came - went

@@ -30,7 +30,7 @@ def demo(
         ),
     ] = None,
 ) -> None:
-    """Walk through the sample: make a state, apply three days of changes, read, test and verify the results.
+    """Walk through the sample: make a state, apply three days of changes, read, test, explain and verify the results.
 
     Every command is shown as you would type it, with what it really prints.
     """
@@ -76,7 +76,8 @@ def _place(directory: str | None) -> Iterator[Path]:
 
 def _copy(source: Path, place: Path) -> None:
     (place / demo_script.SPEC).parent.mkdir()
-    shutil.copyfile(source / demo_script.SPEC, place / demo_script.SPEC)
+    for spec in demo_script.SPEC, demo_script.ALTERED:
+        shutil.copyfile(source / spec, place / spec)
     for name in demo_script.DATA:
         shutil.copytree(source / name, place / name, copy_function=shutil.copyfile)
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from dynq_cli.cli import options, output
+from dynq_cli.cli import completion, options, output
 from dynq_cli.cli.rows import asked_form, show_rows, write_rows
 from dynq_cli.errors import LockedError, RejectedError, UsageError
 
@@ -24,6 +24,7 @@ def diff(
             "--since",
             metavar="V",
             help="Since version V, a number or a mark; since before the last apply where it is not given.",
+            autocompletion=completion.marks,
         ),
     ] = None,
     advance: Annotated[

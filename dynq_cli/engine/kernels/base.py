@@ -72,6 +72,21 @@ def _clear_key(store: Store, t: Int, key: Words, change: Int, delta: DeltaEntrie
             found = True
 
 
+@kernel
+def _clear_row(
+    store: Store, t: Int, key: Words, tag: Int, change: Int, delta: DeltaEntries, n: Int
+) -> tuple[bool, Int]:
+    """Take away a copy of a row, if there is one; whether there was: its new image may be equal."""
+    row, _ = find_tagged(store, t, key, tag)
+    if row < 0:
+        return False, n
+    entry, n = _place(store, t, row, change, delta, n)
+    many = store.words[record(store.tables[t], row) + store.tables[t].mult] + delta.net[entry]
+    if many > 0:
+        delta.net[entry] -= 1
+    return many > 0, n
+
+
 @kernel(inline="always")
 def _meets(store: Store, t: Int, tag: Int, slot: Int) -> Int:
     """Whether there is a row with this tag, on the way to the empty slot where probing ended."""
@@ -108,7 +123,12 @@ def collect(
         for c in range(begin, end):
             key, op, tag = batch.codes[c], batch.ops[c], scratch.tags[c - begin]
             if op == UPSERT or op == DELETE_KEY or op == MAY_DELETE_KEY:
-                found, n = _clear_key(store, t, key, c, delta, n)
+                # A row of nothing but its key and NULLs is meant by itself: its new image may stand before it.
+                found = False
+                if op != UPSERT:
+                    found, n = _clear_row(store, t, key, tag, c, delta, n)
+                if not found:
+                    found, n = _clear_key(store, t, key, c, delta, n)
                 if op != UPSERT:
                     if not found:
                         if op == DELETE_KEY:

@@ -1,4 +1,4 @@
-"""`dynq extract`: change logs from tables, by jobs that run on Spark. One file per job."""
+"""`dynq extract`: change logs from tables, most by jobs that run on Spark. One file per job."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ import typer
 from dynq_cli.cli import output
 from dynq_cli.cli.commands.extract.changes import changes
 from dynq_cli.cli.commands.extract.debezium import debezium
+from dynq_cli.cli.commands.extract.delta import delta
+from dynq_cli.cli.commands.extract.iceberg import iceberg
 from dynq_cli.cli.commands.extract.jdbc import jdbc
 from dynq_cli.cli.commands.extract.snapshot import snapshot
 from dynq_cli.cli.commands.extract.stream import stream
@@ -47,12 +49,13 @@ def extract(
         ),
     ] = False,
 ) -> None:
-    """Extract change logs from tables with Spark, for `dynq apply`.
+    """Extract change logs from tables, for `dynq apply`.
 
-    Needs pyspark and Java: pip install 'dynq-cli[spark]'. Spark runs on this machine, unless its own configuration says
-    otherwise; docs/spark.md has clusters.
+    delta and iceberg need no Spark: pip install 'dynq-cli[delta,iceberg]'. The others need pyspark and Java:
+    pip install 'dynq-cli[spark]'. Spark runs on this machine, unless its own configuration says otherwise;
+    docs/spark.md has clusters.
     """
 
 
-for _job in (changes, debezium, jdbc, snapshot, stream):
+for _job in (changes, debezium, delta, iceberg, jdbc, snapshot, stream):
     app.command(cls=Command)(_job)
