@@ -38,6 +38,10 @@ class Drawn:
     def text(self) -> str:
         return f"q({', '.join(self.head)}) := {text_of(self.formula)}"
 
+    @property
+    def relations(self) -> set[str]:
+        return {f[1] for f in _walk(self.formula) if f[0] == "atom"}
+
 
 def text_of(f: tuple[Any, ...]) -> str:
     kind = f[0]

@@ -98,6 +98,65 @@ def test_not_unequal_is_equal() -> None:
     assert sorted(_rows(live, "denied")) == sorted(_rows(live, "equal")) == [(0, 0), (2, 0), (2, 2)]
 
 
+def _over(chance: Random, relations: set[str]) -> Drawn:
+    """A formula over some relations alone."""
+    while True:
+        one = chance.choice([drawn, drawn_unguarded])(chance)
+        if one.relations <= relations:
+            return one
+
+
+@pytest.mark.parametrize("seed", seeds(1))
+def test_every_structure_of_up_to_three_elements_has_the_result_of_the_model_checker(seed: int) -> None:
+    chance = Random(f"structures {seed}")
+    several = {f"q{i}": _over(chance, {"E", "S"}) for i in range(2)}
+    planned = plan_spec(spec_text({name: one.text for name, one in several.items()}))
+    live = Views(planned.spec, planned.kept)
+    facts: list[tuple[str, tuple[int | None, ...]]] = [("E", (a, b)) for a in range(3) for b in range(3)]
+    facts += [("S", (a,)) for a in range(3)]
+    chance.shuffle(facts)
+    rows: dict[str, list[tuple[int | None, ...]]] = {name: [] for name in ARITY}
+    for step in range(1, 1 << len(facts)):
+        # A Gray code: each structure differs from the one before by one row.
+        name, row = facts[(step & -step).bit_length() - 1]
+        kind = "delete" if row in rows[name] else "insert"
+        (rows[name].remove if kind == "delete" else rows[name].append)(row)
+        columns = {COLUMNS[i]: pa.array([value], pa.int64()) for i, value in enumerate(row)}
+        live.apply({name: pa.table({"_change_type": [kind], **columns})})
+        for query, one in several.items():
+            shown = f"seed {seed}, step {step}: {one.text}\n{rows}"
+            assert live.count(query)[0] == len(satisfied(one, rows)), shown
+            if step % 16 == 0:
+                assert set(_rows(live, query)) == satisfied(one, rows), shown
+    live._check()
+
+
+@pytest.mark.parametrize("seed", seeds(4))
+def test_differences_old_versions_and_restarts_of_random_formulas(
+    seed: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    chance = Random(f"formula states {seed}")
+    several = {f"q{i}": chance.choice([drawn, drawn_unguarded])(chance) for i in range(3)}
+    Path("spec.yaml").write_text(spec_text({name: one.text for name, one in several.items()}))
+    rows: dict[str, list[tuple[int | None, ...]]] = {name: [] for name in ARITY}
+    before = [{name: satisfied(one, rows) for name, one in several.items()}]
+    dynq_cli.create("spec.yaml").close()
+    for version in range(1, 6):
+        with dynq_cli.open() as view:
+            view.apply(_commit(chance, rows))
+            before.append({name: satisfied(one, rows) for name, one in several.items()})
+            since = chance.randrange(version)
+            for name, one in several.items():
+                shown = f"seed {seed}, version {version} since {since}: {one.text}\n{rows}"
+                assert {tuple(r.values()) for b in view.enum(name) for r in b.to_pylist()} == before[-1][name], shown
+                changes = [tuple(r.values()) for b in view.diff(name, since=since).batches for r in b.to_pylist()]
+                came, went = ({c[:-1] for c in changes if c[-1] == kind} for kind in ("insert", "delete"))
+                old, new = before[since][name], before[-1][name]
+                assert (came, went) == (new - old, old - new), shown
+                assert view.counts(name, at=since).rows == len(old), shown
+
+
 PAIRS = (
     "q(x, y) := S(x) and T(y) and not E(x, y)",
     "q(x, y) := S(x) and T(y) and x != y and not E(x, y)",
