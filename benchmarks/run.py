@@ -17,6 +17,7 @@
     inequalities joins by comparisons, against sorted lists, and as the data grow
     iedyn        the papers' joins with inequalities, beside DuckDB counting once
     cycles       counts of triangles, also at hubs, beside the shorter list and DuckDB counting again
+    formulas     rules over graphs of bounded degree as they grow; pairs that are never stored
     ranked       rows by position in an order, what it costs, differences
     models       a regression over a join kept under single changes, beside joining and fitting again
     memory       peak memory against the dicts, at five times the rows; bytes of state per row
@@ -41,6 +42,7 @@ import cron
 import cycles
 import dependants
 import extract
+import formulas
 import growth
 import iedyn
 import inequalities
@@ -80,6 +82,7 @@ GROUPS: dict[str, tuple[str, Callable[[Settings], Section]]] = {
     "inequalities": (inequalities.TITLE, inequalities.measure),
     "iedyn": (iedyn.TITLE, iedyn.measure),
     "cycles": (cycles.TITLE, cycles.measure),
+    "formulas": (formulas.TITLE, formulas.measure),
     "ranked": (ranked.TITLE, ranked.measure),
     "models": (models.TITLE, models.measure),
     "memory": (memory.TITLE, memory.measure),

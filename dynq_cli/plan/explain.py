@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from dynq_cli.plan.draw import LEGEND, draw_text
 from dynq_cli.plan.edits import edits_of
@@ -69,15 +69,17 @@ def advice_of(plan: AnyPlan, spec: Spec) -> tuple[str, ...]:
     return tuple(edits_of(plan, program_of(plan.query, spec), spec))
 
 
-def explain_text(plan: AnyPlan, spec: Spec) -> str:
-    """Everything about one query, for people."""
-    return "\n".join(_lines(plan, spec)) + "\n"
+def explain_text(plan: AnyPlan, spec: Spec, understood: Sequence[tuple[str, str]] = ()) -> str:
+    """Everything about one query, for people; `understood` is what its text means, line by line with keys."""
+    return "\n".join(_lines(plan, spec, understood)) + "\n"
 
 
-def _lines(plan: AnyPlan, spec: Spec) -> Iterator[str]:
+def _lines(plan: AnyPlan, spec: Spec, understood: Sequence[tuple[str, str]] = ()) -> Iterator[str]:
     program = program_of(plan.query, spec)
     cost = program_cost(program, spec)
     yield f"{plan.name}: {plan.classification.name} ({cost.strategy})"
+    for key, text in understood:
+        yield from _entry(key, text)
     yield from _summary(program, spec, cost, tuple(edits_of(plan, program, spec)))
     for _, text in unmet(plan, spec):
         yield from _entry("refused", text)

@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.plan.choose import plan_query
@@ -28,6 +29,9 @@ from dynq_cli.query.compile import compile_file, compile_spec
 from dynq_cli.query.normal_form import Query
 from dynq_cli.spec.load import parse_spec
 from dynq_cli.spec.model import DEGREES, HIDDEN, Spec
+
+if TYPE_CHECKING:
+    from dynq_cli.query.formula.understood import Understood
 
 
 @dataclass(frozen=True)
@@ -55,14 +59,22 @@ class Explanation:
 
     def text(self, query: str | None = None) -> str:
         models = {m.query: model_text(m) for m in self.spec.models}
-        return "\n".join(models.get(p.name, "") + explain_text(p, self.spec) for p in self._chosen(query))
+        return "\n".join(models.get(p.name, "") + self._text(p) for p in self._chosen(query))
+
+    def _text(self, plan: AnyPlan) -> str:
+        formula = formula_of(self.spec, plan.name)
+        return explain_text(plan, self.spec, () if formula is None else tuple(formula.lines()))
 
     def json(self, query: str | None = None) -> dict[str, object]:
         """The queries by name; under `models` those that keep the sums of models, with what these are."""
-        said = {p.name: explain_json(p, self.spec) for p in self._chosen(query)}
+        said = {p.name: explain_json(p, self.spec) | self._formula_json(p.name) for p in self._chosen(query)}
         found: dict[str, object] = {"queries": {n: each for n, each in said.items() if not n.startswith(HIDDEN)}}
         models = {m.name: {**model_json(m), **said[m.query]} for m in self.spec.models if m.query in said}
         return found | ({"models": models} if models else {})
+
+    def _formula_json(self, name: str) -> dict[str, object]:
+        formula = formula_of(self.spec, name)
+        return {} if formula is None else {"formula": asdict(formula)}
 
     def mermaid(self, query: str | None = None) -> str:
         return as_mermaid(list(self._frames(query)))
@@ -74,6 +86,16 @@ class Explanation:
         for number, plan in enumerate(self._chosen(query)):
             title = f"{plan.name}: {plan.classification.name}"
             yield frame_of(f"q{number}", title, program_of(plan.query, self.spec))
+
+
+def formula_of(spec: Spec, name: str) -> Understood | None:
+    """What the formula of a query says; None if it is no formula."""
+    written = spec.query(name)
+    if written is None or written.language != "formula":
+        return None
+    from dynq_cli.query.formula import explained
+
+    return explained(written.texts[0].value, spec)
 
 
 def _planned(spec: Spec, queries: dict[str, Query]) -> Explanation:

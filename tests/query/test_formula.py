@@ -9,6 +9,8 @@ import pytest
 
 import dynq_cli
 from dynq_cli.cli.app import main
+from dynq_cli.session.explain import Explanation
+from dynq_cli.storage.plans import plan_spec
 from dynq_cli.storage.state import State
 
 RELATIONS = """
@@ -45,7 +47,7 @@ EXPECTED: dict[str, list[tuple[object, ...]]] = {
     "q(x) := S(x) or exists=2 y: E(x, y)": [(1,), (2,), (3,)],
     "q(x, y) := not E(x, y) and S(x) and S(y)": [(1, 1), (1, 3), (3, 3)],
     "q(x) := exists>=2 y: E(x, y) and exists>=2 z: E(z, y)": [],
-    # All values less the near ones; both sides of `!=` range over their own columns.
+    # All values less the near ones.
     "q(x) := S(x) and forall y: S(y) -> E(x, y) or x = y": [(3,)],
     "q(x) := forall y: S(y) -> E(x, y)": [(2,)],
     "q(x) := forall y: S(y) -> E(y, x) or x = y": [(1,)],
@@ -173,3 +175,28 @@ def test_what_is_left_when_the_last_row_goes(tmp_path: Path, monkeypatch: pytest
         assert held() == ["none"]
         view.apply(pa.table({"_change_type": ["delete"], "x": [7]}), "S")
         assert held() == ["none", "even", "all"]
+
+
+def test_explain_says_what_is_understood_and_how_far_a_change_reaches() -> None:
+    text = """
+version: 1
+relations:
+  E: {columns: {x: int64, y: int64}, max_degree: 2}
+  S: {columns: {x: int64}, max_degree: 1}
+queries:
+  two: {formula: "two(x) := S(x) and forall y: E(x, y) -> exists z: E(y, z)"}
+  far: {formula: "far(x) := S(x) and forall y: S(y) -> E(x, y)"}
+  all: {formula: "all() := forall x: S(x) -> exists y: E(x, y)"}
+"""
+    planned = plan_spec(text)
+    explained = Explanation(planned.spec, dict(planned.plans))
+    said = explained.json()["queries"]
+    assert isinstance(said, dict)
+    two, far, closed = (said[name]["formula"] for name in ("two", "far", "all"))
+    assert two["text"] == "two(x) := S(x) and (not exists y: (E(x, y) and (not exists z: E(y, z))))"
+    assert two["ranges"] == {"x": ("E.x", "E.y", "S.x"), "y": ("E.x", "E.y", "S.x"), "z": ("E.x", "E.y", "S.x")}
+    # Each value is in two rows of either column: four others, sixteen behind them; a row has two values.
+    assert (two["reach"], two["most"], two["far"]) == (2, 2 * (1 + 4 + 16), ())
+    assert far["far"] == ("y",)
+    assert (closed["reach"], closed["most"]) == (None, None)
+    assert "reach       2: a change matters to values at most 2 atoms away, at most 42" in explained.text("two")

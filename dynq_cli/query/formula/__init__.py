@@ -3,7 +3,9 @@
     parse      text → `syntax`
     resolve    names, sorts, types; negations inside
     branches   alternatives, each a conjunction
+    near_far   quantifiers over all values, counted less the near ones
     build      alternatives → joins, anti atoms, groups, unions
+    understood what `explain` says of a formula
 
 First-order logic with counting quantifiers over the values in the database. The result is a set; NULL is no value.
 """
@@ -13,6 +15,7 @@ from __future__ import annotations
 from dynq_cli.query.formula.build import build
 from dynq_cli.query.formula.parse import parse
 from dynq_cli.query.formula.resolve import resolve
+from dynq_cli.query.formula.understood import Understood, understood
 from dynq_cli.query.normal_form import Query
 from dynq_cli.query.problems import refuse
 from dynq_cli.spec.model import QuerySpec, Spec
@@ -28,3 +31,8 @@ def compile_text(text: str, spec: Spec, query: QuerySpec) -> Query:
 def duckdb_text(_: str) -> str | None:
     """None: DuckDB knows no formulas."""
     return None
+
+
+def explained(text: str, spec: Spec) -> Understood:
+    """What `explain` says of a formula that compiles."""
+    return understood(resolve(parse(text), spec), spec)

@@ -278,9 +278,9 @@ class _Drafted:
             self.draft.compare(have, far.op, want, 0)
 
     def _equate(self) -> None:
-        """A variable that equals another has its value, if both are of one sort; `not (x != y)` makes them no such."""
-        terms, places = self.bindings.terms, self.builder.resolved.places
-        pairs = [(a, b) for a, b in self.branch.equated if places[a] == places[b]]
+        """A variable that equals another has its value: both are of one sort."""
+        terms = self.bindings.terms
+        pairs = self.branch.equated
         for one, other in [*pairs, *((b, a) for a, b in pairs)] * len(pairs):
             if one in terms and other not in terms:
                 terms[other] = [terms[one][0]]
