@@ -37,7 +37,7 @@ from dynq_cli.io.results.row import row_of
 from dynq_cli.io.results.where import equalities
 from dynq_cli.serve.answers import error_answer, refusal, rows_answer
 from dynq_cli.serve.guard import Guard
-from dynq_cli.serve.service import Service
+from dynq_cli.serve.service import Service, error_event
 from dynq_cli.session.metrics import state_text
 from dynq_cli.session.report import report
 from dynq_cli.storage.facts import facts_of
@@ -228,16 +228,22 @@ class _Http:
         name = self._query(request)
         since = request.query_params.get("since") or request.headers.get("last-event-id")
         service = self._service
+        # What is refused is refused before the stream begins.
+        await service.ask(lambda view: view.require("diff", name))
         if since is not None:
             asked = since
-            await service.ask(lambda view: view.version_of(asked))  # refused before the stream begins
+            await service.ask(lambda view: view.version_of(asked))
 
         async def events() -> AsyncIterator[str]:
             with service.subscribed(name) as subscriber:
                 known = -1
                 yield ": subscribed\n\n"
                 if since is not None:
-                    first, known = await service.ask(lambda view: (service.event_since(name, asked), view.version))
+                    try:
+                        first, known = await service.ask(lambda view: (service.event_since(name, asked), view.version))
+                    except DynqError as error:  # the query was not there then, or had other columns
+                        yield error_event(error)
+                        return
                     if known > await service.ask(lambda view: view.version_of(asked)):
                         yield first
                 while True:

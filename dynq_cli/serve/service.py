@@ -114,7 +114,7 @@ class Service:
             try:
                 event = self.event_since(query, outcome.version - 1)
             except DynqError as error:
-                event = f"event: error\ndata: {json.dumps({'error': {'code': error.code, 'message': str(error)}})}\n\n"
+                event = error_event(error)
             self._loop.call_soon_threadsafe(self._tell, query, event)
 
     def _note_counts(self) -> None:
@@ -159,3 +159,8 @@ class Service:
         self.end_streams()
         await self.ask(lambda view: view.close())
         self._thread.shutdown()
+
+
+def error_event(error: DynqError) -> str:
+    """Return an error as an event of a stream."""
+    return f"event: error\ndata: {json.dumps({'error': {'code': error.code, 'message': str(error)}})}\n\n"

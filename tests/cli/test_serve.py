@@ -178,6 +178,18 @@ def test_subscribers_get_an_event_per_version(served: Served) -> None:
     assert stream.read().strip() == b""
 
 
+def test_changes_that_cannot_be_told_are_refused(folder: Path) -> None:
+    tested = '  tested: {rule: "tested(x, y) :- R(x, y)", keep: test}\n  late: {rule: "late(x) :- R(x, _)"}\noutputs:\n'
+    Path("more.yaml").write_text(SPEC.replace("outputs:\n", tested))
+    dynq_cli.alter(".dynq", "more.yaml")
+    with Served(folder) as served:
+        status, _, body = served.ask("GET", "/queries/tested/changes")
+        assert status == 400 and b"keep: test" in body
+        status, _, body = served.ask("GET", "/queries/late/changes?since=1")
+        assert status == 200 and b"event: error" in body and b"late was not there at version 1" in body
+        assert "Traceback" not in served.said()
+
+
 def test_the_inbox_is_applied_and_outputs_are_written(folder: Path) -> None:
     inbox = folder / "in"
     inbox.mkdir()
