@@ -9,7 +9,7 @@
 - `run`: apply new logs in a folder, then write the outputs; `marks`: the versions at which their diffs start
 - `mirrors`: keep tables of other systems equal to results
 - `extract_table`: write what happened to a table of a lake as a change log
-- `quarantine`: set refused logs aside; `metrics`: the metrics of a run
+- `quarantine`: set refused logs aside; `metrics`, `lineage`: what a run did, for monitoring and for OpenLineage
 - `changes`: write differences of a result as files that another state can apply
 - `why`: the base rows that make a row of a result, or what keeps one out
 - `report`, `report_style`: a state as one page of HTML

@@ -33,6 +33,12 @@ def run(
         str | None,
         typer.Option("--metrics", metavar="FILE.prom", help="Write what was done as Prometheus text, to be collected."),
     ] = None,
+    openlineage: Annotated[
+        str | None,
+        typer.Option(
+            "--openlineage", metavar="FILE.jsonl", help="Write what was read and written as OpenLineage events."
+        ),
+    ] = None,
     now: options.Now = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print what was done as JSON.")] = False,
 ) -> None:
@@ -51,14 +57,15 @@ def run(
     from dynq_cli.spec.clock import moment
     from dynq_cli.storage.state import open
 
-    if metrics is not None and dry_run:
-        raise UsageError("--dry-run changes nothing, so there is nothing for --metrics to write: give one of them")
+    for option, path in (("--metrics", metrics), ("--openlineage", openlineage)):
+        if path is not None and dry_run:
+            raise UsageError(f"--dry-run changes nothing, so there is nothing for {option} to write: give one of them")
     outcomes: list[Outcome] = []
     applied: list[Outcome] = []
     refusals: list[Outcome] = []
     written: list[str] = []
     refused = None
-    with terminable(), _measured(metrics, state, outcomes, written), Progress("applying") as bar:
+    with terminable(), _measured(metrics, openlineage, state, outcomes, written), Progress("applying") as bar:
 
         def tell(outcome: Outcome) -> None:
             bar.hide()
@@ -102,24 +109,33 @@ def run(
 
 
 @contextmanager
-def _measured(path: str | None, state: str, outcomes: Sequence[Outcome], written: Sequence[str]) -> Iterator[None]:
-    """Write the metrics of the run in the block, if a file is asked for.
+def _measured(
+    metrics: str | None, lineage: str | None, state: str, outcomes: Sequence[Outcome], written: Sequence[str]
+) -> Iterator[None]:
+    """Write the metrics and the lineage of the run in the block, if files are asked for.
 
-    A run that another one is in the way of, or that was called wrongly, leaves the file of the run before.
+    A run that another one is in the way of, or that was called wrongly, leaves the files of the run before.
     """
-    if path is None:
+    asked = [path for path in (metrics, lineage) if path is not None]
+    if not asked:
         yield
         return
-    if not Path(path).resolve().parent.is_dir():
-        raise UsageError(f"cannot write {path}: there is no directory {Path(path).resolve().parent}")
-    if Path(path).is_dir():
-        raise UsageError(f"cannot write {path}: it is a directory")
+    for path in asked:
+        if not Path(path).resolve().parent.is_dir():
+            raise UsageError(f"cannot write {path}: there is no directory {Path(path).resolve().parent}")
+        if Path(path).is_dir():
+            raise UsageError(f"cannot write {path}: it is a directory")
+    from dynq_cli.session.lineage import write_lineage
     from dynq_cli.session.metrics import RunReport, write_metrics
 
     began = time.time()
 
     def report(code: int) -> None:
-        write_metrics(path, state, RunReport(code, time.time(), time.time() - began, outcomes, written))
+        done = RunReport(code, time.time(), time.time() - began, outcomes, written)
+        if metrics is not None:
+            write_metrics(metrics, state, done)
+        if lineage is not None:
+            write_lineage(lineage, state, done)
 
     try:
         yield
