@@ -8,12 +8,20 @@ from __future__ import annotations
 from dynq_cli.records import record
 
 SPEC, ALTERED = "specs/shop_lines.yaml", "specs/shop_cities.yaml"
-DATA = ("sample_data/shop", "sample_data/shop_expected")
+RULES = "specs/network.yaml"
+DATA = ("sample_data/shop", "sample_data/shop_expected", "sample_data/network")
 _DAY = "sample_data/shop/day-{}"
 _LOADS = tuple(
     word
     for relation in ("customers", "products", "orders", "items")
     for word in ("--load", f"{relation}={_DAY.format(0)}/{relation}.csv")
+)
+_ROADS = ("--state", "roads")
+_NETWORK = "sample_data/network/day-{}"
+_ROAD_LOADS = tuple(
+    word
+    for relation in ("link", "depot", "closed")
+    for word in ("--load", f"{relation}={_NETWORK.format(0)}/{relation}.csv")
 )
 _RETURNS = ("enum", "-q", "customers_with_returns")
 _LINES = ("count", "-q", "order_lines")
@@ -97,6 +105,16 @@ STEPS = (
     Step(
         "A page to send to a colleague: the queries with their counts over the versions, what they cost, their trees.",
         (("report", "-o", "shop.html"),),
+    ),
+    Step(
+        f"Rules of data are short as formulas. {RULES} has those of a road network, in a state of its own: every\n"
+        "road has its reverse, depots have two open ways out. Which roads break the first, and what changes on day 1?",
+        (
+            ("init", RULES, *_ROADS, *_ROAD_LOADS),
+            ("enum", "-q", "one_way", *_ROADS),
+            ("apply", *_ROADS, f"{_NETWORK.format(1)}/link.1.csv"),
+            ("diff", "-q", "one_way", *_ROADS),
+        ),
     ),
     Step(
         "What the state says of itself, and whether DuckDB gets the same results from the tables as they are now.",

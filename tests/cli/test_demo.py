@@ -44,6 +44,8 @@ def test_the_demo_tells_its_story_and_leaves_a_state_with_the_expected_results(
     )
     assert "returned_on" in why and "customers" in why and "cast-iron" not in why
     assert "</svg>" in (tmp_path / "shop" / "shop.html").read_text("utf-8")
+    roads = run.stdout.partition("$ dynq diff -q one_way")[2].partition("\n\n")[0]
+    assert sorted(line.split(",")[-1] for line in roads.splitlines()[2:]) == ["delete", "insert"], roads
     assert run.stdout.endswith("Everything is in shop: go there and try the commands yourself.\n")
     assert [p.name for p in tmp_path.iterdir()] == ["shop"]
     for query in ("order_lines", "customers_with_returns"):
@@ -95,6 +97,6 @@ def test_a_directory_that_holds_something_is_left_alone(dynq: Dynq, tmp_path: Pa
 def test_a_wheel_has_what_the_demo_needs(root: Path) -> None:
     with (root / "pyproject.toml").open("rb") as file:
         shipped = tomllib.load(file)["tool"]["hatch"]["build"]["targets"]["wheel"]["force-include"]
-    for name in (demo_script.SPEC, demo_script.ALTERED, *demo_script.DATA):
+    for name in (demo_script.SPEC, demo_script.ALTERED, demo_script.RULES, *demo_script.DATA):
         assert (root / name).exists()
         assert shipped[name] == f"dynq_cli/demo/{name}"

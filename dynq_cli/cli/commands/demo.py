@@ -76,7 +76,7 @@ def _place(directory: str | None) -> Iterator[Path]:
 
 def _copy(source: Path, place: Path) -> None:
     (place / demo_script.SPEC).parent.mkdir()
-    for spec in demo_script.SPEC, demo_script.ALTERED:
+    for spec in demo_script.SPEC, demo_script.ALTERED, demo_script.RULES:
         shutil.copyfile(source / spec, place / spec)
     for name in demo_script.DATA:
         shutil.copytree(source / name, place / name, copy_function=shutil.copyfile)
