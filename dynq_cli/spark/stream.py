@@ -12,10 +12,12 @@ and the files seen then.
 from __future__ import annotations
 
 import json
+import shutil
+import tempfile
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from py4j.protocol import Py4JError
@@ -71,10 +73,31 @@ def extract_stream(spark: SparkSession, job: StreamJob, apply: Apply) -> int:
         return _Stream(spark, job, apply).run()
 
 
-class _Stream:
-    """Runs one job."""
+def rehearse_stream(spark: SparkSession, job: StreamJob, apply: Apply) -> tuple[int, int]:
+    """Rehearse the next batch, with all files that wait; return how many batches there are, and files not rehearsed.
 
-    def __init__(self, spark: SparkSession, job: StreamJob, apply: Apply) -> None:
+    `apply` rehearses an extraction directory. Spark runs on a copy of the checkpoint, so nothing is changed. If a batch
+    was interrupted, it comes first, and files behind it are not rehearsed. LockedError as for `extract_stream`.
+    """
+    work = Path(job.work)
+    options = {name: value for name, value in job.options.items() if name.lower() != "maxfilespertrigger"}
+    with ExitStack() as stack:
+        if work.is_dir():
+            stack.enter_context(holding(work / _LOCK, f"{job.work} is of a stream that another process is at work on"))
+        copied = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="dynq-stream-"))) / "work"
+        if work.is_dir():
+            shutil.copytree(work, copied, ignore=shutil.ignore_patterns(_LOCK, _BATCH))
+        copied.mkdir(exist_ok=True)
+        stack.enter_context(settings(spark))
+        stream = _Stream(spark, replace(job, work=str(copied), every=None, options=options), apply, rehearsal=True)
+        return stream.run(), stream.passed
+
+
+class _Stream:
+    """Runs one job, or rehearses it: then only the first batch is given to `apply`."""
+
+    def __init__(self, spark: SparkSession, job: StreamJob, apply: Apply, *, rehearsal: bool = False) -> None:
+        self._rehearsal, self.passed = rehearsal, 0
         self._spark = spark
         self._files = Files(spark)
         self._job = job
@@ -140,6 +163,9 @@ class _Stream:
 
     def _take_batch(self, number: int, paths: list[str]) -> None:
         files = {path.removeprefix(self._root).lstrip("/"): path for path in paths}
+        if self._rehearsal and self._applied:
+            self.passed += len(files)
+            return
         here = MicroBatch.of(self._id(), number, files)
         self._applied += self._batches.take(here, files)
         self._taken += 1

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from dynq_cli.cli.app import main
 from dynq_cli.errors import LockedError, RejectedError, UsageError
-from dynq_cli.session.apply_logs import apply_logs
-from dynq_cli.spark.stream import StreamJob, extract_stream
+from dynq_cli.session.apply_logs import Options, apply_logs
+from dynq_cli.spark.stream import StreamJob, extract_stream, rehearse_stream
 from dynq_cli.storage.lock import holding
 from dynq_cli.storage.manifest import read_manifest
 from dynq_cli.storage.state import open as open_state
@@ -192,3 +192,36 @@ def test_one_job_at_a_time_and_a_directory_that_is_there(run: Run, tmp_path: Pat
     (tmp_path / "in").rmdir()
     with pytest.raises(UsageError, match="there is no directory"):
         run()
+
+
+def test_a_rehearsal_says_what_would_be_applied_and_changes_nothing(
+    spark: SparkSession, run: Run, tmp_path: Path
+) -> None:
+    state, folder = tmp_path / "state", tmp_path / "in"
+    job = StreamJob(str(folder), str(state), "in", str(tmp_path / "work"), options={"maxFilesPerTrigger": "1"})
+    rows: list[int] = []
+
+    def rehearse(batch: str) -> None:
+        with open_state(state) as view:
+            rows.extend(outcome.rows for outcome in apply_logs(view, [batch], Options(dry_run=True)))
+
+    def everything() -> list[tuple[str, bytes]]:
+        return [(str(p), p.read_bytes()) for p in sorted(tmp_path.rglob("*")) if p.is_file()]
+
+    arrive(tmp_path, "1.jsonl", 1)
+    arrive(tmp_path, "2.jsonl", 2, 3)
+    before = everything()
+    assert rehearse_stream(spark, job, rehearse) == (1, 0)
+    assert (rows, everything()) == ([3], before)
+    assert run() == 2
+    before = everything()
+    assert rehearse_stream(spark, job, rehearse) == (0, 0)
+    arrive(tmp_path, "3.jsonl", 3, 4)
+    arrive(tmp_path, "4.jsonl", 5)
+    (folder / "R" / "4.jsonl").write_text('{"_change_type": "delete", "k": 99, "n": 99}', "utf-8")
+    before = everything()
+    with pytest.raises(RejectedError, match="99"):
+        rehearse_stream(spark, job, rehearse)
+    assert everything() == before
+    with holding(tmp_path / "work" / "lock", "at work"), pytest.raises(LockedError):
+        rehearse_stream(spark, job, rehearse)

@@ -51,6 +51,9 @@ def stream(
             "--option", metavar="KEY=VALUE", help="An option of Spark's file stream, as maxFilesPerTrigger=100."
         ),
     ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Say what would be applied of what is there, and change nothing.")
+    ] = False,
     conf: ConfOption = None,
 ) -> None:
     """Apply change logs that arrive in a directory to a state, each exactly once.
@@ -63,21 +66,30 @@ def stream(
 
     if once and every is not None:
         raise UsageError("--once and --every do not go together")
+    if dry_run and every is not None:
+        raise UsageError("--dry-run looks once, so it does not go together with --every")
     interval = None if every is None else _duration(every)
     require()
     from dynq_cli.session.apply_logs import Options, apply_logs
     from dynq_cli.spark.program import pairs
     from dynq_cli.spark.session import get_session
-    from dynq_cli.spark.stream import StreamJob, extract_stream
+    from dynq_cli.spark.stream import StreamJob, extract_stream, rehearse_stream
     from dynq_cli.storage.state import open as open_state
 
     open_state(state).close()  # said before Spark is started, if there is none
     name = name or os.path.basename(os.path.abspath(path))
-    how = Options(relation=relation, form=form, upsert=upsert)
+    how = Options(relation=relation, form=form, upsert=upsert, dry_run=dry_run)
+
+    def tell(outcome: Outcome) -> None:
+        if outcome.version is not None:
+            said = row_counts_text(outcome.inserted, outcome.replaced, outcome.deleted)
+            output.note(f"{'would be ' if dry_run else ''}version {outcome.version}: {said}")
+        for warning in outcome.warnings:
+            output.warn(warning)
 
     def apply(folder: str) -> None:
         with open_state(state) as view:
-            apply_logs(view, [folder], how, tell=_tell, warn=output.warn)
+            apply_logs(view, [folder], how, tell=tell, warn=output.warn)
 
     job = StreamJob(
         path=path,
@@ -90,16 +102,14 @@ def stream(
     output.detail("starting Spark")
     with terminable():
         spark = get_session(pairs("--conf", conf or []), quiet=not output.settings.verbose)
+        if dry_run:
+            found, left = rehearse_stream(spark, job, apply)
+            if left:
+                output.warn(f"{path}: {left:,} files wait behind a batch that was interrupted, and were not looked at")
+            output.note(f"{path}: the next batch would be applied" if found else f"{path}: nothing new")
+            return
         many = extract_stream(spark, job, apply)
     output.note(f"{path}: {many:,} {'batch' if many == 1 else 'batches'} applied" if many else f"{path}: nothing new")
-
-
-def _tell(outcome: Outcome) -> None:
-    if outcome.version is not None:
-        said = row_counts_text(outcome.inserted, outcome.replaced, outcome.deleted)
-        output.note(f"version {outcome.version}: {said}")
-    for warning in outcome.warnings:
-        output.warn(warning)
 
 
 def _duration(text: str) -> str:
