@@ -85,3 +85,18 @@ def test_a_set_of_rows_of_groups_has_each_row_once() -> None:
     assert sorted(row["n"] for batch in live.enum("q") for row in batch.to_pylist()) == [1, 2, 3]
     live.apply({"l": pa.table({"a": [7], "b": [None]})})
     assert live.count("q") == (3, 3)
+
+
+ONE_ROW = {
+    "SELECT COUNT(*) AS n FROM l LIMIT 100": [(6,)],
+    "SELECT * FROM (SELECT COUNT(*) AS n FROM l) AS x, (SELECT MAX(a) AS m FROM r LIMIT 1) AS y LIMIT 1": [(6, 4)],
+}
+
+
+@every_case("sql", ONE_ROW)
+def test_a_limit_of_one_row_needs_no_order(sql: str) -> None:
+    planned = plan_spec(f'{SPEC}  q: {{sql: "{sql}"}}\n')
+    live = Views(planned.spec, planned.kept)
+    live.apply({"l": L, "r": R})
+    rows = [row for batch in live.enum("q") for row in batch.to_pylist()]
+    assert [tuple(v for k, v in row.items() if k != "_count") for row in rows] == ONE_ROW[sql]

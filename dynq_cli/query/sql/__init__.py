@@ -22,6 +22,7 @@ from dynq_cli.query.sql.clock import place_clock
 from dynq_cli.query.sql.constant_rows import values_as_selects
 from dynq_cli.query.sql.context import Ctes
 from dynq_cli.query.sql.duckdb_opinion import is_syntax, objection, refused
+from dynq_cli.query.sql.idle_limits import drop_idle_limits
 from dynq_cli.query.sql.ordered import canonical
 from dynq_cli.query.sql.parse import parse, too_deep
 from dynq_cli.query.sql.scope import Scope
@@ -53,6 +54,7 @@ def compile_sql(text: str, spec: Spec, query: QuerySpec, named: Named = lambda n
     `named` gives the queries of the spec that the text may read."""
     tree, places = parse(text)
     canonical(tree)
+    drop_idle_limits(tree)
     try:
         values_as_selects(tree, places)
         if place_clock(tree):
