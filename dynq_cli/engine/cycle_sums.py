@@ -27,7 +27,8 @@ from dynq_cli.engine.result_reader import OverflowedError
 from dynq_cli.plan.program import high, low
 
 _LARGEST = 9.2e18
-_KEY = 16
+# Words of a key, before the values that a route binds (`cycle_pairs`).
+_KEY = 8
 
 
 class CycleSums:
@@ -52,7 +53,7 @@ class CycleSums:
             np.zeros(numbers, np.int64),
             np.zeros(lanes, np.int64),
             np.zeros(lanes, np.int64),
-            np.zeros(_KEY, np.int64),
+            np.zeros(_KEY + len(layout.step.query.variables), np.int64),
         )
 
     @property

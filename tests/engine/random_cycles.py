@@ -54,6 +54,12 @@ QUERIES = {
     "list_set": f"SELECT DISTINCT r.a, s.c FROM {_RST}",
     "exists_one": f"SELECT DISTINCT 1 AS one FROM {_RST}",
     "exists_set": f"SELECT DISTINCT 1 AS one FROM {_CYCLIC} AND a.w > 0",
+    "exists_in": f"SELECT f.c, f.d FROM f WHERE EXISTS (SELECT 1 FROM {_RST})",
+    "exists_not": f"SELECT f.c, f.d FROM f WHERE NOT EXISTS (SELECT 1 FROM {_RST})",
+    "as_value": f"SELECT f.c, (SELECT count(*) FROM {_RST}) AS n FROM f",
+    "filters": f"SELECT count(*) FILTER (WHERE a.w > 2) AS n, bool_or(b.w > 3) AS b FROM {_CYCLIC}",
+    "over_groups": "SELECT sum(q.m) AS m, count(*) AS n"
+    " FROM (SELECT x, y, max(w) AS m FROM e GROUP BY x, y) q, e b, e c WHERE q.y = b.x AND b.y = c.x AND c.y = q.x",
     "cyclic": f"SELECT count(*) AS n FROM {_CYCLIC}",
     "cyclic_rows": f"SELECT a.x, b.x AS y, c.x AS z FROM {_CYCLIC}",
     "strings": f"SELECT a.x, count(*) AS n FROM {_STRINGS} GROUP BY a.x",

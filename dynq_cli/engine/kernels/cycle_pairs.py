@@ -73,7 +73,7 @@ class Sums(NamedTuple):
     given: Words  # by number: what the row counts that a view is extended by
     paths: Words  # two lanes per sum: scratch
     totals: Words  # two lanes per sum
-    key: Words  # scratch
+    key: Words  # scratch: a key, and what a route binds
 
 
 # Where a commit stands, in `Sums.state`: the changed row and its id, what comes next for it, and how far that is; rows
@@ -82,6 +82,8 @@ ENTRY, ROW, PHASE, STEP, PLACE, SCANNED, NEEDS, ROOM, STATE = range(9)
 ARRIVES, EXTENDS, SETTLES, PARTITIONS, SUMS_UP = range(5)
 DONE, TOO_MANY, NO_ROOM = 1, 2, 3
 ATOMS = 3
+# Where in `Sums.key` what a route binds begins.
+_BOUND = 8
 
 
 @kernel(inline="always")
@@ -267,9 +269,9 @@ def _join(store: Store, joins: Joins, pairs: Pairs, sums: Sums, e: Int, r: Int) 
             return False
     else:
         for k in range(route.bound):
-            sums.key[8 + lists[route.binds + 2 * k]] = words[at + lists[route.binds + 2 * k + 1]]
+            sums.key[_BOUND + lists[route.binds + 2 * k]] = words[at + lists[route.binds + 2 * k + 1]]
         for k in range(route.checked):
-            if sums.key[8 + lists[route.checks + 2 * k]] != words[at + lists[route.checks + 2 * k + 1]]:
+            if sums.key[_BOUND + lists[route.checks + 2 * k]] != words[at + lists[route.checks + 2 * k + 1]]:
                 return True
         for k in range(0, many, 2):
             sums.paths[k], sums.paths[k + 1] = 1, 0
@@ -278,7 +280,7 @@ def _join(store: Store, joins: Joins, pairs: Pairs, sums: Sums, e: Int, r: Int) 
             operand = joins.operands[o]
             other = joins.edges[operand.edge]
             for j in range(2):
-                sums.key[j] = sums.key[8 + lists[operand.slots + j]]
+                sums.key[j] = sums.key[_BOUND + lists[operand.slots + j]]
             met = find(store, other.table, sums.key)
             if met < 0:
                 return True

@@ -23,7 +23,7 @@ from dynq_cli.plan.lower.query_builders import ONE, shown
 from dynq_cli.plan.lower.ranges import partly
 from dynq_cli.plan.program import Feed
 from dynq_cli.query.hypergraph import hypergraph_of
-from dynq_cli.query.normal_form import Comparison, ConjunctiveQuery
+from dynq_cli.query.normal_form import Comparison, ConjunctiveQuery, Scalar
 from dynq_cli.query.reduction import is_acyclic
 from dynq_cli.spec.model import Column
 
@@ -45,10 +45,15 @@ def _cycle(query: ConjunctiveQuery, program: PartialProgram) -> PartialProgram:
     compared = [v.name for v in query.variables if any(v.name in c.variables for c in query.comparisons)]
     joined = shown(replace(query, comparisons=()), (*columns, *compared))
     # A variable that is always 1 tells no rows apart: it stays in the head, and no atom binds it.
-    atoms = tuple(replace(a, bindings=tuple(b for b in a.bindings if b.scalar != ONE)) for a in joined.atoms)
+    atoms = tuple(replace(a, bindings=tuple(b for b in a.bindings if not _is_one(b.scalar))) for a in joined.atoms)
     cycle, program = program.add_cycle(replace(joined, atoms=atoms))
     program = replace(program, run=replace(run, inputs=inputs))
     return program.with_feeds([Feed(cycle, columns, 1, query.comparisons)])
+
+
+def _is_one(scalar: Scalar) -> bool:
+    """Whether a scalar is the number 1, whatever width it has been given."""
+    return scalar.type.is_integer and scalar.sql in (ONE.sql, f"CAST({ONE.sql} AS {scalar.type.sql})")
 
 
 def _looked_at(run: Run) -> tuple[Column, ...]:
