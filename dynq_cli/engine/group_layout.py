@@ -257,7 +257,10 @@ class _Builder:
         if a.type.is_float if is_sum else _any_float(terms):
             kind = r.SUM_OF_DOUBLES if is_sum else r.AVG_OF_DOUBLES
             place = self._doubles(terms)
-            return [kind, place, self.layout.spills, NONE, 0]
+            counted = NONE
+            if measure.counted and not is_sum:
+                counted = self._exact(a, self._counted(measure, terms), 0)
+            return [kind, place, self.layout.spills, counted, 0]
         scale = max([_scale(t) for t in terms] + [a.type.scale])
         place = self._exact(a, terms, scale)
         if is_sum:

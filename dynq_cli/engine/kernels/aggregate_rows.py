@@ -27,7 +27,7 @@ MEASURE = row_type(
     "kind",  # a `Kind`
     "place",  # word of the group's record: the accumulator's first
     "table",  # of values, or of spills; of an average the place of the sum that counts its values, or -1; bits
-    "tree",  # of values: a row of the forest, or -1
+    "tree",  # of values: a row of the forest, or -1; of an average of doubles as `table` is of another
     "digits",  # digits behind the point that the accumulator has and the measure does not; all of them, for averages;
     # of a time between two, what it is multiplied by
     "value",  # the word of a value's record that is read
@@ -194,10 +194,10 @@ def _average(lo: Int, hi: Int, count: float, digits: Int) -> float:
 
 
 @kernel(error_model="numpy")
-def _of_doubles(kind: Int, total: Int, count: Int, reading: Reading) -> Int:
+def _of_doubles(kind: Int, total: Int, count: float, reading: Reading) -> Int:
     if kind == SUM_OF_DOUBLES or total == NAN or total == INFINITY or total == ~INFINITY:
         return total
-    return _code(_double(total, reading) / float(count), reading)
+    return _code(_double(total, reading) / count, reading)
 
 
 @kernel
@@ -351,7 +351,10 @@ def _read(store: Store, measures: Rows, group: Int, reading: Reading) -> tuple[I
             out[column] = _code(_average(words[at + 1], words[at + 2], count, measure.digits), reading)
         else:
             total = sum_of_doubles(store, measure.table, at, reading.words)
-            out[column] = _of_doubles(kind, total, words[at + D_COUNT], reading)
+            count, counted = float(words[at + D_COUNT]), group + measure.tree
+            if measure.tree >= 0:
+                count = as_double(words[counted + 1], words[counted + 2])
+            out[column] = _of_doubles(kind, total, count, reading)
     return OK, np.int64(-1)
 
 

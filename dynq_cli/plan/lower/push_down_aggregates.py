@@ -43,7 +43,7 @@ from dynq_cli.query.aggregates import basic
 from dynq_cli.query.normal_form import Aggregate, ConjunctiveQuery, Factor, Monomial, Scalar, Variable
 from dynq_cli.query.scalar import quote
 from dynq_cli.spec.model import Column, Relation
-from dynq_cli.spec.types import INT64, MAX_PRECISION, Type, decimal
+from dynq_cli.spec.types import FLOAT64, INT64, MAX_PRECISION, Type, decimal
 
 Names = tuple[str, ...]
 
@@ -78,14 +78,19 @@ def _adds_up(measure: Measure) -> bool:
 
 
 def _is_exact(measure: Measure) -> bool:
-    """Whether sums of parts are sums of numbers that 38 digits hold."""
+    """Whether sums of parts are sums of numbers that 38 digits hold, or of doubles of one table.
+
+    A part's sum of doubles is exact and rounded once, and so is its product with the number of rows that it joins: what
+    comes out depends on the rows that are there alone. Products with other factors are not taken apart: infinity times
+    a sum is not the sum of infinity times its terms.
+    """
     if measure.values or basic(measure.aggregate.function).reading == "count":
         return True
     several = [[f.scalar.type for f in m.factors] for m in measure.aggregate.monomials]
-    return all(
-        not any(kind.is_float for kind in kinds) and sum(kind.scale for kind in kinds) <= MAX_PRECISION
-        for kinds in several
-    )
+    names = {kind.name for kinds in several for kind in kinds}
+    if names & {"float32", "float64"}:
+        return [len(kinds) for kinds in several] == [1]
+    return all(sum(kind.scale for kind in kinds) <= MAX_PRECISION for kinds in several)
 
 
 def _physical(name: str, kind: Type) -> Names:
@@ -233,7 +238,9 @@ class _Sums:
 
     def _sum(self, inside: Names, present: Names) -> str:
         if ("sum", inside, present) not in self.made:
-            kind = decimal(MAX_PRECISION, sum(self.scalars[n].type.scale for n in inside))
+            kinds = [self.scalars[n].type for n in inside]
+            is_float = any(k.is_float for k in kinds)
+            kind = FLOAT64 if is_float else decimal(MAX_PRECISION, sum(k.scale for k in kinds))
             nullable = bool(present) or any(self.scalars[n].nullable for n in inside)
             of = [n.removeprefix("sum_") for n in inside if n not in self.counts]
             name = self._named(f"sum_{'_'.join(of)}", kind, nullable)
