@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import partial
+from pathlib import Path
 from random import Random
 
 import pyarrow as pa
 import pytest
 
+import dynq_cli
 from dynq_cli.engine.consolidate import NetDelta
 from dynq_cli.engine.net_delta import joined, look_around, plain_net_delta
 from dynq_cli.engine.versions import diff, diff_schema, went_back
@@ -179,6 +181,23 @@ def test_thesis_example_4_16_the_difference_is_that_of_the_paper(order: str) -> 
     assert rows["insert"] == [(3, 2, 1, 2), (3, 4, 1, 1), (3, 4, 1, 2)], "y = 3, and x1 = 4 or x2 x3 = 1 2, none twice"
     assert rows["delete"] == [(2, 4, 2, 4), (2, 8, 2, 4), (2, 9, 2, 4)], "y = x2 = 2 and x3 = 4"
     assert len(found) == 6
+
+
+def test_thesis_rows_that_join_nothing_are_no_difference(tmp_path: Path) -> None:
+    """After Example 4.16: E(5, 1) … E(5, 100), for the last commit and for a mark, in the library."""
+    (tmp_path / "spec.yaml").write_text(THESIS)
+    e = pa.table({"y": [5] * 100, "x1": list(range(1, 101))})
+    one = pa.table({"y": [5], "x2": [1], "x3": [2]})
+    with dynq_cli.create(tmp_path / "spec.yaml", tmp_path / "state") as view:
+        view.apply(one, "F")
+        view.mark("before")
+        view.apply(e, "E")
+        assert [row for batch in view.diff().batches for row in batch.to_pylist()] == []
+        view.apply(one, "G")
+        for since in (None, "before"):
+            rows = [row for batch in view.diff(since=since).batches for row in batch.to_pylist()]
+            assert sorted(row["x1"] for row in rows) == list(range(1, 101)), since
+            assert {row["_change_type"] for row in rows} == {"insert"}
 
 
 def test_rows_that_leave_and_come_without_ever_meeting_are_no_change() -> None:
