@@ -92,7 +92,7 @@ def _lines(plan: AnyPlan, spec: Spec, understood: Sequence[tuple[str, str]] = ()
         yield from _entry("", text)
     for view in plan.query.views:
         if view.outer_join:
-            yield from _entry("outer join", f"{view.name}: {view.outer_join}")
+            yield from _entry("view", f"{view.name}: {view.outer_join}")
     for name, _ in plan.views:
         yield from _entry("view", f"{name}, kept by a plan of its own (below)")
     for text in plan.query.simplifications:

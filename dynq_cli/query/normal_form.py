@@ -252,8 +252,9 @@ class Window:
 class View:
     """A subquery that is kept as a view of its own; atoms name it as their source.
 
-    A view that an outer join needs says so in `outer_join`; it may have views that stand before it as sources. `key`
-    are columns that tell its rows apart, where the query does not say it. A query of the spec has its name in `named`.
+    A view that an outer join, a subquery or a condition over several tables needs says so in `outer_join`; it may have
+    views that stand before it as sources. `key` are columns that tell its rows apart, where the query does not say so.
+    A query of the spec has its name in `named`.
     """
 
     name: str

@@ -18,7 +18,11 @@ def relations(chance: Random) -> tuple[Relation, ...]:
     for name in ("R", "S", "T"):
         has_key = chance.random() < 0.25
         first = Column("a", parse_type("int32")[0], not has_key and chance.random() < 0.4)
-        others = [Column(c, parse_type("int32")[0], chance.random() < 0.5) for c in "bc"[: chance.randint(1, 2)]]
+        # Where there is a key, a delete with NULL in another column goes by the key.
+        nullable = [not has_key and chance.random() < 0.5 for _ in range(2)]
+        others = [
+            Column(c, parse_type("int32")[0], n) for c, n in zip("bc"[: chance.randint(1, 2)], nullable, strict=False)
+        ]
         made.append(Relation(name, (first, *others), ("a",) if has_key else ()))
     return tuple(made)
 
@@ -36,6 +40,12 @@ class RandomSelect:
         relation = self.chance.choice(self.relations)
         self.count += 1
         alias = f"t{self.count}"
+        if self.values and self.chance.random() < 0.07:
+            inside, columns = f"i{self.count}", [c.name for c in relation.columns]
+            made = self.value([f"{inside}.{c}" for c in columns], 0)
+            return f"(SELECT {inside}.a, {made} AS v FROM {relation.name} AS {inside}) AS {alias}", [
+                f"{alias}.a", f"{alias}.v"
+            ]  # fmt: skip
         return f"{relation.name} AS {alias}", [f"{alias}.{c.name}" for c in relation.columns]
 
     def tables(self, many: int) -> tuple[str, list[str], list[str]]:
@@ -102,6 +112,15 @@ class RandomSelect:
             f"COUNT(DISTINCT {chance.choice(own)})", f"MAX({self.number(own, 0)})",
         ])  # fmt: skip
 
+    def over_rows(self, columns: list[str]) -> str:
+        """An aggregate over rows, which may have a subquery each."""
+        draw = self.chance.random()
+        if draw > 2 * self.values or draw > 0.3:
+            return self.aggregate(columns)
+        if draw < 0.15:
+            return f"MAX({self.value(columns, 0)})"
+        return f"COUNT(*) FILTER (WHERE {self.of_subquery(columns, 0)})"
+
     def value(self, columns: list[str], depth: int) -> str:
         body, own = self.inner(columns, depth)
         return f"(SELECT {self.aggregate(own)} {body})"
@@ -131,12 +150,13 @@ class RandomSelect:
             key = f"{chance.choice(columns)}::BIGINT + 0" if key.isdigit() else key
             having = ""
             if chance.random() < 0.4:
-                right = self.value([chance.choice(columns)], 0) if self.values and chance.random() < 0.5 else "1"
-                right = self.value(["1"], 0) if right != "1" else right
+                right = self.value([key if "." in key and " " not in key else "1"], 0) if self.values else "1"
                 having = f" HAVING {self.aggregate(columns)} {chance.choice(OPERATORS)} {right}"
-            return f"SELECT {key} AS g, {self.aggregate(columns)} AS x {body} GROUP BY {key}{having}"
+            return f"SELECT {key} AS g, {self.over_rows(columns)} AS x {body} GROUP BY {key}{having}"
         if draw < 0.5:
-            return f"SELECT {self.aggregate(columns)} AS x, COUNT(*) AS n {body}"
+            return f"SELECT {self.over_rows(columns)} AS x, COUNT(*) AS n {body}"
+        if draw < 0.53 and self.values:
+            return f"SELECT {self.value(columns, 0)} AS g, {self.aggregate(columns)} AS x {body} GROUP BY g"
         shown = [self.number(columns, depth) for _ in range(chance.choice([1, 2, 3]))]
         shown = [f"{s} AS x{i}" for i, s in enumerate(shown)]
         return f"SELECT {'DISTINCT ' if draw < 0.6 else ''}{', '.join(shown)} {body}"

@@ -16,7 +16,7 @@ from tests.engine.random_values import value_case
 from tests.every_case import every_case
 from tests.seeds import seeds
 
-SEEDS = seeds(20, 56, 71, 83, 157, 268)
+SEEDS = seeds(20)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -60,6 +60,14 @@ EXPECTED = {
     ],
     "SELECT k, SUM(a) > (SELECT MIN(c) FROM s) AS i FROM l GROUP BY k": [(1, False), (2, False), (None, False)],
     "SELECT k FROM l GROUP BY k HAVING MAX(a) > (SELECT COUNT(*) + 18 FROM r WHERE r.k = l.k)": [(2,), (None,)],
+    "SELECT a, b FROM l, r WHERE CASE WHEN a > b * 3 THEN b ELSE a END IN (SELECT b FROM s WHERE s.c > a)": [
+        (20, 5), (30, 5)
+    ],
+    "SELECT a FROM l WHERE a IN (SELECT c - 40 FROM s WHERE l.a NOT IN (SELECT r.b FROM r WHERE r.b > s.c))": [(10,)],
+    "SELECT a, b FROM l, r WHERE a + b = (SELECT coalesce(SUM(c), 36) FROM s WHERE s.b = l.a)": [(30, 6)],
+    "SELECT k, MAX((SELECT MIN(b) FROM r WHERE r.k = l.k)) AS m FROM l GROUP BY k": [(1, 5), (2, None), (None, None)],
+    "SELECT (SELECT COUNT(*) FROM r WHERE r.k = l.k) AS g, COUNT(*) AS n FROM l GROUP BY 1": [(0, 2), (2, 1)],
+    "SELECT COUNT(*) FILTER (WHERE k IN (SELECT k FROM r)) AS n FROM l LIMIT 5": [(1,)],
     "SELECT a, (SELECT SUM(b) FROM r WHERE r.k < l.k AND b > l.a - 15) AS n FROM l": [
         (10, None), (20, 6), (30, None)
     ],

@@ -18,6 +18,7 @@ from sqlglot.tokenizer_core import Token, TokenType
 
 from dynq_cli.query.problems import QueryProblems, TextProblem, refuse
 from dynq_cli.query.scalar import ScalarError, evaluate
+from dynq_cli.query.sql.shape import is_one_row
 
 # What sqlglot would log (statements it does not know) is refused here with a message of its own.
 logging.getLogger("sqlglot").setLevel(logging.CRITICAL)
@@ -115,7 +116,18 @@ def parse(text: str) -> tuple[exp.Query, Places]:
     _place_truth_values(tree, places)
     for select in tree.find_all(exp.Select):
         _name_no_windows(select)
+        if is_one_row(select) and _is_idle(select):
+            select.set("limit", None)
     return tree, places
+
+
+def _is_idle(select: exp.Select) -> bool:
+    """Whether a LIMIT keeps a row, without an order that would say which."""
+    limit = select.args.get("limit")
+    many = limit.expression if isinstance(limit, exp.Limit) else None
+    if not isinstance(many, exp.Literal) or not many.this.isdigit() or select.args.get("offset") is not None:
+        return False
+    return int(many.this) > 0 and select.args.get("order") is None
 
 
 def _name_no_windows(select: exp.Select) -> None:

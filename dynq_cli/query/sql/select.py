@@ -27,6 +27,7 @@ from dynq_cli.query.sql.order import order_keys
 from dynq_cli.query.sql.predicates import conjuncts
 from dynq_cli.query.sql.scope import Scope
 from dynq_cli.query.sql.shape import (
+    aggregates_of,
     has_aggregate,
     has_query,
     has_window,
@@ -95,17 +96,46 @@ class _Select:
         condition = self.select.args.get("where")
         if condition is not None:
             take_condition(self.body, scope, condition.this, self.ctes)
-        if not is_aggregating(self.select):
-            for i, item in enumerate(items):
-                if has_query(item.node):
-                    with self.context.gather():
-                        items[i] = replace(item, node=with_values(self.body, scope, item.node, self.ctes))
+        for i, item in enumerate(items):
+            if has_query(item.node):
+                with self.context.gather():
+                    items[i] = self._with_values(scope, item, i)
         if not self.context.problems and (self.body.mixed or self._is_mixed(scope, items)):
             shown = [item.node for item in items if not has_query(item.node)]
             moved = join_rows(self.body, [scope], shown, mentioned(self.select))
             items = [item if has_query(item.node) else replace(item, node=moved(item.node)) for item in items]
         assert not self.body.foreign, f"conditions on other tables: {self.body.foreign}"
         return scope, items
+
+    def _with_values(self, scope: Scope, item: Item, index: int) -> Item:
+        """An item with the values of its subqueries, as far as rows have them before they are grouped."""
+        if not is_aggregating(self.select) or self._is_group(item, index):
+            made = with_values(self.body, scope, item.node, self.ctes)
+            scope.aliases.setdefault(item.name.lower(), made)
+            return replace(item, node=made)
+        calls = [n for n in aggregates_of(item.node) if has_query(n)]
+        if not calls:
+            return item
+        holder = exp.Paren(this=item.node.copy())
+        given: dict[str, exp.Expr] = {}
+        for call in [n for n in aggregates_of(holder) if has_query(n)]:
+            mark = f"aggregate{len(given) + 1}"
+            given[mark] = with_values(self.body, scope, call, self.ctes)
+            call.replace(exp.Placeholder(this=mark))
+        if has_query(holder.this):
+            # GroupMarks says so.
+            return item
+        return replace(item, node=with_values(self.body, scope, holder.this, self.ctes, given=given))
+
+    def _is_group(self, item: Item, index: int) -> bool:
+        """Whether GROUP BY names an item by its position or its name."""
+        group = self.select.args.get("group")
+        if group is None or has_aggregate(item.node):
+            return False
+        keys = [bare(key) for key in group.expressions]
+        named = any(isinstance(k, exp.Column) and not k.table and k.name.lower() == item.name.lower() for k in keys)
+        at_place = any(isinstance(k, exp.Literal) and k.this == str(index + 1) for k in keys)
+        return bool(group.args.get("all")) or named or at_place
 
     def _is_mixed(self, scope: Scope, items: list[Item]) -> bool:
         """Whether something that is computed from a row reads several tables."""

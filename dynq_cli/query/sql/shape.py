@@ -21,6 +21,15 @@ def outside_queries(node: exp.Expr) -> Iterator[exp.Expr]:
     yield from node.walk(prune=lambda n: isinstance(n, exp.Query) and n is not node)
 
 
+def aggregates_of(node: exp.Expr) -> list[exp.Expr]:
+    """The calls of aggregates of groups in a node, with their FILTER; not those inside of others, or of subqueries."""
+    if isinstance(node, exp.Query):
+        return []
+    if isinstance(node, exp.Filter) or (is_aggregate(node) and not _is_over_window(node)):
+        return [node]
+    return [call for child in list(node.iter_expressions()) for call in aggregates_of(child)]
+
+
 def has_aggregate(node: exp.Expr) -> bool:
     """Whether a node has an aggregate of groups; what stands before OVER is none."""
     return any(is_aggregate(n) and not _is_over_window(n) for n in outside_queries(node))
@@ -80,6 +89,22 @@ def is_aggregating(select: exp.Select) -> bool:
     if select.args.get("group") is not None or select.args.get("having") is not None:
         return True
     return any(has_aggregate(item) for item in select.expressions)
+
+
+def is_one_row(node: exp.Expr) -> bool:
+    """Whether a query has at most one row: of aggregates over all it reads, or of derived tables with one row each."""
+    if not isinstance(node, exp.Select) or has_window(node):
+        return False
+    group, distinct = node.args.get("group"), node.args.get("distinct")
+    if group is not None or (distinct is not None and distinct.args.get("on") is not None):
+        return False
+    if is_aggregating(node):
+        return True
+    start, joins = node.args.get("from_"), node.args.get("joins") or ()
+    if start is None or node.args.get("laterals") or any(join.args.get("side") for join in joins):
+        return False
+    tables = [start.this, *(join.this for join in joins)]
+    return all(isinstance(t, exp.Subquery) and not t.args.get("joins") and is_one_row(unwrapped(t)) for t in tables)
 
 
 def is_distinct(select: exp.Select) -> bool:

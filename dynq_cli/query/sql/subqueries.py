@@ -168,7 +168,7 @@ def _correlated(body: Body, scope: Scope, found: _Subquery, select: exp.Select, 
     if any(_looks_outside(piece, sub, found) for piece in sub.foreign):
         _by_value(body, scope, found.node, ctes)
         return
-    links += _foreign_links(body, sub)
+    links = [replace(link, left=reach(body, link.left)) for link in links] + _foreign_links(body, sub)
     if len(sub.draft.atoms) == 1:
         body.adopt(sub, found.mode)
         body.draft.views += sub.draft.views
@@ -272,6 +272,7 @@ def _over_view(body: Body, scope: Scope, found: _Subquery, ctes: Ctes) -> None:
     context = body.context
     closed = Scope(context, scope, closed_because="a subquery with aggregates, GROUP BY or UNION")
     table = add_view(body, found.query, f"exists{len(context.view_names) + 1}", ctes, closed)
+    found = replace(found, outer=tuple(reach(body, outer) for outer in found.outer))
     columns: list[exp.Expr] = [column_node(table, c, context.at(found.node)) for c in table.columns]
     body.add(table, found.mode)
     nullable = any(scalar(context, side).nullable for side in (*found.outer, *columns[: len(found.outer)]))

@@ -37,7 +37,15 @@ from dynq_cli.query.sql.outer_joins import On, left_join
 from dynq_cli.query.sql.predicates import Filter, Piece
 from dynq_cli.query.sql.scalars import closed, scalar
 from dynq_cli.query.sql.scope import Scope, Source
-from dynq_cli.query.sql.shape import has_limit, has_query, is_aggregating, is_by_places, is_distinct, unwrapped
+from dynq_cli.query.sql.shape import (
+    has_limit,
+    has_query,
+    is_aggregating,
+    is_by_places,
+    is_distinct,
+    is_one_row,
+    unwrapped,
+)
 from dynq_cli.query.sql.sources import add_from, add_view, with_ctes
 from dynq_cli.spec.model import Column
 
@@ -140,7 +148,7 @@ class _Asked:
             value, passes = inside.joined([item, inside.having])
             return exp.Case(ifs=[exp.If(this=passes, true=value)])
         least = exp.Min(this=item.copy())
-        if _is_one_row(select) or inside.has_key:
+        if _is_one_row(select) or is_one_row(select) or inside.has_key:
             return inside.joined([least], is_needed=is_needed)[0]
         counted: exp.Expr = _count(exp.Star())
         if isinstance(select, exp.Select) and is_distinct(select) and not inside.is_view:
