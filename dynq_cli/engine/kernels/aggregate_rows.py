@@ -1,9 +1,9 @@
-"""What became of the groups that rows were taken into: their rows of the result, before and after.
+"""Compute the result rows of touched groups, before and after a commit.
 
-First `settle_values` for each table of values: values that have copies now and had none become members of their
-group, and the other way round. Then `settle_groups`, which reads each touched group's row of the result off its
-accumulators and compares it with the one it gave before. Both take up to so many from the queue at a time, so
-that the caller can make room. Nothing is negative any more: less than nothing of something is an error of the feeds.
+First `settle_values` for each table of values: values that now have copies and had none join their group, and values
+without copies leave it. Then `settle_groups`, which reads each touched group's result row from its accumulators and
+compares it with the one before. Both take up to so many from the queue at a time, so that the caller can make room.
+Nothing is negative any more: a negative count is an error of the feeds.
 """
 
 from enum import IntEnum
@@ -38,7 +38,7 @@ MEASURE = row_type(
 
 
 class Kind(IntEnum):
-    """How a measure is read off its accumulator."""
+    """How a measure is read from its accumulator."""
 
     COUNT = 0
     SUM = 1
@@ -73,7 +73,7 @@ _LOWEST = -(2**63)
 
 
 class Given(NamedTuple):
-    """What became of groups, to be filled."""
+    """The result rows of groups, to be filled."""
 
     rows: Words  # a row per column, keys first
     copies: Words  # -1 for a row that a group had, 1 for one that it has
@@ -89,7 +89,7 @@ class Summed(NamedTuple):
 
 
 class Reading(NamedTuple):
-    """What reading a group needs to work in."""
+    """The scratch for reading a group."""
 
     row: Words  # the values of a group
     words: Words  # those of a sum of doubles
@@ -99,7 +99,7 @@ class Reading(NamedTuple):
 
 @kernel
 def _add_value(store: Store, summed: Summed, group: Int, at: Int, value: Int, sign: Int) -> Int:
-    """Add a distinct value to the sum of its group, or take it away; whether it fits."""
+    """Add a distinct value to the sum of its group, or subtract it; return whether it fits."""
     words, exact, doubles = store.words, summed.places[0], summed.places[1]
     if doubles >= 0:
         spills, number = summed.spills[0], summed.spills[1]
@@ -119,25 +119,24 @@ def _add_value(store: Store, summed: Summed, group: Int, at: Int, value: Int, si
 
 @kernel
 def settle_values(
-    store: Store, c: Int, t: Int, v: Int, place: Int, order: Int, summed: Summed, most: Int
+    store: Store, tree_id: Int, table_id: Int, values_id: Int, place: Int, order: Int, summed: Summed, most: Int
 ) -> tuple[Int, Int]:
-    """Up to `most` touched values of table v; how many there were. `c` is the tree of their order, or -1.
+    """Settle up to `most` touched values of the groups' table of values; return a status and how many there were.
 
-    Behind its copies a value has what the tree knows of them: whether there are any, or how many if that matters to the
-    tree (`order`). The tree reads nothing else of a value that changes, so a commit may change many.
-
-    OK, NEGATIVE, or OVERFLOW of a sum of values.
+    `tree_id` is the tree of their order, or -1. Behind its copies a value has what the tree knows of them: whether
+    there are any, or how many if that matters to the tree (`order`). The tree reads nothing else of a value that
+    changes, so a commit may change many. The status is OK, NEGATIVE, or OVERFLOW of a sum of values.
     """
     words = store.words
-    values_table = store.tables[v]
+    values_table = store.tables[values_id]
     mult, n = values_table.mult, 0
     while n < most:
-        row = dequeue(store, v)
+        row = dequeue(store, values_id)
         if row < 0:
             break
         n += 1
         at = record(values_table, row)
-        first = record(store.tables[t], words[at])
+        first = record(store.tables[table_id], words[at])
         group = first + place
         if words[at + mult] < 0:
             return NEGATIVE, n
@@ -145,33 +144,33 @@ def settle_values(
         if is_there and not was_there:
             words[at + mult + 1] = 1 if order == BY_VALUE else words[at + mult]
             words[group] += 1
-            if c >= 0:
-                insert(store, c, 2 * group + 2, row)
+            if tree_id >= 0:
+                insert(store, tree_id, 2 * group + 2, row)
             if not _add_value(store, summed, words[at], first, at, np.int64(1)):
                 return OVERFLOW, n
         elif was_there and not is_there:
             words[group] -= 1
-            if c >= 0:
-                delete(store, c, 2 * group + 2, row)
+            if tree_id >= 0:
+                delete(store, tree_id, 2 * group + 2, row)
             if not _add_value(store, summed, words[at], first, at, np.int64(-1)):
                 return OVERFLOW, n
         elif is_there and order == WITH_COPIES and words[at + mult] != words[at + mult + 1]:
             summed.key[0], summed.key[1] = words[at + mult + 1], np.int64(0)
             summed.key[2], summed.key[3] = words[at + mult], np.int64(0)
-            change(store, c, 2 * group + 2, row, summed.key[:2], summed.key[2:4])
+            change(store, tree_id, 2 * group + 2, row, summed.key[:2], summed.key[2:4])
             words[at + mult + 1] = words[at + mult]
         elif is_there and order == BY_COPIES and words[at + mult] != words[at + mult + 1]:
-            delete(store, c, 2 * group + 2, row)
+            delete(store, tree_id, 2 * group + 2, row)
             words[at + mult + 1] = words[at + mult]
-            insert(store, c, 2 * group + 2, row)
+            insert(store, tree_id, 2 * group + 2, row)
         if not is_there:
-            remove(store, v, row)
+            remove(store, values_id, row)
     return OK, n
 
 
 @kernel(inline="always")
 def _code(value: float, reading: Reading) -> Int:
-    """The code of a double."""
+    """Return the code of a double."""
     if value != value:
         return np.int64(NAN)
     reading.doubles[0] = value + 0.0
@@ -202,32 +201,32 @@ def _of_doubles(kind: Int, total: Int, count: float, reading: Reading) -> Int:
 
 @kernel
 def _extreme(store: Store, measure: Row, at: Int, out: Words) -> None:
-    """The least or the greatest value of a group."""
+    """Return the least or the greatest value of a group."""
     words = store.words
-    c, column, root = measure.tree, measure.column, np.int64(store.halves[2 * at + 2])
+    tree_id, column, root = measure.tree, measure.column, np.int64(store.halves[2 * at + 2])
     if words[at] == 0:
         for j in range(measure.width):
             out[column + j] = NULL
         return
     if measure.kind == LEAST:
-        code, entry = first(store, c, root)
+        code, entry = first(store, tree_id, root)
     else:
-        code, entry = last(store, c, root)
-    found = record(store.tables[measure.table], row_at(store, c, code, entry))
+        code, entry = last(store, tree_id, root)
+    found = record(store.tables[measure.table], row_at(store, tree_id, code, entry))
     for j in range(measure.width):
         out[column + j] = words[found + measure.value + j]
 
 
 @kernel
 def _value_at(store: Store, measure: Row, root: Int, place: Int) -> Int:
-    """The record of the value at a place among the copies of all values, counted from 0."""
+    """Return the record of the value at a place among the copies of all values, counted from 0."""
     code, entry, _, _ = select(store, measure.tree, root, np.int64(0), place, np.int64(0))
     return record(store.tables[measure.table], row_at(store, measure.tree, code, entry))
 
 
 @kernel
 def _quantile(store: Store, measure: Row, at: Int, reading: Reading) -> None:
-    """The value at a fraction of a group's values, as DuckDB takes it; between two of them, if need be."""
+    """Return the value at a fraction of a group's values, as DuckDB takes it; if needed, one between two of them."""
     words, out, column = store.words, reading.row, measure.column
     if words[at] == 0:
         for j in range(measure.width):
@@ -256,7 +255,7 @@ def _quantile(store: Store, measure: Row, at: Int, reading: Reading) -> None:
 
 @kernel
 def _between(measure: Row, low: Int, high: Int, share: float, reading: Reading) -> Int:
-    """The code of what lies between two values: a decimal is cut off, a time rounded, as DuckDB does."""
+    """Return the code of a value between two others: a decimal is cut off, a time rounded, as DuckDB does."""
     kind = measure.kind
     if kind == BETWEEN_INTEGERS and measure.digits == 0:
         return np.int64(float(low) + float(high - low) * share) if share > 0.0 else low
@@ -278,7 +277,7 @@ def _between(measure: Row, low: Int, high: Int, share: float, reading: Reading) 
 
 @kernel
 def _sum(words: Words, measure: Row, at: Int, out: Words) -> Int:
-    """An exact sum, in one column or two."""
+    """Write an exact sum, in one column or two."""
     column = measure.column
     lo, hi = without_digits(words[at + 1], words[at + 2], measure.digits)
     if measure.width == 2:
@@ -294,7 +293,7 @@ def _sum(words: Words, measure: Row, at: Int, out: Words) -> Int:
 
 @kernel
 def _bits(words: Words, measure: Row, at: Int) -> Int:
-    """The integer with the bits that all rows have, or any, or an odd number of them."""
+    """Return the integer with the bits that all rows have, or any, or an odd number of them."""
     made, rows, many = np.int64(0), words[at], measure.table
     for bit in range(many):
         having = words[at + 1 + bit]
@@ -313,7 +312,7 @@ def _bits(words: Words, measure: Row, at: Int) -> Int:
 
 @kernel
 def _read(store: Store, measures: Rows, group: Int, reading: Reading) -> tuple[Int, Int]:
-    """A group's row of the result, the keys left out; OK or OVERFLOW, and the measure that overflowed."""
+    """Read a group's row of the result, without the keys; return OK or OVERFLOW, and the measure that overflowed."""
     words, out = store.words, reading.row
     for m in range(len(measures)):
         measure = measures[m]
@@ -370,7 +369,7 @@ def _give(words: Words, at: Int, arity: Int, values: Words, start: Int, width: I
 def settle_groups(
     store: Store,
     measures: Rows,
-    t: Int,
+    table_id: Int,
     place: Int,
     width: Int,
     one_row: Int,
@@ -378,17 +377,18 @@ def settle_groups(
     given: Given,
     reading: Reading,
 ) -> tuple[Int, Int, Int]:
-    """Touched groups, as long as two rows fit: the row a group had with -1, the one it has with 1, if they differ.
+    """Write for touched groups the old result row with -1 and the new one with 1, if they differ; stop when two more
+    rows would not fit.
 
     `place` is where a group's record counts its rows, `width` how many values follow the keys, `spills` the table of
-    spills and the places of the accumulators that may have one. OK, NEGATIVE or OVERFLOW; the rows given; and how many
-    groups were looked at, or the measure that overflowed. A group without rows goes, and what it still had with it.
+    spills and the places of the accumulators that may have one. Returns OK, NEGATIVE or OVERFLOW; the rows written; and
+    how many groups were looked at, or the measure that overflowed. A group without rows is freed, with all it has.
     """
     words, out, rows, copies = store.words, reading.row, given.rows, given.copies
-    table = store.tables[t]
+    table = store.tables[table_id]
     n, seen, arity = 0, 0, table.arity
     while n + 2 <= len(copies):
-        g = dequeue(store, t)
+        g = dequeue(store, table_id)
         if g < 0:
             break
         seen += 1
@@ -418,13 +418,13 @@ def settle_groups(
         if words[at + place] == 0:
             _drop_spills(store, spills, at)
             if not is_there:
-                remove(store, t, g)
+                remove(store, table_id, g)
     return OK, n, seen
 
 
 @kernel
 def _drop_spills(store: Store, spills: Words, at: Int) -> None:
-    """A group has no rows: its sums of doubles are 0, and their windows may be anywhere."""
+    """Reset a group without rows: its sums of doubles are 0, and their windows may be anywhere."""
     words = store.words
     for i in range(1, len(spills)):
         place = at + spills[i]

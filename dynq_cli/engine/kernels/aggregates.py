@@ -31,10 +31,10 @@ NO_ROOT = -1
 
 
 @kernel(inline="always")
-def _ask(store: Store, t: Int, tags: Words, n: Int) -> None:
-    """The records of the next n rows are needed soon; their slots have been asked for."""
+def _ask(store: Store, table_id: Int, tags: Words, n: Int) -> None:
+    """Prefetch the records of the next n rows; their slots have been prefetched."""
     words = store.words
-    table = store.tables[t]
+    table = store.tables[table_id]
     for k in range(n):
         slot = words[table.slots + (tags[k] & table.mask)]
         if slot != 0:
@@ -47,14 +47,14 @@ def _sum_fits(a: Int, b: Int) -> Int:
 
 
 @kernel
-def find_groups(store: Store, t: Int, rows: Int, roots: Words, taken: Taken, start: Int, stop: Int) -> Int:
-    """The group of each row, made if need be, queued and its rows counted; the caller has made room.
+def find_groups(store: Store, table_id: Int, rows: Int, roots: Words, taken: Taken, start: Int, stop: Int) -> Int:
+    """Find the group of each row, made if needed; queue it and count its rows. The caller has made room.
 
     `roots` are the half words where a group's record has the roots of trees.
     """
     key, tags = taken.key, taken.tags
     words = store.words
-    table = store.tables[t]
+    table = store.tables[table_id]
     arity = table.arity
     for first in range(start, stop, AHEAD):
         end = min(first + AHEAD, stop)
@@ -63,16 +63,16 @@ def find_groups(store: Store, t: Int, rows: Int, roots: Words, taken: Taken, sta
                 key[j] = taken.codes[j, i]
             tags[i - first] = tag_of(key, arity)
             prefetch(words, table.slots + (tags[i - first] & table.mask))
-        _ask(store, t, tags, end - first)
+        _ask(store, table_id, tags, end - first)
         for i in range(first, end):
             for j in range(arity):
                 key[j] = taken.codes[j, i]
-            g, is_new = find_or_insert_tagged(store, t, key, tags[i - first])
+            g, is_new = find_or_insert_tagged(store, table_id, key, tags[i - first])
             at = record(table, g)
             if is_new:
-                start_group(store, t, at, rows, roots)
+                start_group(store, table_id, at, rows, roots)
             taken.groups[i - start] = g
-            enqueue(store, t, g)
+            enqueue(store, table_id, g)
             if not _sum_fits(words[at + rows], taken.copies[i]):
                 return OVERFLOW
             words[at + rows] += taken.copies[i]
@@ -80,32 +80,32 @@ def find_groups(store: Store, t: Int, rows: Int, roots: Words, taken: Taken, sta
 
 
 @kernel
-def start_group(store: Store, t: Int, at: Int, rows: Int, roots: Words) -> None:
-    """A new group has no rows."""
-    for i in range(rows, store.tables[t].stride - 1):
+def start_group(store: Store, table_id: Int, at: Int, rows: Int, roots: Words) -> None:
+    """Make a new group, without rows."""
+    for i in range(rows, store.tables[table_id].stride - 1):
         store.words[at + i] = 0
     for i in range(len(roots)):
         store.halves[2 * at + roots[i]] = NO_ROOT
 
 
 @kernel
-def touch(store: Store, t: Int, group: Int) -> None:
-    """Have a group looked at although no row was taken into it."""
-    enqueue(store, t, group)
+def touch(store: Store, table_id: Int, group: Int) -> None:
+    """Queue a group although no row was taken into it."""
+    enqueue(store, table_id, group)
 
 
 @kernel
-def add_counts(store: Store, t: Int, place: Int, columns: Words, taken: Taken, start: Int, stop: Int) -> None:
-    """Count the rows that are NULL in none of the columns. They are rows of the group, whose number fits."""
+def add_counts(store: Store, table_id: Int, place: Int, columns: Words, taken: Taken, start: Int, stop: Int) -> None:
+    """Count the rows that are NULL in none of the columns; they are rows of the group, whose number fits."""
     for i in range(start, stop):
         if no_null(taken.codes, columns, i):
-            store.words[record(store.tables[t], taken.groups[i - start]) + place] += taken.copies[i]
+            store.words[record(store.tables[table_id], taken.groups[i - start]) + place] += taken.copies[i]
 
 
 @kernel
 def add_doubles(
     store: Store,
-    t: Int,
+    table_id: Int,
     place: Int,
     spills: Int,
     number: Int,
@@ -114,36 +114,41 @@ def add_doubles(
     start: Int,
     stop: Int,
 ) -> None:
-    """Add up doubles, given by their codes, NULL left out; the caller has made room for as many spills."""
+    """Add up doubles, given by their codes, without NULLs; the caller has made room for as many spills."""
     for i in range(start, stop):
         code = values[i - start]
         if code != NULL:
             g = taken.groups[i - start]
-            add_double(store, spills, record(store.tables[t], g) + place, g, number, code, taken.copies[i], taken.key)
+            add_double(
+                store, spills, record(store.tables[table_id], g) + place, g, number, code, taken.copies[i], taken.key
+            )
 
 
 @kernel
-def add_bits(store: Store, t: Int, bits: Words, taken: Taken, start: Int, stop: Int) -> None:
-    """Count the rows that are not NULL, and those that have each bit; `bits` are place, column, and how many."""
+def add_bits(store: Store, table_id: Int, bits: Words, taken: Taken, start: Int, stop: Int) -> None:
+    """Count the rows that are not NULL, and for each bit the rows that have it; `bits` are place, column, and how
+    many."""
     place, column, many = bits[0], bits[1], bits[2]
     for i in range(start, stop):
         code = taken.codes[column, i]
         if code != NULL:
-            at = record(store.tables[t], taken.groups[i - start]) + place
+            at = record(store.tables[table_id], taken.groups[i - start]) + place
             store.words[at] += taken.copies[i]
             for bit in range(many):
                 store.words[at + 1 + bit] += ((code >> bit) & 1) * taken.copies[i]
 
 
 @kernel
-def add_values(store: Store, v: Int, columns: Words, required: Words, taken: Taken, start: Int, stop: Int) -> None:
-    """Add to the copies of each group's values in table v; the caller has made room.
+def add_values(
+    store: Store, table_id: Int, columns: Words, required: Words, taken: Taken, start: Int, stop: Int
+) -> None:
+    """Add to the copies of each group's values; the caller has made room.
 
     Rows with NULL in one of the columns `required` are left out.
     """
     key, tags = taken.key, taken.tags
     words = store.words
-    values_table = store.tables[v]
+    values_table = store.tables[table_id]
     width, mult = len(columns), values_table.mult
     for first in range(start, stop, AHEAD):
         end = min(first + AHEAD, stop)
@@ -153,17 +158,17 @@ def add_values(store: Store, v: Int, columns: Words, required: Words, taken: Tak
                 key[j + 1] = taken.codes[columns[j], i]
             tags[i - first] = tag_of(key, width + 1)
             prefetch(words, values_table.slots + (tags[i - first] & values_table.mask))
-        _ask(store, v, tags, end - first)
+        _ask(store, table_id, tags, end - first)
         for i in range(first, end):
             if not no_null(taken.codes, required, i):
                 continue
             key[0] = taken.groups[i - start]
             for j in range(width):
                 key[j + 1] = taken.codes[columns[j], i]
-            row, is_new = find_or_insert_tagged(store, v, key, tags[i - first])
+            row, is_new = find_or_insert_tagged(store, table_id, key, tags[i - first])
             at = record(values_table, row)
             if is_new:
                 for j in range(mult + 1, values_table.stride - 1):
                     words[at + j] = 0
             words[at + mult] += taken.copies[i]
-            enqueue(store, v, row)
+            enqueue(store, table_id, row)

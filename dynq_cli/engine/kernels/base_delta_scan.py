@@ -1,7 +1,7 @@
-"""Base rows that keep what expressions gave when they came, and their way into other relations without a tree.
+"""Pass the base delta of a relation on to other relations without a tree.
 
-A base row has, behind its own fields, the values that leaves compute from it, and whether a filter lets it pass: both
-are needed again when it goes, and by then only its codes may be known.
+A base row keeps, behind its own fields, the values that leaves compute from it, and whether a filter lets it pass: both
+are needed again when the row is deleted, and then only its codes may be known.
 """
 
 from typing import NamedTuple
@@ -15,7 +15,7 @@ from dynq_cli.engine.kernels.table import record
 
 
 class Scan(NamedTuple):
-    """Which rows are passed on, and what of them."""
+    """Which rows are passed on, and which of their columns."""
 
     filter: (
         Words  # the column of the batch's filters that applies, and the half word of base rows that keeps it; or -1s
@@ -24,12 +24,12 @@ class Scan(NamedTuple):
 
 
 @kernel
-def keep_computed(store: Store, t: Int, delta: DeltaEntries, n: Int, computed: Words, stored: Words) -> None:
-    """Of a settled batch of base table t, rows that came keep what was computed: a column and a word in each row of
+def keep_computed(store: Store, table_id: Int, delta: DeltaEntries, n: Int, computed: Words, stored: Words) -> None:
+    """Store what was computed for the inserted rows of a settled batch: a column and a word in each row of
     `stored`."""
     for i in range(n):
         if delta.old[i] == 0 and delta.new[i] != 0:
-            at = record(store.tables[t], np.int64(delta.touched[i]))
+            at = record(store.tables[table_id], np.int64(delta.touched[i]))
             for k in range(len(stored)):
                 store.words[at + stored[k, 1]] = computed[delta.first[i], stored[k, 0]]
 
@@ -37,7 +37,7 @@ def keep_computed(store: Store, t: Int, delta: DeltaEntries, n: Int, computed: W
 @kernel
 def passed(
     store: Store,
-    t: Int,
+    table_id: Int,
     delta: DeltaEntries,
     start: Int,
     stop: Int,
@@ -46,13 +46,13 @@ def passed(
     codes: Words,
     copies: Words,
 ) -> Int:
-    """Entries start … stop of a settled batch of base table t, as rows that came (copies > 0) or went: how many.
+    """Write entries start … stop of a settled batch as inserted (copies > 0) or deleted rows; return how many.
 
     O(1) for each entry.
     """
     filter_, flag = scan.filter[0], scan.filter[1]
     words, halves = store.words, store.halves
-    table = store.tables[t]
+    table = store.tables[table_id]
     n = 0
     for i in range(start, stop):
         if i + AHEAD < stop:

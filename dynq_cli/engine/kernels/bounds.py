@@ -1,10 +1,8 @@
-"""The range that a row reads of a group whose rows are in order: from the bounds that comparisons set.
+"""Compute the range of rows of a group that a reader reads, from the bounds that comparisons set.
 
 A comparison on an edge says z ≥ x + c or z ≤ x + c, strictly or not, of a variable z of the child and a variable x of
-the parent. Rows of the child stand in a counted tree by z; those of the parent that read a group, its *readers*,
-stand in another one by one of their variables, whose description goes on, behind its key, with the bounds:
-
-    how many | position of x, is it an upper bound, is it strict, c | …
+the parent. Rows of the child stand in an order-statistic tree by z. The parent rows that read a group, its *readers*,
+stand in another one, by one of their variables. `Trees.bounds` has the bounds of their ranges (`fields.BOUND`).
 
 Codes are whole numbers, and so are labels: a range is closed, [lo, hi] in images of z, and empty if lo > hi. NULL, the
 smallest code, is in no range and has none. A sum past the ends of int64 is greater, or less, than every code.
@@ -38,7 +36,7 @@ OPEN, _FAR = 1 << 62, 1 << 61
 
 @kernel
 def _bound(store: Store, r: Int, b: Int, code: Int) -> tuple[Int, Int]:
-    """The range that one bound leaves, for the code of its variable."""
+    """Return the range that one bound leaves, for the code of its variable."""
     if code == NULL:
         return np.int64(MOST), np.int64(NULL)
     order, bound = store.trees.orders[r, 0], store.trees.bounds[r, b]
@@ -62,7 +60,8 @@ def _bound(store: Store, r: Int, b: Int, code: Int) -> tuple[Int, Int]:
 
 @kernel
 def range_by_key(store: Store, r: Int, key: Int) -> tuple[Int, Int]:
-    """The range of a reader as far as the variable decides by which readers are ordered. Both ends grow with it."""
+    """Return the range of a reader as far as the variable decides by which readers are ordered. Both ends grow with
+    it."""
     lo, hi = np.int64(NULL + 1), np.int64(MOST)
     for b in range(store.trees.forest[r].bounds):
         if store.trees.bounds[r, b].position == store.trees.orders[r, 0].position:
@@ -73,9 +72,10 @@ def range_by_key(store: Store, r: Int, key: Int) -> tuple[Int, Int]:
 
 @kernel
 def shifts(store: Store, r: Int) -> tuple[Int, Int, Int]:
-    """How far both ends of a range are from the image of its reader's key, or OPEN; and whether that says it all.
+    """Return how far both ends of a range are from the image of its reader's key, or OPEN; and whether nothing else
+    decides the range.
 
-    As `range_by_key`, for those who ask it of many readers.
+    As `range_by_key`, for those who need it of many readers.
     """
     first, last, fits = np.int64(-OPEN), np.int64(OPEN), True
     for b in range(store.trees.forest[r].bounds):
@@ -91,7 +91,7 @@ def shifts(store: Store, r: Int) -> tuple[Int, Int, Int]:
 
 @kernel(forceinline=True)
 def shifted(store: Store, r: Int, key: Int, first: Int, last: Int, fits: Int) -> tuple[Int, Int]:
-    """`range_by_key` from `shifts`."""
+    """Return `range_by_key` from `shifts`."""
     image = key
     if store.trees.orders[r, 0].labels >= 0 and key != NULL:
         image = store.trees.labels[store.trees.orders[r, 0].labels + key]
@@ -102,7 +102,7 @@ def shifted(store: Store, r: Int, key: Int, first: Int, last: Int, fits: Int) ->
 
 @kernel
 def range_of(store: Store, r: Int, at: Int) -> tuple[Int, Int]:
-    """The range of the reader whose record is at `at`."""
+    """Return the range of the reader whose record is at `at`."""
     lo, hi = np.int64(NULL + 1), np.int64(MOST)
     for b in range(store.trees.forest[r].bounds):
         its_lo, its_hi = _bound(store, r, b, store.words[at + store.trees.bounds[r, b].position])
@@ -111,10 +111,10 @@ def range_of(store: Store, r: Int, at: Int) -> tuple[Int, Int]:
 
 
 @kernel
-def is_in_range(store: Store, r: Int, reader: Int, c: Int, row: Int) -> Int:
+def is_in_range(store: Store, r: Int, reader: Int, tree_id: Int, row: Int) -> Int:
     """Whether a row of the child is in the range of a reader; both are given by their records."""
     lo, hi = range_of(store, r, reader)
-    return lo <= image(store, c, 0, store.words[row + store.trees.orders[c, 0].position]) <= hi
+    return lo <= image(store, tree_id, 0, store.words[row + store.trees.orders[tree_id, 0].position]) <= hi
 
 
 @kernel
@@ -127,16 +127,16 @@ def has_other_bounds(store: Store, r: Int) -> Int:
 
 
 @kernel(forceinline=True)
-def key_at(store: Store, c: Int, code: Int, entry: Int) -> Int:
-    """The key that stands at a cursor, as blocks keep it."""
+def key_at(store: Store, tree_id: Int, code: Int, entry: Int) -> Int:
+    """Return the key at a cursor, as blocks keep it."""
     if code >= 0 or size_of(code) == TINY:
-        return key_of(store, c, row_at(store, c, code, entry))
-    return store.words[keys_at(block(store, c, code), room(store, c, code)) + entry]
+        return key_of(store, tree_id, row_at(store, tree_id, code, entry))
+    return store.words[keys_at(block(store, tree_id, code), room(store, tree_id, code)) + entry]
 
 
 @kernel
 def _reaches(store: Store, r: Int, key: Int, z: Int) -> Int:
-    """Whether upper bounds let readers with this key see z; if so, those behind them see it, too."""
+    """Whether upper bounds let readers with this key read z; if so, readers behind them do, too."""
     for b in range(store.trees.forest[r].bounds):
         if store.trees.bounds[r, b].upper and store.trees.bounds[r, b].position == store.trees.orders[r, 0].position:
             _, hi = _bound(store, r, b, key)
@@ -147,7 +147,7 @@ def _reaches(store: Store, r: Int, key: Int, z: Int) -> Int:
 
 @kernel
 def first_reader(store: Store, r: Int, root: Int, z: Int) -> tuple[Int, Int]:
-    """A cursor at the first reader whose upper bounds, by the key of readers, are not before z. O(log n)."""
+    """Return a cursor at the first reader whose upper bounds, by the key of readers, are not before z. O(log n)."""
     halves = store.halves
     code = np.int64(root)
     while is_inner(code):

@@ -42,7 +42,7 @@ PROGRESS = row_type(
 
 
 class Route(NamedTuple):
-    """What a commit of one relation goes through."""
+    """The base table, leaves and trees that a commit of one relation passes through."""
 
     table: Int  # its base table
     leaves: Words  # the leaves on it, tree by tree
@@ -91,8 +91,8 @@ def advance(
                 return OK if at.stage == until else NEXT_CHUNK
         if at.stage == until:
             return OK
-        for v in route.leaves:
-            release_leaf(store, v, route.table, delta, at.entries)
+        for node_id in route.leaves:
+            release_leaf(store, node_id, route.table, delta, at.entries)
         forget(store, route.table, delta, at.entries)
         at.done, at.stage, at.entries = at.done + 1, RESOLVE, 0
         if is_large and at.done < len(ends):
@@ -103,7 +103,7 @@ def advance(
 @kernel(inline="always")
 def _resolve(
     store: Store,
-    t: Int,
+    table_id: Int,
     batch: Batch,
     start: Int,
     stop: Int,
@@ -112,20 +112,20 @@ def _resolve(
     may_miss: Int,
     progress: Rows,
 ) -> Int:
-    """Changes start … stop become a base delta, as many at a time as there is room for."""
+    """Turn changes start … stop into a base delta, as many at a time as there is room for."""
     at = progress[0]
     begin = start + at.taken
     end = min(begin + at.room, stop)
-    status, change, entries, missed = collect(store, t, batch, begin, end, delta, at.entries, scratch)
+    status, change, entries, missed = collect(store, table_id, batch, begin, end, delta, at.entries, scratch)
     at.entries, at.missed = entries, at.missed + missed
     if status == OK and end < stop:
         at.taken += at.room
         return NEXT_CHUNK
     if status == OK:
-        status, change, missed = settle(store, t, delta, entries, may_miss)
+        status, change, missed = settle(store, table_id, delta, entries, may_miss)
         at.missed += missed
     else:
-        take_back(store, t, delta, entries)
+        take_back(store, table_id, delta, entries)
     if status == OK:
         at.skipped, at.missed = at.skipped + at.missed, 0
     at.change = change
@@ -136,15 +136,15 @@ def _resolve(
 def _update_leaves(
     store: Store, route: Route, batch: Batch, delta: DeltaEntries, scratch: Scratch, progress: Rows, is_large: Int
 ) -> Int:
-    """The leaves of the tree of this stage take over the base delta, as much as there is room for."""
+    """Apply the base delta to the leaves of this stage's tree, as much at a time as there is room for."""
     at = progress[0]
     tree = route.trees[at.stage // 2]
     while tree.first_leaf + at.leaf < tree.stop_leaf:
         end, is_left = at.entries, is_large and at.entries > at.taken + at.room
         if is_left:
             end = at.taken + at.room
-        v = route.leaves[tree.first_leaf + at.leaf]
-        status = update_leaf(store, v, route.table, delta, at.taken, end, batch, scratch)
+        node_id = route.leaves[tree.first_leaf + at.leaf]
+        status = update_leaf(store, node_id, route.table, delta, at.taken, end, batch, scratch)
         if status != OK:
             return status
         if is_left:

@@ -71,10 +71,10 @@ def _looked_up(store: Store, joins: Joins, walk: Walk, o: Int) -> Int:
     operand = joins.operands[o]
     if operand.probe >= 0:
         return np.int64(_group(store, joins, walk, o, operand.probe) >= 0)
-    t = joins.edges[operand.edge].table
-    for j in range(store.tables[t].arity):
+    table_id = joins.edges[operand.edge].table
+    for j in range(store.tables[table_id].arity):
         walk.key[j] = walk.slots[joins.lists[operand.slots + j]]
-    row = find(store, t, walk.key)
+    row = find(store, table_id, walk.key)
     return np.int64(0) if row < 0 else _copies(store, joins, walk, o, row)
 
 

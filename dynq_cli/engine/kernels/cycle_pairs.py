@@ -98,10 +98,10 @@ def _number(store: Store, edge: Row, at: Int, k: Int) -> Int:
 @kernel(inline="always")
 def _find_group(store: Store, joins: Joins, i: Int, value: Int, key: Words) -> Int:
     """Where the record of a value's group in index i starts, in half words; or -1."""
-    t = joins.indexes[i].group
+    table_id = joins.indexes[i].group
     key[0] = value
-    g = find(store, t, key)
-    return 2 * record(store.tables[t], g) if g >= 0 else np.int64(-1)
+    g = find(store, table_id, key)
+    return 2 * record(store.tables[table_id], g) if g >= 0 else np.int64(-1)
 
 
 @kernel(inline="always")
@@ -110,13 +110,13 @@ def _partition_at(store: Store, pairs: Pairs) -> Int:
 
 
 @kernel
-def _has_room(store: Store, sums: Sums, t: Int, many: Int) -> Int:
+def _has_room(store: Store, sums: Sums, table_id: Int, many: Int) -> Int:
     """Whether a table has room for so many more rows; else it is asked for."""
-    table = store.tables[t]
+    table = store.tables[table_id]
     needed = table.live + many
     if needed <= table.capacity and 3 * needed <= 2 * (table.mask + 1):
         return True
-    sums.state[NEEDS], sums.state[ROOM] = t, many
+    sums.state[NEEDS], sums.state[ROOM] = table_id, many
     return False
 
 

@@ -1,24 +1,26 @@
-"""What came and went in the result of a tree without ranges, within the commit that changes it: outward from the rows
-that did.
+"""Compute the delta of a tree's result within the commit that changes it, starting at the changed rows.
 
-On each side of the commit (see `delta`), every row of the frontier that has more copies there than in the smaller
-state is taken in turn, and what it is combined with is found from it: the rows above it one after the other, which
-have to be live, then the lists below these. Levels of the frontier before its own stand on the smaller state, those
-behind it on the side:
+For trees without ranges; `delta_join_ranges` is for the others.
 
-    Π here - Π least = Σᵢ  Π_{j<i} leastⱼ · (hereᵢ - leastᵢ) · Π_{j>i} hereⱼ
+The delta is read in two parts: the deletes from the old state, the inserts from the new one (see `delta`). For each,
+every changed frontier row with a larger multiplicity in that state than in the minimum of both states is joined with
+the rest of the tree: upwards to its ancestors, which have to be live, then downwards into the lists below them.
+Frontier levels before its own are read in the minimum, levels behind it in the state:
 
-So nothing is marked and nothing has to be taken back. A combination of several such rows may come out once for each
-of them, with its share of the copies; what has none is passed over, and came out before for another row. Work is that
-of the rows that changed and of what comes out.
+    Π state - Π minimum = Σᵢ  Π_{j<i} minimumⱼ · (stateᵢ - minimumᵢ) · Π_{j>i} stateⱼ
 
-A *route* says, for the level that is gone out from, in which order the others are set and from which level each is:
-OWN is the row above that a guard's row belongs to, READERS are the rows above that read a group, DOWN the list below.
+So nothing is marked and nothing has to be undone. A combination of several changed rows may come out once for each of
+them, with its share of the copies; combinations without copies are skipped, as another row has given them. The work is
+proportional to the changed rows and the delta.
 
-Changed rows are processed in batches. Stage 0 is one batch; an entry of stage s is an entry of stage
-s - 1, its *origin*, with a row of the level that step s sets. All lists of a stage are followed at the same time, a row
-of each in turn, so that what the next row of each needs is asked for long before it is looked at. A stage that is full
-is gone on from before its lists are followed further: an entry's origins stay as long as it does.
+A *route* says, for the level of the changed row, in which order the other levels are joined and from which level each
+is found: OWN is the parent row that a guard's row belongs to, READERS are the parent rows that read a group, DOWN is
+the list below a row.
+
+Changed rows are processed in batches; stage 0 is one batch. An entry of stage s extends an entry of stage s - 1, its
+*origin*, by a row of the level that step s joins. All lists of a stage are followed side by side, one row of each at a
+time, so that records are prefetched long before they are read. A full stage is consumed before its lists are followed
+further: the origins of an entry stay as long as the entry.
 """
 
 from typing import NamedTuple
@@ -49,7 +51,7 @@ _TOO_MANY = np.int64(-1)
 
 
 class Stages(NamedTuple):
-    """Combinations in the making, by stage."""
+    """Combinations that are being joined, by stage."""
 
     rows: Words  # per entry: its row of the level that the step sets
     origins: Words  # the entry of the stage before that it extends
@@ -62,7 +64,7 @@ class Stages(NamedTuple):
 
 @kernel(inline="always")
 def _times(x: Int, y: Int) -> Int:
-    """The product of two numbers of copies; -1 if it, or one of them, passes 63 bits."""
+    """Multiply two multiplicities; -1 if the product, or one of them, passes 63 bits."""
     if y == 1:
         return x
     return _TOO_MANY if x < 0 or y < 0 or np.float64(x) * np.float64(y) > LARGEST else x * y
@@ -70,13 +72,14 @@ def _times(x: Int, y: Int) -> Int:
 
 @kernel
 def _set_out(store: Store, marks: Marks, level: Int, first: Int, room: Int, stages: Stages, side: Int) -> Int:
-    """Stage 0: rows of a level that have more copies on this side, from number `first` on; how many."""
-    rows, shares, v = stages.rows[0, :room], stages.shares[0], marks.levels[level].node
+    """Fill stage 0 with rows of a level that have more copies in this state, from number `first` on; return how
+    many."""
+    rows, shares, node_id = stages.rows[0, :room], stages.shares[0], marks.levels[level].node
     many = take_changed(store, marks, level, side == BEFORE, first, rows)
     for k in range(many):
-        at = record(store.tables[store.nodes[v].table], rows[k])
-        was, was_hi = value_before(store, v, at)
-        now, now_hi = value_now(store, v, at)
+        at = record(store.tables[store.nodes[node_id].table], rows[k])
+        was, was_hi = value_before(store, node_id, at)
+        now, now_hi = value_now(store, node_id, at)
         more, hi, least = (was, was_hi, now) if side == BEFORE else (now, now_hi, was)
         shares[k] = _TOO_MANY if hi != 0 or more < 0 else more - least
     return many
@@ -84,7 +87,7 @@ def _set_out(store: Store, marks: Marks, level: Int, first: Int, room: Int, stag
 
 @kernel(inline="always")
 def _entry_at(stages: Stages, s: Int, at: Int, e: Int) -> Int:
-    """The entry of stage `at` that an entry of stage s goes back to."""
+    """Return the entry of stage `at` that is an ancestor of entry e of stage s."""
     for k in range(s - at):
         e = stages.origins[s - k, e]
     return e
@@ -92,18 +95,18 @@ def _entry_at(stages: Stages, s: Int, at: Int, e: Int) -> Int:
 
 @kernel
 def _begin(store: Store, marks: Marks, route: Rows, s: Int, stages: Stages) -> None:
-    """Stage s begins: for each entry of the stage before the first row that it may be combined with."""
+    """Begin stage s: find for each entry of the stage before the first row that it may be joined with."""
     words, halves = store.words, store.halves
     step = route[s - 1]
     kind, here, below, at = step.kind, marks.levels[step.level], step.origin, step.stage
     walkers, entries, filled = stages.walkers[s], stages.entries[s], stages.filled[s - 1]
-    v = here.node
-    node = store.nodes[v]
+    node_id = here.node
+    node = store.nodes[node_id]
     table, many = store.tables[node.table], 0
     start, stride = table.rows, table.stride
     if below < 0:
         # The list below the root is the same for all of them.
-        head = first_of(store, v, group_below(store, v, store.nodes[marks.root[0].node].table, np.int64(0)))
+        head = first_of(store, node_id, group_below(store, node_id, store.nodes[marks.root[0].node].table, np.int64(0)))
         for e in range(filled):
             walkers[e], entries[e] = head, e
         stages.walking[s] = filled if head >= 0 else 0
@@ -139,13 +142,13 @@ def _begin(store: Store, marks: Marks, route: Rows, s: Int, stages: Stages) -> N
 
 @kernel
 def _go_on(store: Store, marks: Marks, route: Rows, s: Int, room: Int, stages: Stages, side: Int) -> None:
-    """Fill stage s with up to `room` entries: the lists that it has begun are followed, a row of each in turn."""
+    """Fill stage s with up to `room` entries, following the lists of the stage side by side."""
     step = route[s - 1]
     kind, here, asked = step.kind, marks.levels[step.level], step.asked
     rows, origins, shares = stages.rows[s], stages.origins[s], stages.shares[s]
     walkers, entries, before = stages.walkers[s], stages.entries[s], stages.shares[s - 1]
-    v = here.node
-    node = store.nodes[v]
+    node_id = here.node
+    node = store.nodes[node_id]
     table = store.tables[node.table]
     start, stride = table.rows, table.stride
     counted, on = here.frontier, side if asked == ON_SIDE else np.int64(LEAST)
@@ -159,7 +162,7 @@ def _go_on(store: Store, marks: Marks, route: Rows, s: Int, room: Int, stages: S
             if filled < room:
                 share, at = before[e], start + row * stride
                 if asked != NOTHING:
-                    lo, hi = value_at(store, v, at, on)
+                    lo, hi = value_at(store, node_id, at, on)
                     if lo == 0 and hi == 0:
                         share = np.int64(0)
                     elif counted:
@@ -181,7 +184,7 @@ def _go_on(store: Store, marks: Marks, route: Rows, s: Int, room: Int, stages: S
 def _give(
     store: Store, marks: Marks, route: Rows, stages: Stages, many: Int, out: Block, filled: Int, sign: Int
 ) -> Int:
-    """The entries of the last stage come out; False if one has too many copies."""
+    """Write the entries of the last stage to the block; False if one has too many copies."""
     last = len(route)
     for e in range(many):
         share = stages.shares[last, e]
@@ -205,7 +208,10 @@ def _give(
 def _read(
     store: Store, marks: Marks, routes: Rows, stages: Stages, out: Block, filled: Int, side: Int, state: Words
 ) -> Int:
-    """Fill `codes` and `copies` from one side: how many, or -1; all that there is if state[AT_LEVEL] is len(levels)."""
+    """Fill a block from one state; return how many rows, or -1 if one has too many copies.
+
+    All rows have been read if state[AT_LEVEL] is len(levels).
+    """
     last, wide, sign = len(marks.levels) - 1, stages.rows.shape[1], np.int64(-1 if side == BEFORE else 1)
     while state[AT_LEVEL] < len(marks.levels) and filled < len(out.copies):
         level = state[AT_LEVEL]
@@ -238,7 +244,7 @@ def _read(
 def fill(
     store: Store, marks: Marks, routes: Rows, stages: Stages, out: Block, had_rows: Int, has_rows: Int, state: Words
 ) -> Int:
-    """Fill a block with rows that went (copies < 0) or came: how many, or -1 if one has too many copies.
+    """Fill a block with deleted (copies < 0) or inserted rows; return how many, or -1 if one has too many copies.
 
     `routes` has a step (STEP) for each other level, level by level. `had_rows` and `has_rows` say whether the result
     had any row, and has one. `state` and the numbers of `stages` are zeros at first, and state[PHASE] is DONE after the

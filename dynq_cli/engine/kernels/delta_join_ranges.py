@@ -1,12 +1,13 @@
-"""What came and went in the result of a tree, within the commit that changes it; `delta_log` has the rows that did.
+"""Compute the delta of the result of a tree with ranges, within the commit that changes it.
 
-`fill` fills blocks from both sides, the old one first, a call per block. On each side:
+`delta_log` has the changed rows. `fill` reads the deletes from the old state, then the inserts from the new one, a
+block per call. In each state:
 
-    _begin   put the tree on it, and mark what has fewer copies on the other
-    _read    go through the combinations that have a marked row, with what they have more
-    _clean   take the marks back, so that the next commit finds zeros and pays for none that it does not touch
+    _begin   choose the state; mark the rows with fewer copies in the other state
+    _read    enumerate the combinations with a marked row, and their additional copies
+    _clean   clear the marks, so that the next commit finds zeros; O(marks)
 
-The marks are those of `dirty`, and stand in arrays that stay from commit to commit.
+The marks are those of `dirty`, in arrays that stay allocated from commit to commit.
 """
 
 import numpy as np
@@ -43,9 +44,9 @@ DONE = 4
 
 @kernel
 def _start(store: Store, marks: Marks, level: Int) -> None:
-    """Mark the rows of a level of the frontier that have fewer copies on the other side, of those that changed.
+    """Mark the changed rows of a frontier level that have fewer copies in the other state.
 
-    Most of them may be in no combination at all: where few rows of another relation pass a filter.
+    Most of them may be in no combination: where few rows of another relation pass a filter.
     """
     is_old, rows = store.nodes[marks.levels[level].node].side == BEFORE, marks.work[:AHEAD]
     for first in range(0, many_changed(marks, level, is_old), AHEAD):
@@ -57,9 +58,9 @@ def _start(store: Store, marks: Marks, level: Int) -> None:
 
 @kernel
 def _begin(store: Store, marks: Marks, is_old: Int, has_rows: Int) -> Int:
-    """Put the tree on a side; how many clean rows `_read` has to list, or -1 if nothing is marked.
+    """Choose a state; return how many clean rows `_read` has to list, or -1 if nothing is marked.
 
-    `has_rows` says whether the result has any on this side; without, there is nothing to mark.
+    `has_rows` says whether the result has any row in this state; if not, there is nothing to mark.
     """
     if is_old:
         in_turn(store, marks)
@@ -84,19 +85,19 @@ def _begin(store: Store, marks: Marks, is_old: Int, has_rows: Int) -> Int:
 
 @kernel
 def _more(store: Store, marks: Marks, rows: Words, i: Int) -> Int:
-    """How many copies more combination i has on this side than if each row had the fewer of its two multiplicities;
-    -1 if that passes 63 bits."""
+    """Return how many more copies combination i has in this state than if each row had the minimum of its two
+    multiplicities; -1 if that passes 63 bits."""
     here, least, size = np.int64(1), np.int64(1), 1.0
     for level in range(len(marks.levels)):
         this = marks.levels[level]
         if this.frontier:
-            v, row = this.node, rows[level, i]
-            lo, hi = value_on(store, v, row, store.nodes[v].side)
+            node_id, row = this.node, rows[level, i]
+            lo, hi = value_on(store, node_id, row, store.nodes[node_id].side)
             if hi != 0 or lo < 0:
                 return np.int64(-1)
             here *= lo
             size *= float(lo)
-            least *= value_on(store, v, row, LEAST)[0]
+            least *= value_on(store, node_id, row, LEAST)[0]
     return np.int64(-1) if size > LARGEST else here - least
 
 
@@ -123,7 +124,7 @@ def _read(
 
 @kernel
 def _clean(store: Store, marks: Marks) -> None:
-    """Marks of rows and groups are zeros again. Groups are marked only where a row of theirs, or above, is."""
+    """Clear the marks of rows and groups. Groups are marked only where one of their rows, or a row above, is."""
     heads = marks.heads
     root = marks.root[0]
     for k in range(root.children):
@@ -132,8 +133,8 @@ def _clean(store: Store, marks: Marks) -> None:
         heads[g, 0], heads[g, 1], heads[g, 2], marks.groups[g] = 0, 0, 0, 0
     for level in range(len(marks.levels)):
         here = marks.levels[level]
-        v = here.node
-        node = store.nodes[v]
+        node_id = here.node
+        node = store.nodes[node_id]
         last = here.queued - 1
         for back in range(last + 1):
             if back % AHEAD == 0:
@@ -146,7 +147,7 @@ def _clean(store: Store, marks: Marks) -> None:
                 heads[g, 0], heads[g, 1], heads[g, 2], marks.groups[g] = 0, 0, 0, 0
             # The marks of ranges are those of their readers, which are marked themselves.
             if node.readers < 0:
-                g = here.groups + group_of(store, v, row)
+                g = here.groups + group_of(store, node_id, row)
                 heads[g, 0], heads[g, 1], heads[g, 2], marks.groups[g] = 0, 0, 0, 0
             marks.links[at, NEXT], marks.flags[at] = 0, 0
         here.queued, here.asked = 0, 0
@@ -154,7 +155,7 @@ def _clean(store: Store, marks: Marks) -> None:
 
 @kernel
 def _end(store: Store, marks: Marks) -> None:
-    """The commit is over for this tree: no row of it has changed."""
+    """End the commit for this tree: no row of it has changed."""
     for level in range(len(marks.levels)):
         forget(store, marks, level)
 
@@ -163,11 +164,11 @@ def _end(store: Store, marks: Marks) -> None:
 def fill(
     store: Store, marks: Marks, wheels: Odometer, rows: Words, out: Block, had_rows: Int, has_rows: Int, state: Words
 ) -> Int:
-    """Fill a block with rows that went (copies < 0) or came: how many, or -1 if one has too many copies.
+    """Fill a block with deleted (copies < 0) or inserted rows; return how many, or -1 if one has too many copies.
 
     `rows` has room for the combinations, as `walk` gives them. `had_rows` and `has_rows` say whether the result had any
-    row, and has one. `state` is zeros at first. After a call state[PHASE] is DONE at the end; else either the block is
-    full, or the lists of `wheels` are shorter than state[LISTED].
+    row, and has one. `state` is zeros at first. After a call state[PHASE] is DONE at the end; otherwise either the
+    block is full, or the lists of `wheels` are shorter than state[LISTED].
     """
     filled, size = np.int64(0), len(out.copies)
     while state[PHASE] != DONE:

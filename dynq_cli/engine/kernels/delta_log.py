@@ -1,17 +1,17 @@
-"""What a commit changes in the rows of output nodes, of trees whose result is the change of other relations.
+"""The changed rows of output nodes within a commit, in trees that feed relations.
 
-Such a tree runs in one arena from its old to its new state, and what came and went is read in between:
+Such a tree goes from its old to its new state in one arena, and its delta is read in between:
 
-- while it is updated, `remember` keeps what the multiplicity of a row was before its first change, and lists the row;
-  lists of live rows stay as they were, and so do the ends of ranges (`remember_range`);
-- `in_turn` puts the rows of that list into an array, those that became fewer and those that became more apart, so
-  that they can be asked for ahead and each side of the commit looks at its own alone;
-- `relink` puts lists and ranges into the new state;
+- during the update, `remember` keeps a row's multiplicity before its first change, and lists the row. The lists of live
+  rows stay in the old state, and so do the ends of ranges (`remember_range`);
+- `in_turn` copies the listed rows to an array, rows with fewer copies apart from rows with more. So they can be
+  prefetched, and each part of the delta reads its own rows alone;
+- `relink` brings lists and ranges to the new state;
 - `forget` ends it: between commits no row is listed.
 
-A row is in the list of its node exactly if its field CHANGED is not 0. The list is RING lists in turn, and the node has
-the first row of each: to go through it, as many rows are waited for at a time instead of one after the other.
-Nothing is allocated and nothing overflows.
+A row is listed exactly if its field `changed` is not 0. The list of a node is RING lists, and the node has the first
+row of each: following them side by side overlaps the cache misses of as many rows. Nothing is allocated and nothing
+overflows.
 """
 
 from typing import NamedTuple
@@ -31,7 +31,7 @@ from dynq_cli.engine.kernels.table import record
 
 
 class Block(NamedTuple):
-    """Rows of a result that came or went, to be filled."""
+    """Deleted or inserted rows of a result, to be filled."""
 
     columns: Words  # per variable: the level and the position in its key where it is read
     codes: Words  # a row per variable
@@ -39,29 +39,29 @@ class Block(NamedTuple):
 
 
 @kernel(inline="always")
-def remember(store: Store, v: Int, row: Int, old: Words) -> None:
-    """The payload of a row of node v changes from `old`, maybe not for the first time in this commit."""
-    node = store.nodes[v]
+def remember(store: Store, node_id: Int, row: Int, old: Words) -> None:
+    """Note that the payload of a row changes from `old`, maybe not for the first time in this commit."""
+    node = store.nodes[node_id]
     at = record(store.tables[node.table], row)
     if store.halves[2 * at + node.changed] == 0:
-        keep(store, v, at, old)
-        _list(store, v, row, at)
+        keep(store, node_id, at, old)
+        _list(store, node_id, row, at)
 
 
 @kernel(inline="always")
-def keep(store: Store, v: Int, at: Int, old: Words) -> None:
-    """What the multiplicity of a row of node v was; that of a leaf fits a lane."""
+def keep(store: Store, node_id: Int, at: Int, old: Words) -> None:
+    """Keep the multiplicity that a row had; that of a leaf fits one lane."""
     words = store.words
-    node = store.nodes[v]
+    node = store.nodes[node_id]
     words[at + node.old] = old[0]
     if node.degree > 0:
         words[at + node.old + 1] = old[1]
 
 
 @kernel(inline="always")
-def _list(store: Store, v: Int, row: Int, at: Int) -> None:
-    """A row of node v, whose record is at `at`, is the first of those that changed."""
-    node = store.nodes[v]
+def _list(store: Store, node_id: Int, row: Int, at: Int) -> None:
+    """List a row, whose record is at `at`, as changed."""
+    node = store.nodes[node_id]
     place = node.listed & RING - 1
     store.halves[2 * at + node.changed] = node.ring[place] + 2
     node.ring[place] = row
@@ -69,28 +69,28 @@ def _list(store: Store, v: Int, row: Int, at: Int) -> None:
 
 
 @kernel
-def remember_in_order(store: Store, v: Int, rows: Words, many: Int) -> None:
-    """Rows of compared node v have changed; they are listed in the order given, that of their groups' lists."""
+def remember_in_order(store: Store, node_id: Int, rows: Words, many: Int) -> None:
+    """List changed rows of a compared node in the given order, which is that of their groups' lists."""
     for back in range(many):
         row = rows[many - 1 - back]
-        _list(store, v, row, record(store.tables[store.nodes[v].table], row))
+        _list(store, node_id, row, record(store.tables[store.nodes[node_id].table], row))
 
 
 @kernel
-def remember_range(store: Store, c: Int, row: Int, at: Int, first: Int, last: Int) -> None:
-    """The range of a reader of node c, whose record is at `at`, goes from `first` to `last` once lists are relinked."""
+def remember_range(store: Store, child_id: Int, row: Int, at: Int, first: Int, last: Int) -> None:
+    """Note that the range of a reader, whose record is at `at`, becomes `first` … `last` when lists are relinked."""
     halves = store.halves
-    child = store.nodes[c]
+    child = store.nodes[child_id]
     halves[2 * at + child.new_begin], halves[2 * at + child.new_end] = first, last
     halves[2 * at + child.told] = child.first_told
     child.first_told = row
 
 
 @kernel
-def _move_ranges(store: Store, c: Int) -> None:
-    """Readers of node c begin and end where they do in the new state."""
+def _move_ranges(store: Store, child_id: Int) -> None:
+    """Set the ends of the readers' ranges to those of the new state."""
     halves = store.halves
-    child = store.nodes[c]
+    child = store.nodes[child_id]
     above, row = store.tables[store.nodes[child.parent].table], child.first_told
     while row >= 0:
         at = 2 * record(above, row)
@@ -101,14 +101,16 @@ def _move_ranges(store: Store, c: Int) -> None:
 
 @kernel
 def in_turn(store: Store, marks: Marks) -> None:
-    """The rows that changed, of every level in the order of its list, into `changed`: those that became fewer from the
-    beginning of the level's part on, those that became more from its end on, backwards; ~row for one that died or came
-    to life. Those that are what they were are not listed any more."""
+    """Copy the changed rows of every level, in the order of its list, to `changed`.
+
+    Rows with fewer copies stand from the beginning of the level's part on, rows with more from its end on, backwards;
+    ~row for a row that died or came to life. Rows that are what they were are not listed any more.
+    """
     words, halves = store.words, store.halves
     for level in range(len(marks.levels)):
         here = marks.levels[level]
-        v, fewer, more = here.node, np.int64(0), np.int64(0)
-        node = store.nodes[v]
+        node_id, fewer, more = here.node, np.int64(0), np.int64(0)
+        node = store.nodes[node_id]
         table, old, link_ = store.tables[node.table], node.old, node.changed
         value = node.value if node.degree > 0 else table.mult
         for back in range(node.listed):
@@ -122,8 +124,8 @@ def in_turn(store: Store, marks: Marks) -> None:
                 prefetch(words, there + (link_ >> 1))
                 prefetch(words, there + old)
                 prefetch(words, there + value)
-            was_lo, was_hi = value_before(store, v, at)
-            lo, hi = value_now(store, v, at)
+            was_lo, was_hi = value_before(store, node_id, at)
+            lo, hi = value_now(store, node_id, at)
             entry = row if (lo != 0 or hi != 0) == (was_lo != 0 or was_hi != 0) else ~row
             if is_less(lo, hi, was_lo, was_hi):
                 marks.changed[here.rows + fewer] = entry
@@ -139,7 +141,8 @@ def in_turn(store: Store, marks: Marks) -> None:
 
 @kernel(inline="always")
 def _entry(store: Store, marks: Marks, level: Int, is_old: Int, k: Int) -> Int:
-    """Number k of the rows of a level that became fewer, if `is_old`, or more; ~row if it died or came to life."""
+    """Return changed row number k of a level: of those with fewer copies if `is_old`, else more; ~row if it died or
+    came to life."""
     here = marks.levels[level]
     if is_old:
         return np.int64(marks.changed[here.rows + k])
@@ -148,15 +151,15 @@ def _entry(store: Store, marks: Marks, level: Int, is_old: Int, k: Int) -> Int:
 
 @kernel(inline="always")
 def many_changed(marks: Marks, level: Int, is_old: Int) -> Int:
-    """How many rows of a level have more copies on a side than on the other."""
+    """Count the rows of a level with more copies in one state than in the other."""
     here = marks.levels[level]
     return here.fewer if is_old else here.more
 
 
 @kernel
 def take_changed(store: Store, marks: Marks, level: Int, is_old: Int, first: Int, rows: Words) -> Int:
-    """Rows of a level that have more copies on a side than on the other, from number `first` on, as many as `rows` has
-    room for, and all that says how they changed asked for, and their groups: how many."""
+    """Copy rows of a level with more copies in one state than in the other, from number `first` on, and prefetch
+    their records and groups. Return how many; `rows` may be shorter than there are."""
     words = store.words
     node = store.nodes[marks.levels[level].node]
     table, group_table = store.tables[node.table], store.tables[node.group]
@@ -175,11 +178,11 @@ def take_changed(store: Store, marks: Marks, level: Int, is_old: Int, first: Int
 
 @kernel
 def relink(store: Store, marks: Marks, level: Int) -> None:
-    """Rows of a level that died leave the lists of live rows, and those that came to life join them.
+    """Remove the rows of a level that died from the lists of live rows, and insert those that came to life.
 
-    Of a compared node the row that one is to be linked behind came before it, or was there.
+    In a compared node, the row before an inserted one was inserted earlier, or was there.
     """
-    v = marks.levels[level].node
+    node_id = marks.levels[level].node
     for is_old in (True, False):
         first, many = np.int64(0), many_changed(marks, level, is_old)
         while first < many:
@@ -190,18 +193,18 @@ def relink(store: Store, marks: Marks, level: Int) -> None:
                 if entry < 0:
                     marks.work[taken] = ~entry
                     taken += 1
-            _move_rows(store, v, marks.work, taken, is_old)
-    if store.nodes[v].readers >= 0:
-        _move_ranges(store, v)
+            _move_rows(store, node_id, marks.work, taken, is_old)
+    if store.nodes[node_id].readers >= 0:
+        _move_ranges(store, node_id)
 
 
 @kernel
-def _move_rows(store: Store, v: Int, work: Words, many: Int, is_old: Int) -> None:
-    """The first `many` rows in `work` leave the lists of their groups, or join them."""
+def _move_rows(store: Store, node_id: Int, work: Words, many: Int, is_old: Int) -> None:
+    """Remove the first `many` rows of `work` from the lists of their groups, or insert them."""
     words, halves = store.words, store.halves
-    node = store.nodes[v]
-    t, group_table, head, places = node.table, store.tables[node.group], node.head, work[AHEAD:]
-    table = store.tables[t]
+    node = store.nodes[node_id]
+    table_id, group_table, head, places = node.table, store.tables[node.group], node.head, work[AHEAD:]
+    table = store.tables[table_id]
     for k in range(many):
         at = record(table, work[k])
         prefetch(words, at + (node.gid >> 1))
@@ -210,21 +213,21 @@ def _move_rows(store: Store, v: Int, work: Words, many: Int, is_old: Int) -> Non
         places[k] = record(group_table, np.int64(halves[2 * record(table, work[k]) + node.gid]))
         prefetch(words, places[k] + (head >> 1))
     for k in range(many):
-        ask_for_neighbours(store, v, work[k], places[k], is_old, not is_old)
+        ask_for_neighbours(store, node_id, work[k], places[k], is_old, not is_old)
     for k in range(many):
         head_at = 2 * places[k] + head
         if is_old:
-            unlink(store, t, work[k], head_at, node.next, node.prev)
+            unlink(store, table_id, work[k], head_at, node.next, node.prev)
         elif node.readers >= 0:
             before = np.int64(halves[2 * record(table, work[k]) + node.prev])
-            link_behind(store, v, work[k], before, head_at)
+            link_behind(store, node_id, work[k], before, head_at)
         else:
-            link(store, t, work[k], head_at, node.next, node.prev)
+            link(store, table_id, work[k], head_at, node.next, node.prev)
 
 
 @kernel
 def forget(store: Store, marks: Marks, level: Int) -> None:
-    """No row of a level has changed."""
+    """Clear the list of changed rows of a level."""
     halves = store.halves
     here = marks.levels[level]
     node = store.nodes[here.node]

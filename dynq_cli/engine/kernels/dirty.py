@@ -1,20 +1,19 @@
-"""Marking the part of a result that has changed, on one side: as it was, or as it is.
+"""Mark the part of a result that has changed, in the old or in the new state.
 
-Rows of the frontier are *dirty* if they are live on this side and have another payload, or none, on the other. A
-result row has changed only if a row of the frontier in it is dirty; `dirty_walk` gives those combinations and no
-others, each once.
+A frontier row is *dirty* if it is live in this state and has another payload, or none, in the other. A result row has
+changed only if one of its frontier rows is dirty; `dirty_walk` enumerates those combinations and no others, each once.
 
-Within a commit (see `delta_log`) both sides are in one arena: the lists are those of the side that is read, and
-`multiplicity` gives the multiplicities of the side that nodes are put on.
+Within a commit (see `delta_log`) both states are in one arena: the lists are those of the state that is read, and
+`multiplicity` gives the multiplicities of the state that is set for each node.
 
-- `climb_from`, and `dirty_ranges` where ranges share rows, mark the rows above dirty ones: a row is *dirty below* if
-  a combination below it has a dirty row. Each group lists the rows in it that are.
+- `climb_from`, and `dirty_ranges` where ranges share rows, mark the rows above dirty ones: a row is *dirty below* if a
+  combination below it has a dirty row. Each group lists its rows that are.
 - `judge` finds the rows without a *clean* combination below them: one in which no row is dirty.
-- `ask` finds the groups whose clean rows the walk will go through, and `list_clean` lists them past unclean ones.
+- `ask` finds the groups whose clean rows the walk will enumerate; `list_clean` lists these rows, without the unclean.
 
-All marks lie in side arrays of zeros, by row or by group of each level, so that untouched rows cost nothing: links
-are a row + 1, or 0. The marked rows of a level stand in an array, too, in the order in which they were marked: entry k
-of `links` has number k of the queue in its second column. Work is that of the marks and of the rows that come out.
+All marks are in side arrays of zeros, by row or by group of each level, so that untouched rows cost nothing: links are
+a row + 1, or 0. The marked rows of a level stand in an array, too, in the order of marking: entry k of `links` has
+number k of the queue in its second column. The work is proportional to the marks and the rows enumerated.
 """
 
 from typing import NamedTuple
@@ -54,7 +53,7 @@ WHEEL = row_type("level", "chooses")
 
 
 class Marks(NamedTuple):
-    """What is dirty in a tree. Between two uses all marks are zeros."""
+    """The dirty rows of a tree. Between two uses all marks are zeros."""
 
     levels: Rows  # LEVEL
     root: Rows  # LEVEL: the root, whose one row is 0
@@ -68,7 +67,7 @@ class Marks(NamedTuple):
 
 
 class Odometer(NamedTuple):
-    """Where the walk through the dirty combinations stands."""
+    """The position of the walk through the dirty combinations."""
 
     order: Words  # per level: its place among its siblings
     slots: Rows  # WHEEL: from the slowest to the fastest
@@ -81,36 +80,36 @@ class Odometer(NamedTuple):
 
 
 @kernel
-def is_live(store: Store, v: Int, row: Int) -> Int:
-    """Whether a row of node v is in the result of its subtree, on the side that the node is on."""
-    lo, hi = value_of(store, v, row)
+def is_live(store: Store, node_id: Int, row: Int) -> Int:
+    """Whether a row is in the result of its subtree, in the state that is set for its node."""
+    lo, hi = value_of(store, node_id, row)
     return lo != 0 or hi != 0
 
 
 @kernel(inline="always")
-def group_of(store: Store, v: Int, row: Int) -> Int:
-    """The group that a row of node v is in."""
-    node = store.nodes[v]
+def group_of(store: Store, node_id: Int, row: Int) -> Int:
+    """Return the group of a row."""
+    node = store.nodes[node_id]
     return np.int64(store.halves[2 * record(store.tables[node.table], row) + node.gid])
 
 
 @kernel(inline="always")
-def group_below(store: Store, c: Int, t: Int, row: Int) -> Int:
-    """The group of child c that a row of the parent, whose table is t, reads; of a range, the row itself."""
-    child = store.nodes[c]
+def group_below(store: Store, child_id: Int, table_id: Int, row: Int) -> Int:
+    """Return the group of a child that a row of the parent reads; of a range, the row itself."""
+    child = store.nodes[child_id]
     if child.own:
         return row
-    return np.int64(store.halves[2 * record(store.tables[t], row) + child.reads])
+    return np.int64(store.halves[2 * record(store.tables[table_id], row) + child.reads])
 
 
 @kernel
 def is_reached(store: Store, marks: Marks, level: Int, row: Int) -> Int:
     """Whether the rows that a row guards, one above the other, are all live; if not, it is in no combination."""
     while True:
-        v, up = marks.levels[level].node, marks.levels[level].above
-        if up < 0 or not store.nodes[v].guard:
+        node_id, up = marks.levels[level].node, marks.levels[level].above
+        if up < 0 or not store.nodes[node_id].guard:
             return True
-        row = group_of(store, v, row)
+        row = group_of(store, node_id, row)
         if not is_live(store, marks.levels[up].node, row):
             return False
         level = up
@@ -118,7 +117,7 @@ def is_reached(store: Store, marks: Marks, level: Int, row: Int) -> Int:
 
 @kernel
 def mark(store: Store, marks: Marks, level: Int, row: Int) -> None:
-    """A row is dirty below: it joins the list of its group, and the queue of its level."""
+    """Mark a row as dirty below: it joins the list of its group, and the queue of its level."""
     heads = marks.heads
     here = marks.levels[level]
     at = here.rows + row
@@ -136,35 +135,36 @@ def mark(store: Store, marks: Marks, level: Int, row: Int) -> None:
 
 @kernel(inline="always")
 def queued(marks: Marks, level: Int, k: Int) -> Int:
-    """The row of a level that was marked as number k."""
+    """Return the row of a level that was marked as number k."""
     return np.int64(marks.links[marks.levels[level].rows + k, QUEUED])
 
 
 @kernel
 def ask_for_groups(store: Store, marks: Marks, level: Int, k: Int) -> None:
-    """Ask for the marks of the groups that row number k of a queue, and those marked just before it, are in or read."""
+    """Prefetch the marks of the groups that row number k of a queue, and the rows marked just before it, belong to or
+    read."""
     heads = marks.heads
     here = marks.levels[level]
-    v, first = here.node, max(k - AHEAD + 1, 0)
-    node = store.nodes[v]
-    t = node.table
+    node_id, first = here.node, max(k - AHEAD + 1, 0)
+    node = store.nodes[node_id]
+    table_id = node.table
     for c in range(here.children):
         place = max(store.nodes[marks.levels[marks.below[here.below + c]].node].reads, np.int64(0))
         for i in range(first, k + 1):
-            prefetch(store.halves, 2 * record(store.tables[t], queued(marks, level, i)) + place)
+            prefetch(store.halves, 2 * record(store.tables[table_id], queued(marks, level, i)) + place)
     for i in range(first, k + 1):
         row = queued(marks, level, i)
         prefetch(marks.links, here.rows + row)
         if node.readers < 0:
-            prefetch(heads, here.groups + group_of(store, v, row))
+            prefetch(heads, here.groups + group_of(store, node_id, row))
         for c in range(here.children):
             child_level = marks.levels[marks.below[here.below + c]]
-            prefetch(heads, child_level.groups + group_below(store, child_level.node, t, row))
+            prefetch(heads, child_level.groups + group_below(store, child_level.node, table_id, row))
 
 
 @kernel
 def start(store: Store, marks: Marks, level: Int, rows: Words) -> None:
-    """Mark rows of a level of the frontier, as far as they are live on this side."""
+    """Mark rows of a frontier level that are live in this state."""
     for row in rows:
         if is_live(store, marks.levels[level].node, row):
             mark(store, marks, level, row)
@@ -172,7 +172,8 @@ def start(store: Store, marks: Marks, level: Int, rows: Words) -> None:
 
 @kernel
 def climb_from(store: Store, marks: Marks, level: Int) -> None:
-    """Mark the rows above marked ones of a level that is no range, if they are live and reached; levels below are."""
+    """Mark the rows above marked ones of a level without a range, if they are live and reached; levels below are
+    marked."""
     here = marks.levels[level]
     up = here.above
     if up < 0:
@@ -191,16 +192,16 @@ def _mark_above(store: Store, marks: Marks, up: Int, row: Int) -> None:
 
 @kernel
 def _climb_to_own(store: Store, marks: Marks, level: Int) -> None:
-    """From the rows of a guard to the rows that they belong to."""
+    """Mark the parent rows that the rows of a guard belong to."""
     here = marks.levels[level]
-    up, v = here.above, here.node
+    up, node_id = here.above, here.node
     above_level = marks.levels[up]
     table, value = store.tables[store.nodes[above_level.node].table], store.nodes[above_level.node].value
     left = here.queued
     while left > 0:
         many = min(left, np.int64(AHEAD))
         for k in range(many):
-            marks.work[k] = group_of(store, v, queued(marks, level, left - 1 - k))
+            marks.work[k] = group_of(store, node_id, queued(marks, level, left - 1 - k))
             prefetch(store.words, record(table, marks.work[k]) + value)
         left -= many
         for k in range(many):
@@ -209,18 +210,19 @@ def _climb_to_own(store: Store, marks: Marks, level: Int) -> None:
 
 @kernel
 def _climb_to_readers(store: Store, marks: Marks, level: Int) -> None:
-    """From the rows of a child that is no guard to all that read their groups, those of several groups in turn."""
+    """Mark the parent rows that read the groups of a child that is no guard; lists of several groups are followed side
+    by side."""
     words, halves = store.words, store.halves
     here = marks.levels[level]
-    up, v = here.above, here.node
-    node = store.nodes[v]
+    up, node_id = here.above, here.node
+    node = store.nodes[node_id]
     above_level = marks.levels[up]
     table, value = store.tables[store.nodes[above_level.node].table], store.nodes[above_level.node].value
     more, many = here.queued, 0
     while True:
         while more > 0 and many < AHEAD:
             more -= 1
-            g = group_of(store, v, queued(marks, level, more))
+            g = group_of(store, node_id, queued(marks, level, more))
             reader = np.int64(halves[2 * record(store.tables[node.group], g) + node.reader_head])
             if reader >= 0:
                 prefetch(words, record(table, reader) + value)
@@ -242,17 +244,17 @@ def _climb_to_readers(store: Store, marks: Marks, level: Int) -> None:
 
 
 @kernel
-def first_of(store: Store, v: Int, g: Int) -> Int:
-    """The first row of a list of node v."""
-    node = store.nodes[v]
+def first_of(store: Store, node_id: Int, g: Int) -> Int:
+    """Return the first row of a list."""
+    node = store.nodes[node_id]
     return np.int64(store.halves[2 * record(store.tables[node.list_table], g) + node.begin])
 
 
 @kernel
-def next_of(store: Store, v: Int, g: Int, row: Int) -> Int:
-    """The row behind another in a list of node v, or -1."""
+def next_of(store: Store, node_id: Int, g: Int, row: Int) -> Int:
+    """Return the row behind another in a list, or -1."""
     halves = store.halves
-    node = store.nodes[v]
+    node = store.nodes[node_id]
     if node.end >= 0 and halves[2 * record(store.tables[node.list_table], g) + node.end] == row:
         return np.int64(-1)
     return np.int64(halves[2 * record(store.tables[node.table], row) + node.next])
@@ -274,14 +276,14 @@ def _count_unclean(marks: Marks, child: Int, g: Int) -> None:
 
 @kernel
 def has_clean(store: Store, marks: Marks, level: Int, g: Int) -> Int:
-    """Whether a group has a row with a clean combination; remembered."""
+    """Whether a group has a row with a clean combination; computed once."""
     here = marks.levels[level]
     at = here.groups + g
     if marks.groups[at] & (WITHOUT | WITH) == 0:
-        v = here.node
-        row = first_of(store, v, g)
+        node_id = here.node
+        row = first_of(store, node_id, g)
         while row >= 0 and marks.flags[here.rows + row] & NO_CLEAN:
-            row = next_of(store, v, g, row)
+            row = next_of(store, node_id, g, row)
         marks.groups[at] |= WITH if row >= 0 else WITHOUT
     return marks.groups[at] & WITH != 0
 
@@ -293,8 +295,8 @@ def judge(store: Store, marks: Marks) -> None:
     for down in range(len(marks.levels)):
         level = len(marks.levels) - 1 - down
         here = marks.levels[level]
-        v = here.node
-        node = store.nodes[v]
+        node_id = here.node
+        node = store.nodes[node_id]
         last = here.queued - 1
         for back in range(last + 1):
             if back % AHEAD == 0:
@@ -312,12 +314,12 @@ def judge(store: Store, marks: Marks) -> None:
             if unclean:
                 marks.flags[here.rows + row] |= NO_CLEAN
                 if node.readers < 0:
-                    heads[here.groups + group_of(store, v, row), 1] += 1
+                    heads[here.groups + group_of(store, node_id, row), 1] += 1
 
 
 @kernel
 def _ask(store: Store, marks: Marks, child: Int, g: Int) -> Int:
-    """The clean rows of a group are wanted: how many have to be listed, since it has unclean ones, too."""
+    """Request the clean rows of a group; return how many have to be listed because it has unclean ones, too."""
     heads = marks.heads
     child_level = marks.levels[child]
     at = child_level.groups + g
@@ -330,18 +332,18 @@ def _ask(store: Store, marks: Marks, child: Int, g: Int) -> Int:
         return np.int64(0)
     heads[at, 2] = child_level.asked
     child_level.asked = g + 1
-    v = child_level.node
+    node_id = child_level.node
     many = np.int64(0)
-    row = first_of(store, v, g)
+    row = first_of(store, node_id, g)
     while row >= 0:
         many += marks.flags[child_level.rows + row] & NO_CLEAN == 0
-        row = next_of(store, v, g, row)
+        row = next_of(store, node_id, g, row)
     return many
 
 
 @kernel
 def ask(store: Store, marks: Marks) -> Int:
-    """Mark the groups whose clean rows have to be listed; how many rows that are."""
+    """Request the clean rows of all groups that the walk enumerates; return how many rows have to be listed."""
     many = _ask_below(store, marks, np.int64(-1), np.int64(0))
     for level in range(len(marks.levels)):
         rows = marks.levels[level].queued
@@ -354,12 +356,12 @@ def ask(store: Store, marks: Marks) -> Int:
 
 @kernel
 def _ask_below(store: Store, marks: Marks, level: Int, row: Int) -> Int:
-    """Mark the groups below a row whose clean rows have to be listed; how many rows that are."""
+    """Request the clean rows of the groups below a row; return how many rows have to be listed."""
     here = marks.levels[level] if level >= 0 else marks.root[0]
-    t, last, many = store.nodes[here.node].table, np.int64(-1), np.int64(0)
+    table_id, last, many = store.nodes[here.node].table, np.int64(-1), np.int64(0)
     for k in range(here.children):
         child = marks.levels[marks.below[here.below + k]]
-        if marks.heads[child.groups + group_below(store, child.node, t, row), 0] > 0:
+        if marks.heads[child.groups + group_below(store, child.node, table_id, row), 0] > 0:
             last = np.int64(k)
     if level >= 0 and marks.flags[here.rows + row] & NO_CLEAN == 0:
         # Which ranges ask for a row is not known here; that one might is reason enough.
@@ -370,13 +372,13 @@ def _ask_below(store: Store, marks: Marks, level: Int, row: Int) -> Int:
             last = here.children
     for k in range(min(last, here.children)):
         c = marks.below[here.below + k]
-        many += _ask(store, marks, c, group_below(store, marks.levels[c].node, t, row))
+        many += _ask(store, marks, c, group_below(store, marks.levels[c].node, table_id, row))
     return many
 
 
 @kernel
 def list_clean(store: Store, marks: Marks, wheels: Odometer) -> None:
-    """List the clean rows of each group that was asked for: each list begins at the end of the one before.
+    """List the clean rows of each requested group; each list begins at the end of the one before.
 
     From here on heads[group, 2] is the place of the group's list + 1.
     """
@@ -384,18 +386,18 @@ def list_clean(store: Store, marks: Marks, wheels: Odometer) -> None:
     filled = n = 0
     for level in range(len(marks.levels)):
         here = marks.levels[level]
-        v = here.node
+        node_id = here.node
         asked = here.asked
         while asked > 0:
             g = asked - 1
             at = here.groups + g
             asked = np.int64(heads[at, 2])
-            row = first_of(store, v, g)
+            row = first_of(store, node_id, g)
             while row >= 0:
                 if marks.flags[here.rows + row] & NO_CLEAN == 0:
                     wheels.lists[filled] = row
                     filled += 1
-                row = next_of(store, v, g, row)
+                row = next_of(store, node_id, g, row)
             wheels.ends[n] = filled
             n += 1
             heads[at, 2] = n

@@ -1,7 +1,7 @@
-"""Climbing from dirty rows of a compared node to the rows whose ranges have them; see `dirty` and `ranges`.
+"""Mark the rows whose ranges have dirty rows of a compared node; see `dirty` and `ranges`.
 
-The dirty rows of a group are linked in order. Of each reader that has some in its range, the first and the last are
-kept with the marks: ranges share the list, and each goes through its part of it.
+The dirty rows of a group are linked in order. Each reader with dirty rows in its range has the first and the last of
+them with its marks: readers share the list, and each reads its part.
 """
 
 import numpy as np
@@ -47,7 +47,7 @@ def _climb_from_ranges(store: Store, marks: Marks, level: Int) -> None:
 
 @kernel
 def _collect(store: Store, marks: Marks, level: Int) -> Int:
-    """Make notes of the dirty rows of a level, but for those that are in no range; how many."""
+    """Collect the dirty rows of a level as notes, without those that are in no range; return how many."""
     here = marks.levels[level]
     notes = store.trees.notes
     node, n = store.nodes[here.node], np.int64(0)
@@ -65,7 +65,7 @@ def _collect(store: Store, marks: Marks, level: Int) -> Int:
 
 @kernel
 def _mark_readers(store: Store, marks: Marks, level: Int, start: Int, stop: Int) -> None:
-    """Mark the live rows above that see some of the dirty rows of a group, those of notes start … stop."""
+    """Mark the live readers whose ranges have some of the dirty rows of a group: those of notes start … stop."""
     path, heads = store.trees.path, marks.heads
     here = marks.levels[level]
     notes, node, up = store.trees.notes, store.nodes[here.node], here.above

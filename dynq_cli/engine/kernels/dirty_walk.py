@@ -1,8 +1,8 @@
-"""Going through the combinations that have a dirty row, on one side; `dirty` has marked them.
+"""Enumerate the combinations with a dirty row, in one state; `dirty` has marked them.
 
-Slots are gone through like the wheels of an odometer: the rows of a level, and, before the children of a row of which
-a dirty combination is wanted, the child that is the first with a dirty row. Children before that one go through clean
-combinations, it through dirty ones, those after it through any. Every step of every loop yields a row.
+Levels advance like the wheels of an odometer. Where the children of a row must have a dirty combination, one more wheel
+chooses the first child with a dirty row: children before it enumerate clean combinations, the child itself dirty ones,
+children behind it all. Every step of every loop yields a row.
 """
 
 import numpy as np
@@ -35,7 +35,7 @@ HUGE = 1e30
 
 @kernel
 def _group_at(store: Store, marks: Marks, level: Int, wheels: Odometer) -> Int:
-    """The group that a level goes through below the current row above it."""
+    """Return the group that a level enumerates below the current row above it."""
     here = marks.levels[level]
     up = here.above
     above = marks.levels[up] if up >= 0 else marks.root[0]
@@ -64,10 +64,10 @@ def _first_row(store: Store, marks: Marks, level: Int, wheels: Odometer) -> None
         wheels.cursor[level] = wheels.ends[heads[at, 2] - 2] if heads[at, 2] > 1 else np.int64(0)
         wheels.current[level] = wheels.lists[wheels.cursor[level]]
     else:
-        v = here.node
-        row = first_of(store, v, g)
+        node_id = here.node
+        row = first_of(store, node_id, g)
         while mode == CLEAN and marks.flags[here.rows + row] & NO_CLEAN:
-            row = next_of(store, v, g, row)
+            row = next_of(store, node_id, g, row)
         wheels.current[level] = row
 
 
@@ -91,11 +91,11 @@ def _next_row(store: Store, marks: Marks, level: Int, wheels: Odometer) -> Int:
         wheels.cursor[level] += 1
         following = wheels.lists[wheels.cursor[level]] if wheels.cursor[level] < wheels.ends[place] else np.int64(-1)
     else:
-        v = here.node
-        g = _group_at(store, marks, level, wheels) if store.nodes[v].end >= 0 else np.int64(-1)
-        following = next_of(store, v, g, row)
+        node_id = here.node
+        g = _group_at(store, marks, level, wheels) if store.nodes[node_id].end >= 0 else np.int64(-1)
+        following = next_of(store, node_id, g, row)
         while wheels.modes[level + 1] == CLEAN and following >= 0 and marks.flags[here.rows + following] & NO_CLEAN:
-            following = next_of(store, v, g, following)
+            following = next_of(store, node_id, g, following)
     if following < 0:
         return False
     wheels.current[level] = following
@@ -104,15 +104,15 @@ def _next_row(store: Store, marks: Marks, level: Int, wheels: Odometer) -> Int:
 
 @kernel
 def _next_choice(store: Store, marks: Marks, level: Int, after: Int, wheels: Odometer) -> Int:
-    """The next child, after number `after`, that can be the first with a dirty row, or -1."""
+    """Return the next child, behind number `after`, that can be the first with a dirty row, or -1."""
     heads = marks.heads
     here = marks.levels[level] if level >= 0 else marks.root[0]
-    t = store.nodes[here.node].table
+    table_id = store.nodes[here.node].table
     row = wheels.current[level] if level >= 0 else np.int64(0)
     for k in range(here.children):
         child = marks.below[here.below + k]
         child_level = marks.levels[child]
-        at = child_level.groups + group_below(store, child_level.node, t, row)
+        at = child_level.groups + group_below(store, child_level.node, table_id, row)
         if k > after and heads[at, 0] > 0:
             return np.int64(k)
         # Children before the chosen one go through clean combinations only.
@@ -122,9 +122,10 @@ def _next_choice(store: Store, marks: Marks, level: Int, after: Int, wheels: Odo
 
 
 @kernel
-def _follow(store: Store, v: Int, level: Int, wheels: Odometer, out: Words, filled: Int) -> Int:
-    """Write a level's current row and all that follow it in its list, as far as there is room: where that ends."""
-    node = store.nodes[v]
+def _follow(store: Store, node_id: Int, level: Int, wheels: Odometer, out: Words, filled: Int) -> Int:
+    """Write a level's current row and the rows behind it in its list, as far as there is room; return where that
+    ends."""
+    node = store.nodes[node_id]
     table, size = store.tables[node.table], out.shape[1]
     start, stride = 2 * table.rows + node.next, 2 * table.stride
     row: Int = wheels.current[level]
@@ -140,8 +141,10 @@ def _follow(store: Store, v: Int, level: Int, wheels: Odometer, out: Words, fill
 
 @kernel
 def _ask_below(store: Store, marks: Marks, last: Int) -> None:
-    """Ask for what combinations of the next dirty rows of the first level meet first: row number `last` of its queue
-    and those marked before it, as far as `last` is from a multiple of AHEAD."""
+    """Prefetch what combinations of the next dirty rows of the first level read first.
+
+    That is row number `last` of its queue and the rows marked before it, as far as `last` is from a multiple of AHEAD.
+    """
     heads = marks.heads
     many = last % AHEAD + 1
     for k in range(many):
@@ -149,14 +152,14 @@ def _ask_below(store: Store, marks: Marks, last: Int) -> None:
         _ask_for(store, store.nodes[marks.levels[0].node].table, marks.work[k])
     for level in range(1, len(marks.levels)):
         this = marks.levels[level]
-        v, up, here = this.node, this.above, level * AHEAD
-        node = store.nodes[v]
+        node_id, up, here = this.node, this.above, level * AHEAD
+        node = store.nodes[node_id]
         is_known = up >= 0 and node.readers < 0
         for k in range(many):
             row = marks.work[up * AHEAD + k] if is_known else np.int64(-1)
             marks.work[here + k] = row
             if row >= 0:
-                g = group_below(store, v, store.nodes[marks.levels[up].node].table, row)
+                g = group_below(store, node_id, store.nodes[marks.levels[up].node].table, row)
                 prefetch(heads, this.groups + g)
                 prefetch(store.halves, 2 * record(store.tables[node.list_table], g) + node.begin)
                 marks.work[here + k] = g
@@ -164,14 +167,14 @@ def _ask_below(store: Store, marks: Marks, last: Int) -> None:
             g = marks.work[here + k]
             if g >= 0:
                 row = np.int64(heads[this.groups + g, 0]) - 1
-                marks.work[here + k] = row if row >= 0 else first_of(store, v, g)
+                marks.work[here + k] = row if row >= 0 else first_of(store, node_id, g)
                 _ask_for(store, node.table, max(marks.work[here + k], np.int64(0)))
 
 
 @kernel(inline="always")
-def _ask_for(store: Store, t: Int, row: Int) -> None:
-    """Ask for the whole record of a row."""
-    table = store.tables[t]
+def _ask_for(store: Store, table_id: Int, row: Int) -> None:
+    """Prefetch the whole record of a row."""
+    table = store.tables[table_id]
     at = record(table, row)
     for place in range(at, at + table.stride, 8):
         prefetch(store.halves, 2 * place)
@@ -181,10 +184,10 @@ def _ask_for(store: Store, t: Int, row: Int) -> None:
 def walk(store: Store, marks: Marks, wheels: Odometer, started: Int, out: Words) -> tuple[Int, Int, Int]:
     """Fill `out` with combinations that have a dirty row: (how many, in how many runs, whether more follow).
 
-    A run is of combinations that differ in the innermost level alone. `out` has a row of ids per level, of the
-    innermost by combination, of the others by run; and behind them where each run begins, and where a run with the same
-    rows of the innermost level does, or again itself. At first `started` is 0; later calls go on from where the one
-    before stopped.
+    A run is of combinations that differ in the innermost level alone. `out` has a row of ids per level: for the
+    innermost level by combination, for the others by run. Behind them it has where each run begins, and where a run
+    with the same rows of the innermost level begins, which may be the run itself. At first `started` is 0; later calls
+    continue where the one before stopped.
     """
     last = len(wheels.slots) - 1
     inner = wheels.slots[last].level
@@ -257,7 +260,7 @@ def walk(store: Store, marks: Marks, wheels: Odometer, started: Int, out: Words)
 
 @kernel
 def expand(out: Words, many: Int, runs: Int) -> None:
-    """From a row id per run, as `walk` gives them, to one per combination, in place."""
+    """Expand a row id per run, as `walk` gives them, to one per combination, in place."""
     outer = out.shape[0] - 3
     stop = many
     # From behind: no run begins before its number.
@@ -272,25 +275,25 @@ def expand(out: Words, many: Int, runs: Int) -> None:
 
 
 @kernel
-def values_of(store: Store, v: Int, rows: Words, values: Words) -> None:
-    """The two lanes of `value_of` for each row."""
+def values_of(store: Store, node_id: Int, rows: Words, values: Words) -> None:
+    """Return the two lanes of `value_of` for each row."""
     for i in range(len(rows)):
-        values[0, i], values[1, i] = value_of(store, v, rows[i])
+        values[0, i], values[1, i] = value_of(store, node_id, rows[i])
 
 
 @kernel
 def _outer_factors(store: Store, other: Store, marks: Marks, rows: Words, run: Int) -> tuple[Int, Int, float, float]:
-    """What all levels but the innermost contribute to the copies in a run, on both sides; and the same as floats,
-    which tell where they pass 63 bits."""
+    """Return what all levels but the innermost contribute to the copies in a run, in both states; and the same as
+    floats, which show where they pass 63 bits."""
     here, there, size, far = np.int64(1), np.int64(1), 1.0, 1.0
     for level in range(len(marks.levels) - 1):
         this = marks.levels[level]
         if this.frontier:
-            v, row = this.node, rows[level, run]
-            lo, hi = value_of(store, v, row)
+            node_id, row = this.node, rows[level, run]
+            lo, hi = value_of(store, node_id, row)
             here, size = here * lo, size * _as_float(lo, hi)
             if marks.flags[this.rows + row] & IS_DIRTY:
-                lo, hi = value_of(other, v, row)
+                lo, hi = value_of(other, node_id, row)
             there, far = there * lo, far * _as_float(lo, hi)
     return here, there, size, far
 
@@ -304,17 +307,16 @@ def _as_float(lo: Int, hi: Int) -> float:
 def copies_of(
     store: Store, other: Store, marks: Marks, rows: Words, many: Int, runs: Int, here: Words, there: Words
 ) -> Int:
-    """The multiplicity of each combination, as `walk` gives them, on this side, and on the other (`other`):
-    whether any has one there, or -1 if one passes 63 bits.
+    """Return the multiplicity of each combination, as `walk` gives them, in this state and in the other (`other`).
 
-    A row of the frontier without a mark is the same on both sides, so the other is asked for marked rows alone; and
-    what all levels but the innermost contribute is found once in a run.
+    Returns whether any has one in the other state, or -1 if one passes 63 bits. A frontier row without a mark is equal
+    in both states, so the other is read for marked rows alone; what the outer levels contribute is found once per run.
     """
     words = store.words
     inner = len(marks.levels) - 1
     inner_level = marks.levels[inner]
-    v, first, in_frontier = inner_level.node, inner_level.rows, inner_level.frontier
-    node = store.nodes[v]
+    node_id, first, in_frontier = inner_level.node, inner_level.rows, inner_level.frontier
+    node = store.nodes[node_id]
     table = store.tables[node.table]
     # The rows that are walked are live here: the record alone says how often.
     is_node, is_clamped = node.degree > 0, node.clamp != 0
@@ -355,7 +357,7 @@ def copies_of(
                 return np.int64(-1)
             if far != 0.0:
                 if in_frontier and marks.flags[first + row] & IS_DIRTY:
-                    lo, hi = value_of(other, v, row)
+                    lo, hi = value_of(other, node_id, row)
                 there[i] = theirs * lo
                 is_any = is_any or lo != 0
                 if far * _as_float(lo, hi) > LARGEST:
@@ -364,10 +366,12 @@ def copies_of(
 
 
 @kernel
-def gather(store: Store, v: Int, position: Int, level: Int, rows: Words, many: Int, runs: Int, out: Words) -> None:
-    """A code of each combination, as `walk` gives them: of the row of node v, which is that of a level."""
+def gather(
+    store: Store, node_id: Int, position: Int, level: Int, rows: Words, many: Int, runs: Int, out: Words
+) -> None:
+    """Gather a code of each combination, as `walk` gives them: of the node's row at a level."""
     words = store.words
-    node = store.nodes[v]
+    node = store.nodes[node_id]
     start, stride, inner = store.tables[node.table].rows + position, store.tables[node.table].stride, rows.shape[0] - 3
     for run in range(runs):
         begin, end = rows[inner + 1, run], rows[inner + 1, run + 1] if run + 1 < runs else many

@@ -1,11 +1,11 @@
-"""Enumeration: result rows, a block at a time, column by column.
+"""Write result rows, a block at a time, column by column.
 
 `enumeration_pipeline` has the combinations of all levels but the innermost. Under each, the rows of the innermost level
-are a *run* of result rows: they differ in its columns alone. A run that begins with the row with which the one before
-began, as under every combination of siblings, is the same run and copied.
+are a *run* of result rows: they differ in its columns alone. A run that begins with the same row as the run before, as
+under every combination of siblings, is the same run, and is copied.
 
-Runs are short more often than not, so they are written STEP rows at a time without looking at where they
-end: what is too much is written over by the next run, or lies in the margin of the block.
+Most runs are short, so they are written STEP rows at a time without looking at where they end: the next run overwrites
+the surplus, or it lies in the margin of the block.
 
 Runs of ranges are copied from the `range_scan_cache`, as far as that has room.
 
@@ -37,7 +37,7 @@ class Runs(NamedTuple):
 
 @kernel(inline="always")
 def _copy_step(column: Words, to: Int, start: Int) -> None:
-    """STEP words within a column; all are read before any is written."""
+    """Copy STEP words within a column; all are read before any is written."""
     a, b, c, d = column[start], column[start + 1], column[start + 2], column[start + 3]
     e, f, g, h = column[start + 4], column[start + 5], column[start + 6], column[start + 7]
     column[to], column[to + 1], column[to + 2], column[to + 3] = a, b, c, d
@@ -46,7 +46,7 @@ def _copy_step(column: Words, to: Int, start: Int) -> None:
 
 @kernel
 def _outer_column(column: Words, codes: Words, runs: Rows, n: Int) -> None:
-    """A column of an outer level: one code to a run."""
+    """Write a column of an outer level: one code per run."""
     for k in range(n):
         run = runs[k]
         code, start = codes[run.entry], run.start
@@ -61,7 +61,7 @@ def _outer_column(column: Words, codes: Words, runs: Rows, n: Int) -> None:
 def _inner_column(
     words: Words, at: Int, stride: Int, column: Words, inner: Words, kept: Words, runs: Rows, n: Int
 ) -> None:
-    """A column of the innermost level, at `at` in row 0 and on the trail in `kept`: gathered, or copied."""
+    """Write a column of the innermost level, at `at` in row 0 and on the trail in `kept`: gather it, or copy it."""
     for k in range(n):
         run = runs[k]
         start, length, like, place = run.start, run.length, run.like, run.place
@@ -80,7 +80,7 @@ def _inner_column(
 
 @kernel
 def _fits(outer: Int, kept: Words, place: Int, length: Int) -> Int:
-    """Whether the copies of a run on the trail fit 63 bits; of another one its largest is known."""
+    """Whether the copies of a run on the trail fit 63 bits; of any other run the largest is known."""
     if place < 0:
         return False
     for j in range(length):
@@ -91,8 +91,8 @@ def _fits(outer: Int, kept: Words, place: Int, length: Int) -> Int:
 
 @kernel
 def _copies(column: Words, many: Words, kept: Words, copies: Words, runs: Rows, n: Int) -> Int:
-    """Copies of each row: those of the entry times those of the innermost row, which are in `many`, or on the trail in
-    `kept`. False if one does not fit 63 bits."""
+    """Write the copies of each row: those of the entry times those of the innermost row, from `many` or from the trail
+    in `kept`. False if one does not fit 63 bits."""
     for k in range(n):
         run = runs[k]
         outer, start, like, place = copies[run.entry], run.start, run.like, run.place
@@ -125,8 +125,8 @@ def fill(
     """
     size, s = out.shape[1] - STEP, len(output.levels)
     stage, before, inner, many = stages.state[s], stages.state[s - 1], runs.rows, runs.many
-    v = output.levels[s - 1]
-    node = store.nodes[v]
+    node_id = output.levels[s - 1]
+    node = store.nodes[node_id]
     table, following = store.tables[node.table], node.next
     start, stride = table.rows, table.stride
     filled, is_range = 0, node.end >= 0
@@ -162,7 +162,7 @@ def fill(
                 if row >= 0:
                     head = np.int64(-1)
                 if counted:
-                    most = most_of(store, v, inner, many, like, at)
+                    most = most_of(store, node_id, inner, many, like, at)
                     if most < 0:
                         return -1, False
             run.entry, run.start, run.length = e, filled, length

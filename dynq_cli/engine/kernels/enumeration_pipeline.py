@@ -1,13 +1,13 @@
-"""Stages of an enumeration: the nested loops over the output set, some hundred combinations at a time.
+"""Enumerate a result in stages: the nested loops over the output set, some hundred combinations at a time.
 
-A level is a node of the output set; its rows are the live rows of the group that its parent's current row
-says, linked through NEXT. Stage 0 is the root's one row; an entry of stage s is an entry of stage s - 1, its
-*origin*, with a row of level s - 1. Entries stand in the order of the nested loops, whatever the size of a stage:
-a full stage is consumed and then filled again from where its lists were left.
+A level is a node of the output set. Its rows are the live rows of the group that belongs to the parent's current row,
+linked through `next`. Stage 0 is the root's one row. An entry of stage s extends an entry of stage s - 1, its *origin*,
+by a row of level s - 1. Entries stand in the order of the nested loops, whatever the size of a stage: a full stage is
+consumed, and then filled again from where its lists were left.
 
-No list on the way is empty while the parent's row is live, so every entry leads to a result row: constant delay.
-Lists are linked through records all over the arena. Before the lists of some entries are followed one after the
-other, all of them are followed at the same time, which asks for as many records at once as there are lists.
+No list on the way is empty while the parent's row is live, so every entry leads to a result row: constant delay. Lists
+are linked through records all over the arena. So before the lists of some entries are read one after the other, all of
+them are followed side by side, which prefetches as many records at once as there are lists.
 """
 
 from typing import NamedTuple
@@ -33,7 +33,7 @@ LARGEST = 9.2e18
 
 
 class OutputSet(NamedTuple):
-    """What is enumerated: the levels below the root, and the columns that are asked for."""
+    """The levels below the root, and the requested columns."""
 
     levels: Words  # the node of each level, parents first
     above: Words  # the level of its parent, or -1
@@ -57,9 +57,9 @@ class Stages(NamedTuple):
 
 
 @kernel
-def _follow_together(store: Store, v: Int, walkers: Words, ends: Words, many: Int) -> None:
-    """Bring near the rows of the lists that start at `walkers`, up to their `ends`, as long as there are several."""
-    node = store.nodes[v]
+def _follow_together(store: Store, node_id: Int, walkers: Words, ends: Words, many: Int) -> None:
+    """Prefetch the rows of the lists that start at `walkers`, up to their `ends`, while several lists are left."""
+    node = store.nodes[node_id]
     table, following = store.tables[node.table], node.next
     start, stride = table.rows, table.stride
     budget = WARMED
@@ -79,11 +79,11 @@ def _follow_together(store: Store, v: Int, walkers: Words, ends: Words, many: In
 
 @kernel
 def warm(store: Store, output: OutputSet, s: Int, stages: Stages) -> None:
-    """Find the heads of the next few lists of stage s and bring their rows near. O(entries) amortised."""
+    """Find the heads of the next few lists of stage s and prefetch their rows. O(entries) amortised."""
     words, halves = store.words, store.halves
     walkers, places = stages.walkers, stages.places
-    v, of = output.levels[s - 1], output.above[s - 1] + 1
-    node = store.nodes[v]
+    node_id, of = output.levels[s - 1], output.above[s - 1] + 1
+    node = store.nodes[node_id]
     table, own = store.tables[node.table], node.own
     is_range = node.end >= 0
     parent, group = store.tables[store.nodes[node.parent].table], store.tables[node.group]
@@ -121,15 +121,15 @@ def warm(store: Store, output: OutputSet, s: Int, stages: Stages) -> None:
         # Places up to here have been read.
         walkers[many], places[many] = head, tail
         many += 1
-    _follow_together(store, v, walkers, places, many)
+    _follow_together(store, node_id, walkers, places, many)
     stages.state[s].warm = end
 
 
 @kernel
-def multiplicity(store: Store, v: Int, row: Int) -> Int:
-    """The copies that a frontier row contributes, or -1 if they do not fit 63 bits."""
+def multiplicity(store: Store, node_id: Int, row: Int) -> Int:
+    """Return the copies that a frontier row contributes, or -1 if they do not fit 63 bits."""
     words = store.words
-    node = store.nodes[v]
+    node = store.nodes[node_id]
     if node.clamp:
         return np.int64(1)
     table = store.tables[node.table]
@@ -141,7 +141,7 @@ def multiplicity(store: Store, v: Int, row: Int) -> Int:
 
 @kernel
 def _expand(store: Store, output: OutputSet, s: Int, stages: Stages) -> None:
-    """Fill stage s with what follows the entries it had."""
+    """Fill stage s with the rows that follow the entries it had."""
     node = store.nodes[output.levels[s - 1]]
     table, following = store.tables[node.table], node.next
     start, stride = table.rows, table.stride
@@ -165,9 +165,9 @@ def _expand(store: Store, output: OutputSet, s: Int, stages: Stages) -> None:
 
 
 @kernel
-def _carry(store: Store, v: Int, s: Int, stages: Stages, n: Int, output: OutputSet) -> None:
-    """The output columns of a stage just filled: its own level's from its rows, earlier ones' from the origins."""
-    table = store.tables[store.nodes[v].table]
+def _carry(store: Store, node_id: Int, s: Int, stages: Stages, n: Int, output: OutputSet) -> None:
+    """Compute the output columns of a full stage: its own level's from its rows, earlier ones from the origins."""
+    table = store.tables[store.nodes[node_id].table]
     for c in range(len(output.column_level)):
         if output.column_level[c] == s - 1:
             at, stride = table.rows + output.column_position[c], table.stride
@@ -179,12 +179,12 @@ def _carry(store: Store, v: Int, s: Int, stages: Stages, n: Int, output: OutputS
 
 
 @kernel
-def _multiply(store: Store, v: Int, s: Int, stages: Stages, n: Int, counts: Int) -> Int:
-    """The copies of a stage just filled; False if some do not fit 63 bits."""
+def _multiply(store: Store, node_id: Int, s: Int, stages: Stages, n: Int, counts: Int) -> Int:
+    """Compute the copies of a full stage; False if some do not fit 63 bits."""
     for e in range(n):
         many = stages.copies[s - 1, stages.origin[s, e]]
         if counts:
-            more = multiplicity(store, v, stages.rows[s, e])
+            more = multiplicity(store, node_id, stages.rows[s, e])
             if more < 0 or float(many) * float(more) > LARGEST:
                 return False
             many *= more
@@ -203,7 +203,7 @@ def is_left(stages: Stages) -> Int:
 
 @kernel
 def refill(store: Store, output: OutputSet, counted: Int, stages: Stages) -> Int:
-    """The next entries of the stage before the innermost level, whose lists have run out.
+    """Fill the stage before the innermost level again, whose lists have run out.
 
     Some stage has a list left. Returns False if a multiplicity does not fit 63 bits.
     """
@@ -212,11 +212,11 @@ def refill(store: Store, output: OutputSet, counted: Int, stages: Stages) -> Int
     while stages.state[s].origin == stages.state[s - 1].filled:
         s -= 1
     while s < last:
-        v = output.levels[s - 1]
+        node_id = output.levels[s - 1]
         _expand(store, output, s, stages)
         n = stages.state[s].filled
-        _carry(store, v, s, stages, n, output)
-        if counted and not _multiply(store, v, s, stages, n, output.frontier[s - 1]):
+        _carry(store, node_id, s, stages, n, output)
+        if counted and not _multiply(store, node_id, s, stages, n, output.frontier[s - 1]):
             return False
         s += 1
         stage = stages.state[s]

@@ -24,7 +24,7 @@ SUM = row_type("place", "polynomial", "columns", "many")
 
 
 class Sums(NamedTuple):
-    """All sums of an aggregate query, and what adding to them needs."""
+    """All sums of an aggregate query, and the scratch for adding to them."""
 
     each: Rows  # SUM
     numbers: Words  # polynomials and columns
@@ -58,7 +58,7 @@ def no_null(codes: Words, columns: Words, i: Int) -> Int:
 
 @kernel
 def _largest(column: Words, start: Int, stop: Int) -> Int:
-    """The largest absolute value among some codes; _HAS_NULL if one of them is NULL."""
+    """Return the largest absolute value among some codes; _HAS_NULL if one of them is NULL."""
     least, greatest = np.int64(0), np.int64(0)
     for i in range(start, stop):
         least = min(least, column[i])
@@ -90,7 +90,8 @@ def _is_narrow(polynomial: Words, largest: Words, copies: Int) -> Int:
 
 @kernel
 def _evaluate(codes: Words, polynomial: Words, start: Int, stop: Int, values: Words, work: Words) -> None:
-    """The values of a polynomial, none of which leaves 63 bits. What a step on the way wraps round comes back."""
+    """Compute the values of a polynomial, none of which leaves 63 bits; intermediate results may wrap round and come
+    back."""
     many = stop - start
     for i in range(many):
         values[i] = 0
@@ -110,10 +111,10 @@ def _evaluate(codes: Words, polynomial: Words, start: Int, stop: Int, values: Wo
 
 
 @kernel
-def _add_narrow(store: Store, t: Int, place: Int, taken: Taken, start: Int, stop: Int, values: Words) -> Int:
+def _add_narrow(store: Store, table_id: Int, place: Int, taken: Taken, start: Int, stop: Int, values: Words) -> Int:
     """Add values to the accumulators of their groups."""
     words = store.words
-    table = store.tables[t]
+    table = store.tables[table_id]
     first, stride = table.rows + place, table.stride
     for i in range(start, stop):
         at = first + taken.groups[i - start] * stride
@@ -127,7 +128,7 @@ def _add_narrow(store: Store, t: Int, place: Int, taken: Taken, start: Int, stop
 
 @kernel
 def _value(codes: Words, polynomial: Words, i: Int) -> tuple[Int, Int, Int]:
-    """What a polynomial is in a row where no factor is NULL, and whether it fits."""
+    """Return the value of a polynomial in a row where no factor is NULL, and whether it fits."""
     total_lo, total_hi, place = np.int64(0), np.int64(0), 1
     for _ in range(polynomial[0]):
         lo, hi = polynomial[place], polynomial[place + 1]
@@ -150,7 +151,7 @@ def _value(codes: Words, polynomial: Words, i: Int) -> tuple[Int, Int, Int]:
 
 @kernel
 def _add_wide(
-    store: Store, t: Int, place: Int, columns: Words, polynomial: Words, taken: Taken, start: Int, stop: Int
+    store: Store, table_id: Int, place: Int, columns: Words, polynomial: Words, taken: Taken, start: Int, stop: Int
 ) -> Int:
     """Add up a polynomial over the rows where none of its columns is NULL."""
     words = store.words
@@ -163,7 +164,7 @@ def _add_wide(
         lo, hi, fits = product(lo, hi, taken.copies[i], taken.copies[i] >> 63)
         if not fits:
             return OVERFLOW
-        at = record(store.tables[t], taken.groups[i - start]) + place
+        at = record(store.tables[table_id], taken.groups[i - start]) + place
         words[at] += taken.copies[i]
         words[at + 1], words[at + 2], fits = add(words[at + 1], words[at + 2], lo, hi)
         if not fits:
@@ -172,8 +173,8 @@ def _add_wide(
 
 
 @kernel
-def add_exact(store: Store, t: Int, sums: Sums, taken: Taken, start: Int, stop: Int) -> tuple[Int, Int]:
-    """Add rows start … stop to all sums: OK, or OVERFLOW and which does not fit."""
+def add_exact(store: Store, table_id: Int, sums: Sums, taken: Taken, start: Int, stop: Int) -> tuple[Int, Int]:
+    """Add rows start … stop to all sums; return OK, or OVERFLOW and which does not fit."""
     numbers, largest, values = sums.numbers, sums.largest, sums.values
     most = _largest(taken.copies, start, stop)
     for k in range(len(sums.each)):
@@ -186,10 +187,10 @@ def add_exact(store: Store, t: Int, sums: Sums, taken: Taken, start: Int, stop: 
         polynomial = numbers[one.polynomial :]
         if most != _HAS_NULL and _is_narrow(polynomial, largest, most):
             _evaluate(taken.codes, polynomial, start, stop, values, sums.products)
-            done = _add_narrow(store, t, one.place, taken, start, stop, values)
+            done = _add_narrow(store, table_id, one.place, taken, start, stop, values)
         else:
             columns = numbers[one.columns : one.columns + one.many]
-            done = _add_wide(store, t, one.place, columns, polynomial, taken, start, stop)
+            done = _add_wide(store, table_id, one.place, columns, polynomial, taken, start, stop)
         if done != OK:
             return done, k
     return OK, -1

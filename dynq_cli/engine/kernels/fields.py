@@ -1,20 +1,20 @@
 """The nouns of kernels: what they are given, and the rows of tables and nodes.
 
 All data lies in one arena, seen as `words` (int64) and `halves` (int32). A table is a row of `tables`, a node of a view
-tree a row of `nodes`; kernels are given their numbers (`t`; `v`, `c` for a child). A table keeps everything it knows of
-a row in one record of `stride` words, so that touching a row touches one or two cache lines:
+tree a row of `nodes`, an order-statistic tree a row of `trees.forest`. Kernels are given the numbers of these rows:
+`table_id`, `node_id` and `child_id`, `tree_id`. A table keeps everything it knows of a row in one record of `stride`
+words, so that touching a row touches one or two cache lines:
 
     codes of the key | wide fields (words) | narrow fields (half words)
 
-A field of a record is named by its place there: in words for wide ones, in half words for narrow ones, or -1
-where the table has none. Fields of a node stand in the records of the node's table, or, for what is
-kept per group of the node's rows, in those of its group table: the parent's table for a guard (a group
-*is* a row of the parent), a table of its own otherwise. `lists` holds short sequences of numbers
-(projections, children) one after the other.
+A field of a record is named by its place there: in words for wide ones, in half words for narrow ones, or -1 where the
+table has none. Fields of a node stand in the records of the node's table, or, for what is kept per group of the node's
+rows, in those of its group table: the parent's table for a guard (a group *is* a row of the parent), a table of its own
+otherwise. `lists` holds short sequences of numbers (projections, children) one after the other.
 
-The rows of tables, nodes and counted trees have named fields: `store.tables[t].mask`. They are int64 and nothing else,
-so that a snapshot has them as a matrix, and their type is numpy's `record`, which gives fields as attributes, compiled
-or not. No field may have the name of an attribute that records have anyway, such as `sum`.
+The rows of tables, nodes and order-statistic trees have named fields: `store.tables[table_id].mask`. They are int64 and
+nothing else, so that a snapshot has them as a matrix, and their type is numpy's `record`, which gives fields as
+attributes, compiled or not. No field may have the name of an attribute that records have anyway, such as `sum`.
 """
 
 from collections.abc import Mapping, Sequence

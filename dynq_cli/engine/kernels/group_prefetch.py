@@ -1,9 +1,9 @@
-"""What the next rows of a leaf will touch, asked for before they do.
+"""Prefetch what the next rows of a leaf will touch.
 
-A row that comes looks for its group, and where its group is a new row above, for everything that row is
-linked to; a row that goes or changes knows its group. Each step is asked for for all rows before the next step
-of the first one: slots, then records, then the rows at the heads of their lists. Nothing is changed here, and
-nothing depends on what was found: what a row of the same batch makes is not seen.
+An inserted row looks for its group, and, if its group is a new parent row, for everything that row is linked to; a
+deleted or changed row knows its group. Each step is prefetched for all rows before the next step of the first row:
+slots, then records, then the rows at the heads of their lists. Nothing is changed, and nothing depends on what was
+found: rows that the same batch makes are not seen.
 """
 
 import numpy as np
@@ -18,10 +18,10 @@ _NOTHING, _NEW = -2, -1
 
 
 @kernel(inline="always")
-def ask_for_neighbours(store: Store, v: Int, row: Int, at: Int, was_live: Int, is_live: Int) -> None:
-    """The rows between which a row of v enters or leaves the list of its group, whose record is at `at`."""
+def ask_for_neighbours(store: Store, node_id: Int, row: Int, at: Int, was_live: Int, is_live: Int) -> None:
+    """Prefetch the rows between which a row enters or leaves the list of its group, whose record is at `at`."""
     words, halves = store.words, store.halves
-    node = store.nodes[v]
+    node = store.nodes[node_id]
     table = store.tables[node.table]
     if is_live and not was_live:
         head = np.int64(halves[2 * at + node.head])
@@ -39,21 +39,21 @@ def ask_for_neighbours(store: Store, v: Int, row: Int, at: Int, was_live: Int, i
 @kernel
 def _ask_for_lookups(
     store: Store,
-    v: Int,
+    node_id: Int,
     delta: DeltaEntries,
     begin: Int,
     many: Int,
     scratch: Scratch,
     where: Words,
-    c: Int,
+    child_id: Int,
     project: Int,
 ) -> None:
-    """For each new row of a node above leaf v, its group of node c, by the codes that `project` says of its key.
+    """Prefetch, for each new row above a leaf, its group of a child, by the codes that `project` takes of its key.
 
     `where` says which code of the leaf's row each code of that key is.
     """
     words, key, places, found = store.words, scratch.key, scratch.places, scratch.found
-    leaf_table, child = store.tables[store.nodes[v].table], store.nodes[c]
+    leaf_table, child = store.tables[store.nodes[node_id].table], store.nodes[child_id]
     group_table = store.tables[child.group]
     for k in range(many):
         if places[k] != _NEW:
@@ -70,25 +70,25 @@ def _ask_for_lookups(
 
 
 @kernel
-def _ask_above(store: Store, v: Int, delta: DeltaEntries, begin: Int, many: Int, scratch: Scratch) -> None:
-    """What new rows above guard v will be linked to: the groups they read, the first readers there, their own group;
-    and the same of the rows above that are new for them, level by level."""
+def _ask_above(store: Store, leaf_id: Int, delta: DeltaEntries, begin: Int, many: Int, scratch: Scratch) -> None:
+    """Prefetch what new parent rows of a guard will be linked to: the groups that they read, the first readers there,
+    and their own group; then the same of the rows above that are new for them, level by level."""
     places, found = scratch.places, scratch.found
-    leaf = store.nodes[v]
+    leaf = store.nodes[leaf_id]
     room = len(scratch.key) // 3
     where, other = scratch.key[room : 2 * room], scratch.key[2 * room :]
     for j in range(leaf.key):
         where[j] = store.lists[leaf.project + j]
-    n, is_any = leaf.parent, True
+    node_id, is_any = leaf.parent, True
     while is_any:
-        node = store.nodes[n]
+        node = store.nodes[node_id]
         table = store.tables[node.table]
         for k in range(node.degree):
-            c = store.lists[node.children + k]
-            child = store.nodes[c]
+            child_id = store.lists[node.children + k]
+            child = store.nodes[child_id]
             if child.guard:
                 continue
-            _ask_for_lookups(store, v, delta, begin, many, scratch, where, c, child.reader_project)
+            _ask_for_lookups(store, leaf_id, delta, begin, many, scratch, where, child_id, child.reader_project)
             for i in range(many):
                 if places[i] == _NEW and found[i] >= 0 and child.reader_head >= 0:
                     reader = np.int64(store.halves[2 * found[i] + child.reader_head])
@@ -96,7 +96,7 @@ def _ask_above(store: Store, v: Int, delta: DeltaEntries, begin: Int, many: Int,
                         prefetch(store.words, record(table, reader) + (child.reader_prev >> 1))
         if node.parent < 0 or node.key == 0:
             return
-        _ask_for_lookups(store, v, delta, begin, many, scratch, where, n, node.project)
+        _ask_for_lookups(store, leaf_id, delta, begin, many, scratch, where, node_id, node.project)
         if not node.guard:
             return
         is_any = False
@@ -109,17 +109,17 @@ def _ask_above(store: Store, v: Int, delta: DeltaEntries, begin: Int, many: Int,
         for j in range(node.key):
             other[j] = where[store.lists[node.project + j]]
         where, other = other, where
-        n = node.parent
+        node_id = node.parent
 
 
 @kernel
-def ask_for_groups(store: Store, v: Int, delta: DeltaEntries, begin: Int, end: Int, scratch: Scratch) -> None:
-    """Entries begin … end, at most AHEAD, of a settled batch for leaf v on the base table.
+def ask_for_groups(store: Store, node_id: Int, delta: DeltaEntries, begin: Int, end: Int, scratch: Scratch) -> None:
+    """Prefetch the groups of entries begin … end, at most AHEAD, of a settled batch, for a leaf on the base table.
 
-    Leaves the tag of the group's key in `scratch.tags` for each row that comes.
+    Leaves the tag of the group's key in `scratch.tags` for each inserted row.
     """
     words, halves = store.words, store.halves
-    node = store.nodes[v]
+    node = store.nodes[node_id]
     places = scratch.places
     table, group, leaf_row, many = store.tables[node.table], node.group, node.leaf_row, end - begin
     group_table = store.tables[group]
@@ -150,10 +150,10 @@ def ask_for_groups(store: Store, v: Int, delta: DeltaEntries, begin: Int, end: I
                 prefetch(words, places[k] + node.sums)
                 prefetch(words, places[k] + (group_table.refs >> 1))
     if is_any_new and node.guard:
-        _ask_above(store, v, delta, begin, many, scratch)
+        _ask_above(store, node_id, delta, begin, many, scratch)
     if node.output:
         for k in range(many):
             if places[k] >= 0:
                 i = begin + k
                 row = np.int64(delta.touched[i])
-                ask_for_neighbours(store, v, row, places[k], delta.old[i] != 0, delta.new[i] != 0)
+                ask_for_neighbours(store, node_id, row, places[k], delta.old[i] != 0, delta.new[i] != 0)

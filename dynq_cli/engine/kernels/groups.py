@@ -1,10 +1,9 @@
-"""Groups: which row of a node belongs to which row or group above it.
+"""Groups: the rows of a node that share their parent row.
 
-A row of node v belongs to the group of v's rows that agree on the variables shared with the parent.
-For a guard the group is a row of the parent; otherwise it is a row of v's own group table, and the
-parent's rows that read it are linked to it, or, if they read a range of its rows, stand in a counted tree (`ranges`).
-A row of an inner node lives while rows of its guards
-belong to it; a group lives while rows belong to it or read it. Live or not, a row keeps its place.
+The rows of a node that agree on the variables shared with the parent are a group. For a guard the group is a row of the
+parent. Otherwise it is a row of the node's own group table, and the parent rows that read it are linked to it, or, if
+they read a range of its rows, stand in an order-statistic tree (`ranges`). A row of an inner node exists while rows of
+its guards belong to it; a group exists while rows belong to it or read it. Live or not, a row keeps its place.
 """
 
 import numpy as np
@@ -17,10 +16,10 @@ from dynq_cli.engine.kernels.table import find_or_insert_tagged, record, remove,
 
 
 @kernel(inline="always")
-def link(store: Store, t: Int, row: Int, head_at: Int, following: Int, previous: Int) -> None:
-    """Put a row of table t in front of the list whose head stands at `head_at`."""
+def link(store: Store, table_id: Int, row: Int, head_at: Int, following: Int, previous: Int) -> None:
+    """Insert a row at the front of the list whose head is at `head_at`."""
     halves = store.halves
-    table = store.tables[t]
+    table = store.tables[table_id]
     at = 2 * record(table, row)
     head = np.int64(halves[head_at])
     halves[at + following] = head
@@ -31,10 +30,10 @@ def link(store: Store, t: Int, row: Int, head_at: Int, following: Int, previous:
 
 
 @kernel(inline="always")
-def unlink(store: Store, t: Int, row: Int, head_at: Int, following: Int, previous: Int) -> None:
-    """Take a row of table t out of the list whose head stands at `head_at`."""
+def unlink(store: Store, table_id: Int, row: Int, head_at: Int, following: Int, previous: Int) -> None:
+    """Remove a row from the list whose head is at `head_at`."""
     halves = store.halves
-    table = store.tables[t]
+    table = store.tables[table_id]
     at = 2 * record(table, row)
     after, before = np.int64(halves[at + following]), np.int64(halves[at + previous])
     if after >= 0:
@@ -46,10 +45,10 @@ def unlink(store: Store, t: Int, row: Int, head_at: Int, following: Int, previou
 
 
 @kernel(inline="always")
-def _start_group(store: Store, v: Int, at: Int) -> None:
-    """A group of v's rows, whose record is at `at`, begins empty."""
+def _start_group(store: Store, node_id: Int, at: Int) -> None:
+    """Make a group, whose record is at `at`, empty."""
     halves = store.halves
-    node = store.nodes[v]
+    node = store.nodes[node_id]
     for i in range(node.width):
         store.words[at + node.sums + i] = 0
     if node.output:
@@ -59,16 +58,16 @@ def _start_group(store: Store, v: Int, at: Int) -> None:
 
 
 @kernel
-def _own_group(store: Store, v: Int, key: Words, tag: Int) -> Int:
-    """The row of v's own group table for a key, made if need be, with one more reference."""
+def _own_group(store: Store, node_id: Int, key: Words, tag: Int) -> Int:
+    """Return the row of the node's own group table for a key, made if needed, with one more reference."""
     halves = store.halves
-    node = store.nodes[v]
-    t = node.group
-    table = store.tables[t]
-    g, is_new = find_or_insert_tagged(store, t, key, tag)
+    node = store.nodes[node_id]
+    table_id = node.group
+    table = store.tables[table_id]
+    g, is_new = find_or_insert_tagged(store, table_id, key, tag)
     at = record(table, g)
     if is_new:
-        _start_group(store, v, at)
+        _start_group(store, node_id, at)
         if node.readers >= 0:
             halves[2 * at + node.readers_root] = NONE
         else:
@@ -78,26 +77,26 @@ def _own_group(store: Store, v: Int, key: Words, tag: Int) -> Int:
 
 
 @kernel
-def start_row(store: Store, n: Int, row: Int, key: Words) -> None:
-    """A row of inner node n begins dead, with empty groups, reading the groups of its other children.
+def start_row(store: Store, node_id: Int, row: Int, key: Words) -> None:
+    """Make a row of an inner node: dead, with empty groups, reading the groups of its other children.
 
-    What it reads of a range is found when all rows of the commit have come.
+    Ranges are looked up when all rows of the commit are in.
     """
     words, halves = store.words, store.halves
-    node = store.nodes[n]
-    t = node.table
-    at = record(store.tables[t], row)
+    node = store.nodes[node_id]
+    table_id = node.table
+    at = record(store.tables[table_id], row)
     for i in range(node.width):
         words[at + node.value + i] = 0
     for k in range(node.degree):
-        c = store.lists[node.children + k]
-        child = store.nodes[c]
+        child_id = store.lists[node.children + k]
+        child = store.nodes[child_id]
         if child.guard:
-            _start_group(store, c, at)
+            _start_group(store, child_id, at)
             continue
         for j in range(child.key):
             key[j] = words[at + store.lists[child.reader_project + j]]
-        g = _own_group(store, c, key, tag_of(key, child.key))
+        g = _own_group(store, child_id, key, tag_of(key, child.key))
         halves[2 * at + child.reads] = g
         group_at = 2 * record(store.tables[child.group], g)
         if child.readers >= 0:
@@ -107,15 +106,15 @@ def start_row(store: Store, n: Int, row: Int, key: Words) -> None:
             child.fresh = row
             child.pending += 1
         else:
-            link(store, t, row, group_at + child.reader_head, child.reader_next, child.reader_prev)
+            link(store, table_id, row, group_at + child.reader_head, child.reader_next, child.reader_prev)
 
 
 @kernel
-def join_group(store: Store, v: Int, row: Int, key: Words, tag: Int) -> None:
-    """Give a new row of v its group, making the rows above that it needs; `tag` is that of the group's key, or -1."""
+def join_group(store: Store, node_id: Int, row: Int, key: Words, tag: Int) -> None:
+    """Give a new row its group, making the rows above that it needs; `tag` is that of the group's key, or -1."""
     words, halves = store.words, store.halves
     while True:
-        node = store.nodes[v]
+        node = store.nodes[node_id]
         at = record(store.tables[node.table], row)
         if node.old >= 0:
             halves[2 * at + node.changed] = 0
@@ -128,53 +127,53 @@ def join_group(store: Store, v: Int, row: Int, key: Words, tag: Int) -> None:
         if tag < 0:
             tag = tag_of(key, node.key)
         if not node.guard:
-            halves[2 * at + node.gid] = _own_group(store, v, key, tag)
+            halves[2 * at + node.gid] = _own_group(store, node_id, key, tag)
             return
-        t, parent = node.group, node.parent
-        table = store.tables[t]
-        g, is_new = find_or_insert_tagged(store, t, key, tag)
+        table_id, parent = node.group, node.parent
+        table = store.tables[table_id]
+        g, is_new = find_or_insert_tagged(store, table_id, key, tag)
         if is_new:
             start_row(store, parent, g, key)
         halves[2 * record(table, g) + table.refs] += 1
         halves[2 * at + node.gid] = g
         if not is_new:
             return
-        v, row, tag = parent, g, np.int64(-1)
+        node_id, row, tag = parent, g, np.int64(-1)
 
 
 @kernel
-def leave_group(store: Store, v: Int, g: Int) -> None:
-    """A row of v that was in group g is gone: free what nothing refers to any more."""
+def leave_group(store: Store, node_id: Int, g: Int) -> None:
+    """Remove a row from group g; free what nothing refers to any more."""
     halves = store.halves
     while True:
-        member = store.nodes[v]
-        t = member.group
-        table = store.tables[t]
+        member = store.nodes[node_id]
+        table_id = member.group
+        table = store.tables[table_id]
         at = record(table, g)
         halves[2 * at + table.refs] -= 1
         if halves[2 * at + table.refs] > 0:
             return
         if not member.guard:
-            remove(store, t, g)
+            remove(store, table_id, g)
             return
-        n = member.parent
-        node = store.nodes[n]
+        parent_id = member.parent
+        node = store.nodes[parent_id]
         for k in range(node.degree):
-            c = store.lists[node.children + k]
-            if not store.nodes[c].guard:
-                _stop_reading(store, c, g)
+            child_id = store.lists[node.children + k]
+            if not store.nodes[child_id].guard:
+                _stop_reading(store, child_id, g)
         up = np.int64(halves[2 * at + node.gid])
-        remove(store, t, g)
-        v, g = n, up
+        remove(store, table_id, g)
+        node_id, g = parent_id, up
 
 
 @kernel
-def _stop_reading(store: Store, c: Int, row: Int) -> None:
-    """A row of c's parent no longer reads its group."""
+def _stop_reading(store: Store, child_id: Int, row: Int) -> None:
+    """Remove a parent row from the readers of its group."""
     halves = store.halves
-    child = store.nodes[c]
-    above, t = store.nodes[child.parent].table, child.group
-    table = store.tables[t]
+    child = store.nodes[child_id]
+    above, table_id = store.nodes[child.parent].table, child.group
+    table = store.tables[table_id]
     g = np.int64(halves[2 * record(store.tables[above], row) + child.reads])
     at = 2 * record(table, g)
     if child.readers >= 0:
@@ -183,4 +182,4 @@ def _stop_reading(store: Store, c: Int, row: Int) -> None:
         unlink(store, above, row, at + child.reader_head, child.reader_next, child.reader_prev)
     halves[at + table.refs] -= 1
     if halves[at + table.refs] == 0:
-        remove(store, t, g)
+        remove(store, table_id, g)

@@ -1,4 +1,4 @@
-"""LIKE with `%` alone: the pieces between them stand in the text one after the other."""
+"""Match LIKE patterns that have `%` alone: their pieces stand in the text one after the other."""
 
 import numpy as np
 

@@ -1,11 +1,11 @@
-"""How often the result of a tree has rows, many at once.
+"""Look up the multiplicities of many rows in the result of a tree.
 
-A row of the result is one row of each level of the output set, and these are found by their codes; it is in the result
-if each of them is live and in the range that the row of its parent reads, and its copies are the product of what the
-frontier says. O(levels) per row, whatever the size of the result. What the next rows need is asked for beforehand.
+A row of the result is one row of each level of the output set, found by its codes. It is in the result if each of these
+is live and in the range that its parent's row reads; its copies are the product of those of the frontier rows.
+O(levels) per row, whatever the size of the result. Slots and records of the next rows are prefetched.
 
-`fields` says where the codes of a level stand: for each of its variables the column of the rows that are looked for,
-and the place in the key of the level's table.
+`fields` says where the codes of a level stand: for each of its variables the column of the given rows, and the place in
+the key of the level's table.
 """
 
 import numpy as np
@@ -29,14 +29,15 @@ FIELD = row_type("column", "place")
 
 
 @kernel
-def _row(store: Store, t: Int, key: Words, fields: Rows, first: Int, stop: Int) -> Int:
-    """The row of a table with these codes, or -1; base rows are found by their key if not all columns are given."""
-    table = store.tables[t]
+def _row(store: Store, table_id: Int, key: Words, fields: Rows, first: Int, stop: Int) -> Int:
+    """Return the row of a table with these codes, or -1; base rows are found by their key if not all columns are
+    given."""
+    table = store.tables[table_id]
     if stop - first == table.arity:
-        return find(store, t, key)
+        return find(store, table_id, key)
     place = np.int64(-1)
     while True:
-        row, place = next_with_key(store, t, key, place)
+        row, place = next_with_key(store, table_id, key, place)
         if row < 0:
             return row
         at, agrees = record(table, row), True
@@ -48,10 +49,10 @@ def _row(store: Store, t: Int, key: Words, fields: Rows, first: Int, stop: Int) 
 
 
 @kernel
-def _value(store: Store, v: Int, row: Int) -> tuple[Int, Int]:
-    """The multiplicity of a row of an output node, 0 if it is not live."""
+def _value(store: Store, node_id: Int, row: Int) -> tuple[Int, Int]:
+    """Return the multiplicity of a row of an output node, 0 if it is not live."""
     words = store.words
-    node = store.nodes[v]
+    node = store.nodes[node_id]
     table = store.tables[node.table]
     if node.degree == 0:
         many = words[record(table, row) + table.mult]
@@ -62,19 +63,19 @@ def _value(store: Store, v: Int, row: Int) -> tuple[Int, Int]:
 
 @kernel
 def _ask(store: Store, levels: Rows, fields: Rows, codes: Words, key: Words, begin: Int, stop: Int) -> None:
-    """Ask for the slots, then for the records, at which the next rows will be looked up in every level."""
+    """Prefetch the slots, then the records, at which the next rows will be looked up in every level."""
     words = store.words
     for is_record in range(2):
         for s in range(len(levels)):
             level = levels[s]
-            t = store.nodes[level.node].table
-            table = store.tables[t]
+            table_id = store.nodes[level.node].table
+            table = store.tables[table_id]
             for i in range(begin, stop):
                 for k in range(level.first, level.stop):
                     key[fields[k].place] = codes[fields[k].column, i]
                 tag = tag_of(key, table.hashed)
                 if is_record:
-                    prefetch(words, max(likely(store, t, tag), np.int64(0)))
+                    prefetch(words, max(likely(store, table_id, tag), np.int64(0)))
                 else:
                     prefetch(words, table.slots + (tag & table.mask))
 
@@ -90,7 +91,7 @@ def copies_of(
     rows: Words,
     copies: Words,
 ) -> Int:
-    """Copies of the rows whose codes stand in the columns of `codes`, 1 at most unless they are counted.
+    """Return the copies of the rows whose codes stand in the columns of `codes`, 1 at most unless they are counted.
 
     False if a row has more than 2^63 - 1 of them. `rows` has room for a row of each level behind the root's.
     """

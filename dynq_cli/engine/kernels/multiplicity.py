@@ -1,6 +1,7 @@
 """A row's multiplicity during a commit: new, old, or their minimum.
 
-A row that changed, in a tree that feeds relations, keeps what it was (`delta_log`); any other is what it was.
+A changed row of a tree that feeds relations keeps its old multiplicity (`delta_log`); for any other row all three are
+equal.
 """
 
 import numpy as np
@@ -12,47 +13,47 @@ from dynq_cli.engine.kernels.table import record
 
 
 @kernel
-def value_of(store: Store, v: Int, row: Int) -> tuple[Int, Int]:
-    """The multiplicity of a row of node v, on the side that the node is on, in two lanes; 0 for a row id that is not
+def value_of(store: Store, node_id: Int, row: Int) -> tuple[Int, Int]:
+    """Return the multiplicity of a row in the state that is set for its node, in two lanes; 0 for a row id that is not
     in use."""
-    node = store.nodes[v]
+    node = store.nodes[node_id]
     if row >= store.tables[node.table].used:
         return np.int64(0), np.int64(0)
-    return value_on(store, v, row, node.side)
+    return value_on(store, node_id, row, node.side)
 
 
 @kernel
-def value_on(store: Store, v: Int, row: Int, side: Int) -> tuple[Int, Int]:
-    """The multiplicity of a row of node v that is in use, on a side."""
-    return value_at(store, v, record(store.tables[store.nodes[v].table], row), side)
+def value_on(store: Store, node_id: Int, row: Int, side: Int) -> tuple[Int, Int]:
+    """Return the multiplicity of a row that is in use, in a state."""
+    return value_at(store, node_id, record(store.tables[store.nodes[node_id].table], row), side)
 
 
 @kernel(inline="always")
-def value_at(store: Store, v: Int, at: Int, side: Int) -> tuple[Int, Int]:
-    """The multiplicity of the row of node v whose record is at `at`, on a side."""
-    if side == NOW or store.halves[2 * at + store.nodes[v].changed] == 0:
-        return value_now(store, v, at)
-    lo, hi = value_before(store, v, at)
+def value_at(store: Store, node_id: Int, at: Int, side: Int) -> tuple[Int, Int]:
+    """Return the multiplicity of the row whose record is at `at`, in a state."""
+    if side == NOW or store.halves[2 * at + store.nodes[node_id].changed] == 0:
+        return value_now(store, node_id, at)
+    lo, hi = value_before(store, node_id, at)
     if side == LEAST:
-        now_lo, now_hi = value_now(store, v, at)
+        now_lo, now_hi = value_now(store, node_id, at)
         if is_less(now_lo, now_hi, lo, hi):
             return now_lo, now_hi
     return lo, hi
 
 
 @kernel(inline="always")
-def value_before(store: Store, v: Int, at: Int) -> tuple[Int, Int]:
-    """The multiplicity that the row of node v whose record is at `at`, and which changed, had."""
+def value_before(store: Store, node_id: Int, at: Int) -> tuple[Int, Int]:
+    """Return the old multiplicity of a changed row whose record is at `at`."""
     words = store.words
-    node = store.nodes[v]
+    node = store.nodes[node_id]
     return words[at + node.old], words[at + node.old + 1] if node.degree > 0 else np.int64(0)
 
 
 @kernel
-def value_now(store: Store, v: Int, at: Int) -> tuple[Int, Int]:
-    """The multiplicity that the row of node v whose record is at `at` has now."""
+def value_now(store: Store, node_id: Int, at: Int) -> tuple[Int, Int]:
+    """Return the new multiplicity of the row whose record is at `at`."""
     words = store.words
-    node = store.nodes[v]
+    node = store.nodes[node_id]
     table = store.tables[node.table]
     if node.degree > 0:
         return words[at + node.value], words[at + node.value + 1]

@@ -48,21 +48,21 @@ def is_inner(code: Int) -> Int:
 
 
 @kernel(forceinline=True)
-def block(store: Store, c: Int, code: Int) -> Int:
-    """Where a block starts, in words."""
-    pool = store.tables[store.trees.forest[c].pools + ((-2 - code) & 7)]
+def block(store: Store, tree_id: Int, code: Int) -> Int:
+    """Return where a block starts, in words."""
+    pool = store.tables[store.trees.forest[tree_id].pools + ((-2 - code) & 7)]
     return pool.rows + ((-2 - code) >> 3) * pool.stride
 
 
 @kernel(forceinline=True)
-def room(store: Store, c: Int, code: Int) -> Int:
-    """How many entries a block has room for."""
-    return store.tables[store.trees.forest[c].pools + ((-2 - code) & 7)].arity
+def room(store: Store, tree_id: Int, code: Int) -> Int:
+    """Return how many entries a block has room for."""
+    return store.tables[store.trees.forest[tree_id].pools + ((-2 - code) & 7)].arity
 
 
 @kernel(forceinline=True)
 def rows_at(at: Int) -> Int:
-    """Where the row ids of a block start, in half words."""
+    """Return where the row ids of a block start, in half words."""
     return 2 * (at + HEADER)
 
 
@@ -82,16 +82,16 @@ def sums_at(at: Int, most: Int) -> Int:
 
 
 @kernel(forceinline=True)
-def lanes_at(store: Store, c: Int) -> Int:
-    """Where lanes stand in the scratch array."""
-    return TARGET + store.trees.forest[c].keys
+def lanes_at(store: Store, tree_id: Int) -> Int:
+    """Return where lanes stand in the scratch array."""
+    return TARGET + store.trees.forest[tree_id].keys
 
 
 @kernel
-def take(store: Store, c: Int, size: Int) -> Int:
-    """An empty block; the caller has made room. Blocks are handed out again last in, first out."""
+def take(store: Store, tree_id: Int, size: Int) -> Int:
+    """Take an empty block; the caller has made room. Freed blocks are handed out again last in, first out."""
     halves = store.halves
-    pool = store.tables[store.trees.forest[c].pools + size]
+    pool = store.tables[store.trees.forest[tree_id].pools + size]
     number = pool.free
     if number >= 0:
         pool.free = store.words[record(pool, number)]
@@ -110,45 +110,45 @@ def take(store: Store, c: Int, size: Int) -> Int:
 
 
 @kernel
-def give(store: Store, c: Int, code: Int) -> None:
-    """A block is not needed any more."""
-    pool = store.tables[store.trees.forest[c].pools + size_of(code)]
-    store.words[block(store, c, code)] = pool.free
+def give(store: Store, tree_id: Int, code: Int) -> None:
+    """Free a block."""
+    pool = store.tables[store.trees.forest[tree_id].pools + size_of(code)]
+    store.words[block(store, tree_id, code)] = pool.free
     pool.free = (-2 - code) >> 3
     pool.live -= 1
 
 
 @kernel(forceinline=True)
-def image(store: Store, c: Int, i: Int, code: Int) -> Int:
-    """What the i-th order key is compared by."""
-    order = store.trees.orders[c, i]
+def image(store: Store, tree_id: Int, i: Int, code: Int) -> Int:
+    """Return the image by which the i-th order key is compared."""
+    order = store.trees.orders[tree_id, i]
     if order.labels >= 0 and code != NULL:
         code = store.trees.labels[order.labels + code]
     return (code ^ order.flip) + order.shift
 
 
 @kernel(forceinline=True)
-def key_of(store: Store, c: Int, row: Int) -> Int:
-    """The first order key of a row as blocks keep it."""
-    order = store.trees.orders[c, 0]
-    code = store.words[record(store.tables[store.trees.forest[c].table], row) + order.position]
+def key_of(store: Store, tree_id: Int, row: Int) -> Int:
+    """Return the first order key of a row as blocks keep it."""
+    order = store.trees.orders[tree_id, 0]
+    code = store.words[record(store.tables[store.trees.forest[tree_id].table], row) + order.position]
     if order.labels >= 0:
         return code
     return (code ^ order.flip) + order.shift
 
 
 @kernel(forceinline=True)
-def image_of_key(store: Store, c: Int, key: Int) -> Int:
-    if store.trees.orders[c, 0].labels >= 0:
-        return image(store, c, 0, key)
+def image_of_key(store: Store, tree_id: Int, key: Int) -> Int:
+    if store.trees.orders[tree_id, 0].labels >= 0:
+        return image(store, tree_id, 0, key)
     return key
 
 
 @kernel(forceinline=True)
-def payload(store: Store, c: Int, row: Int, lane: Int) -> tuple[Int, Int]:
-    """One column of what a row counts; `lane` is the column's first."""
+def payload(store: Store, tree_id: Int, row: Int, lane: Int) -> tuple[Int, Int]:
+    """Return one column of what a row counts; `lane` is the column's first."""
     words = store.words
-    tree = store.trees.forest[c]
+    tree = store.trees.forest[tree_id]
     at = record(store.tables[tree.table], row) + tree.place
     if tree.payload == LANES:
         return words[at + lane], words[at + lane + 1]
@@ -168,39 +168,41 @@ def decrease(into: Words, at: Int, lo: Int, hi: Int) -> None:
 
 
 @kernel(forceinline=True)
-def length(store: Store, c: Int, code: Int) -> Int:
-    """How many entries stand there."""
+def length(store: Store, tree_id: Int, code: Int) -> Int:
+    """Return how many entries a block, or a row by itself, has."""
     halves = store.halves
     if code >= NONE:
         return np.int64(code > NONE)
-    at = 2 * block(store, c, code)
+    at = 2 * block(store, tree_id, code)
     if size_of(code) != TINY:
         return np.int64(halves[at])
     n = 0
-    while n < room(store, c, code) and halves[at + n] >= 0:
+    while n < room(store, tree_id, code) and halves[at + n] >= 0:
         n += 1
     return n
 
 
 @kernel(forceinline=True)
-def row_at(store: Store, c: Int, code: Int, entry: Int) -> Int:
-    """The row of an entry of a leaf, or of a row by itself."""
+def row_at(store: Store, tree_id: Int, code: Int, entry: Int) -> Int:
+    """Return the row of an entry of a leaf, or of a row by itself."""
     halves = store.halves
     if code >= 0:
         return code
-    at = block(store, c, code)
+    at = block(store, tree_id, code)
     return np.int64(halves[2 * at + entry]) if size_of(code) == TINY else np.int64(halves[rows_at(at) + entry])
 
 
 @kernel
-def add_up(store: Store, c: Int, code: Int, start: Int, stop: Int, into: Words, place: Int, subtract: Int) -> None:
+def add_up(
+    store: Store, tree_id: Int, code: Int, start: Int, stop: Int, into: Words, place: Int, subtract: Int
+) -> None:
     """Add what entries start … stop of a block count to the lanes from `place` on, or subtract it. O(block)."""
     words = store.words
-    tree = store.trees.forest[c]
+    tree = store.trees.forest[tree_id]
     width = tree.width
     inner, sums = is_inner(code), np.int64(0)
     if inner:
-        sums = sums_at(block(store, c, code), room(store, c, code))
+        sums = sums_at(block(store, tree_id, code), room(store, tree_id, code))
     for lane in range(0, width, 2):
         lo, hi = np.int64(0), np.int64(0)
         if inner:
@@ -210,7 +212,7 @@ def add_up(store: Store, c: Int, code: Int, start: Int, stop: Int, into: Words, 
             lo = np.int64(stop - start)
         else:
             for i in range(start, stop):
-                own_lo, own_hi = payload(store, c, row_at(store, c, code, i), lane)
+                own_lo, own_hi = payload(store, tree_id, row_at(store, tree_id, code, i), lane)
                 lo, hi = replace(lo, hi, 0, 0, own_lo, own_hi)
         if subtract:
             decrease(into, place + lane, lo, hi)
@@ -229,12 +231,12 @@ def _copy(words: Words | Halves, start: Int, n: Int, to: Int, backwards: Int) ->
 
 
 @kernel
-def move(store: Store, c: Int, source: Int, start: Int, n: Int, target: Int, to: Int) -> None:
-    """Copy n entries to another place, which may be in the same block, or in one of another size but of its kind."""
+def move(store: Store, tree_id: Int, source: Int, start: Int, n: Int, target: Int, to: Int) -> None:
+    """Copy n entries to another place, in the same block or in one of another size but of its kind."""
     words, halves = store.words, store.halves
-    old, new = block(store, c, source), block(store, c, target)
-    was, now = room(store, c, source), room(store, c, target)
-    inner, width = is_inner(source), store.trees.forest[c].width
+    old, new = block(store, tree_id, source), block(store, tree_id, target)
+    was, now = room(store, tree_id, source), room(store, tree_id, target)
+    inner, width = is_inner(source), store.trees.forest[tree_id].width
     backwards = source == target and to > start
     _copy(halves, rows_at(old) + start, n, rows_at(new) + to, backwards)
     _copy(words, keys_at(old, was) + start, n, keys_at(new, now) + to, backwards)
@@ -244,65 +246,65 @@ def move(store: Store, c: Int, source: Int, start: Int, n: Int, target: Int, to:
 
 
 @kernel
-def cut(store: Store, c: Int, code: Int, entry: Int) -> None:
-    """Take an entry out of a block. O(block)."""
+def cut(store: Store, tree_id: Int, code: Int, entry: Int) -> None:
+    """Remove an entry from a block. O(block)."""
     halves = store.halves
-    n = length(store, c, code)
-    at = 2 * block(store, c, code)
+    n = length(store, tree_id, code)
+    at = 2 * block(store, tree_id, code)
     if size_of(code) == TINY:
         for i in range(entry, n - 1):
             halves[at + i] = halves[at + i + 1]
         halves[at + n - 1] = NONE
         return
-    move(store, c, code, entry + 1, n - 1 - entry, code, entry)
+    move(store, tree_id, code, entry + 1, n - 1 - entry, code, entry)
     halves[at] = n - 1
 
 
 @kernel
-def put(store: Store, c: Int, code: Int, entry: Int, row: Int, key: Int, child: Int) -> None:
-    """Make an entry of a block that has room; an inner one takes its sums from the scratch array."""
+def put(store: Store, tree_id: Int, code: Int, entry: Int, row: Int, key: Int, child: Int) -> None:
+    """Insert an entry into a block that has room; an inner one takes its sums from the scratch array."""
     words, halves = store.words, store.halves
-    at, most = block(store, c, code), room(store, c, code)
+    at, most = block(store, tree_id, code), room(store, tree_id, code)
     n = np.int64(halves[2 * at])
-    move(store, c, code, entry, n - entry, code, entry + 1)
+    move(store, tree_id, code, entry, n - entry, code, entry + 1)
     halves[2 * at] = n + 1
     halves[rows_at(at) + entry] = row
     words[keys_at(at, most) + entry] = key
     if is_inner(code):
         halves[children_at(at, most) + entry] = child
-        width, lanes = store.trees.forest[c].width, lanes_at(store, c)
+        width, lanes = store.trees.forest[tree_id].width, lanes_at(store, tree_id)
         for lane in range(width):
             words[sums_at(at, most) + entry * width + lane] = store.trees.path[lanes + lane]
 
 
 @kernel
-def put_tiny(store: Store, c: Int, code: Int, entry: Int, row: Int) -> None:
+def put_tiny(store: Store, tree_id: Int, code: Int, entry: Int, row: Int) -> None:
     halves = store.halves
-    at = 2 * block(store, c, code)
-    for i in range(length(store, c, code), entry, -1):
+    at = 2 * block(store, tree_id, code)
+    for i in range(length(store, tree_id, code), entry, -1):
         halves[at + i] = halves[at + i - 1]
     halves[at + entry] = row
 
 
 @kernel
-def resized(store: Store, c: Int, code: Int, size: Int) -> Int:
-    """The entries of a root in a block of another size of its kind."""
+def resized(store: Store, tree_id: Int, code: Int, size: Int) -> Int:
+    """Copy the entries of a root to a block of another size of its kind; return that block."""
     halves = store.halves
-    n = length(store, c, code)
-    new = take(store, c, size)
-    old_at, new_at = block(store, c, code), block(store, c, new)
+    n = length(store, tree_id, code)
+    new = take(store, tree_id, size)
+    old_at, new_at = block(store, tree_id, code), block(store, tree_id, new)
     if size == TINY:
         for i in range(n):
             halves[2 * new_at + i] = halves[rows_at(old_at) + i]
     elif size_of(code) == TINY:
-        keys = keys_at(new_at, room(store, c, new))
+        keys = keys_at(new_at, room(store, tree_id, new))
         for i in range(n):
             row = np.int64(halves[2 * old_at + i])
             halves[rows_at(new_at) + i] = row
-            store.words[keys + i] = key_of(store, c, row)
+            store.words[keys + i] = key_of(store, tree_id, row)
         halves[2 * new_at] = n
     else:
-        move(store, c, code, 0, n, new, 0)
+        move(store, tree_id, code, 0, n, new, 0)
         halves[2 * new_at] = n
-    give(store, c, code)
+    give(store, tree_id, code)
     return new

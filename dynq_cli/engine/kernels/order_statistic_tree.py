@@ -58,59 +58,60 @@ def _largest(code: Int) -> Int:
 
 
 @kernel
-def _split(store: Store, c: Int, code: Int, entry: Int, row: Int, key: Int, child: Int, side: Int) -> Int:
-    """Make an entry in a full block: a new block behind it takes over half, or all but the entry's side."""
+def _split(store: Store, tree_id: Int, code: Int, entry: Int, row: Int, key: Int, child: Int, side: Int) -> Int:
+    """Insert an entry into a full block: a new block behind it takes half of the entries, or all but the entry's
+    side."""
     halves = store.halves
-    at, n = block(store, c, code), room(store, c, code)
+    at, n = block(store, tree_id, code), room(store, tree_id, code)
     left = (n + 1) // 2
     if side > 0:
         left = n
     elif side < 0:
         left = np.int64(1)
     kept = left - 1 if entry < left else left
-    new = take(store, c, size_of(code))
-    new_at = block(store, c, new)
-    move(store, c, code, kept, n - kept, new, 0)
+    new = take(store, tree_id, size_of(code))
+    new_at = block(store, tree_id, new)
+    move(store, tree_id, code, kept, n - kept, new, 0)
     halves[2 * at], halves[2 * new_at] = kept, n - kept
     if entry < left:
-        put(store, c, code, entry, row, key, child)
+        put(store, tree_id, code, entry, row, key, child)
     else:
-        put(store, c, new, entry - left, row, key, child)
+        put(store, tree_id, new, entry - left, row, key, child)
     if not is_inner(code):
         behind = np.int64(halves[2 * at + 2])
         halves[2 * new_at + 2], halves[2 * new_at + 3] = behind, code
         halves[2 * at + 2] = new
         if behind != NONE:
-            halves[2 * block(store, c, behind) + 3] = new
+            halves[2 * block(store, tree_id, behind) + 3] = new
     return new
 
 
 @kernel
-def _add_up_to_lanes(store: Store, c: Int, code: Int) -> None:
+def _add_up_to_lanes(store: Store, tree_id: Int, code: Int) -> None:
     path = store.trees.path
-    lanes = lanes_at(store, c)
-    for lane in range(store.trees.forest[c].width):
+    lanes = lanes_at(store, tree_id)
+    for lane in range(store.trees.forest[tree_id].width):
         path[lanes + lane] = 0
-    add_up(store, c, code, 0, length(store, c, code), path, lanes, False)
+    add_up(store, tree_id, code, 0, length(store, tree_id, code), path, lanes, False)
 
 
 @kernel
-def _put_child(store: Store, c: Int, code: Int, entry: Int, child: Int) -> None:
-    """Make a child's entry in an inner block that has room, its sums added up."""
-    at = block(store, c, child)
-    _add_up_to_lanes(store, c, child)
-    row, key = np.int64(store.halves[rows_at(at)]), store.words[keys_at(at, room(store, c, child))]
-    put(store, c, code, entry, row, key, child)
+def _put_child(store: Store, tree_id: Int, code: Int, entry: Int, child: Int) -> None:
+    """Insert a child's entry into an inner block that has room, with its sums."""
+    at = block(store, tree_id, child)
+    _add_up_to_lanes(store, tree_id, child)
+    row, key = np.int64(store.halves[rows_at(at)]), store.words[keys_at(at, room(store, tree_id, child))]
+    put(store, tree_id, code, entry, row, key, child)
 
 
 @kernel
-def _enter(store: Store, c: Int, root_at: Int, leaf: Int, entry: Int, depth: Int, row: Int) -> None:
-    """Make a row's entry in a leaf, and whatever blocks it takes on the path above."""
+def _enter(store: Store, tree_id: Int, root_at: Int, leaf: Int, entry: Int, depth: Int, row: Int) -> None:
+    """Insert a row's entry into a leaf, and the blocks that this takes on the path above."""
     path = store.trees.path
     words, halves = store.words, store.halves
-    lanes, width = lanes_at(store, c), store.trees.forest[c].width
-    key, child, code = key_of(store, c, row), np.int64(NONE), leaf
-    at = block(store, c, leaf)
+    lanes, width = lanes_at(store, tree_id), store.trees.forest[tree_id].width
+    key, child, code = key_of(store, tree_id, row), np.int64(NONE), leaf
+    at = block(store, tree_id, leaf)
     side = 0
     if entry == halves[2 * at] and halves[2 * at + 2] == NONE:
         side = 1
@@ -118,104 +119,107 @@ def _enter(store: Store, c: Int, root_at: Int, leaf: Int, entry: Int, depth: Int
         # Before all rows of its leaf is before all rows there are.
         side = -1
         for d in range(depth):
-            above, most = block(store, c, path[2 * d]), room(store, c, path[2 * d])
+            above, most = block(store, tree_id, path[2 * d]), room(store, tree_id, path[2 * d])
             halves[rows_at(above)] = row
             words[keys_at(above, most)] = key
     while True:
-        if halves[2 * block(store, c, code)] < room(store, c, code):
-            put(store, c, code, entry, row, key, child)
+        if halves[2 * block(store, tree_id, code)] < room(store, tree_id, code):
+            put(store, tree_id, code, entry, row, key, child)
             return
         if size_of(code) != _largest(code):
-            code = resized(store, c, code, size_of(code) + 1)
+            code = resized(store, tree_id, code, size_of(code) + 1)
             halves[root_at] = code
             continue
-        new = _split(store, c, code, entry, row, key, child, side)
+        new = _split(store, tree_id, code, entry, row, key, child, side)
         if depth == 0:
-            root = take(store, c, INNER)
-            _put_child(store, c, root, 0, code)
-            _put_child(store, c, root, 1, new)
+            root = take(store, tree_id, INNER)
+            _put_child(store, tree_id, root, 0, code)
+            _put_child(store, tree_id, root, 1, new)
             halves[root_at] = root
             return
-        _add_up_to_lanes(store, c, new)
-        at = block(store, c, new)
-        row, key, child = np.int64(halves[rows_at(at)]), words[keys_at(at, room(store, c, new))], new
+        _add_up_to_lanes(store, tree_id, new)
+        at = block(store, tree_id, new)
+        row, key, child = np.int64(halves[rows_at(at)]), words[keys_at(at, room(store, tree_id, new))], new
         depth -= 1
         code, entry = path[2 * depth], path[2 * depth + 1]
-        sums = sums_at(block(store, c, code), room(store, c, code)) + entry * width
+        sums = sums_at(block(store, tree_id, code), room(store, tree_id, code)) + entry * width
         for lane in range(0, width, 2):
             decrease(words, sums + lane, path[lanes + lane], path[lanes + lane + 1])
         entry += 1
 
 
 @kernel
-def insert(store: Store, c: Int, root_at: Int, row: Int) -> Int:
-    """A row comes into a group; its record says what it counts. The row before it, or NONE. O(log n)."""
-    return insert_from(store, c, root_at, row, np.int64(NONE))[0]
+def insert(store: Store, tree_id: Int, root_at: Int, row: Int) -> Int:
+    """Insert a row into a group; return the row before it, or NONE. Its record has what it counts. O(log n)."""
+    return insert_from(store, tree_id, root_at, row, np.int64(NONE))[0]
 
 
 @kernel
-def insert_from(store: Store, c: Int, root_at: Int, row: Int, depth: Int) -> tuple[Int, Int]:
-    """`insert`, from the path to the last change of the tree, whose length is given, or NONE; and the length of its own
-    path, NONE if its blocks are not the same any more. See `locate_from`."""
+def insert_from(store: Store, tree_id: Int, root_at: Int, row: Int, depth: Int) -> tuple[Int, Int]:
+    """As `insert`, starting from the path to the last change of the tree, whose length is given, or NONE.
+
+    Also return the length of its own path, NONE if its blocks have changed. See `locate_from`.
+    """
     path = store.trees.path
     halves = store.halves
-    tree = store.trees.forest[c]
+    tree = store.trees.forest[tree_id]
     root = np.int64(halves[root_at])
     if root == NONE:
         halves[root_at] = row
         return np.int64(NONE), np.int64(NONE)
-    aim(store, c, row)
-    leaf, entry, depth = locate_from(store, c, path, tree.keys, row, root, depth)
+    aim(store, tree_id, row)
+    leaf, entry, depth = locate_from(store, tree_id, path, tree.keys, row, root, depth)
     if leaf >= 0:
-        tiny = take(store, c, TINY)
-        put_tiny(store, c, tiny, 0, leaf)
-        put_tiny(store, c, tiny, entry, row)
+        tiny = take(store, tree_id, TINY)
+        put_tiny(store, tree_id, tiny, 0, leaf)
+        put_tiny(store, tree_id, tiny, entry, row)
         halves[root_at] = tiny
         return leaf if entry > 0 else np.int64(NONE), np.int64(NONE)
-    before, place = preceding(store, c, leaf, entry)
+    before, place = preceding(store, tree_id, leaf, entry)
     if before != NONE:
-        before = row_at(store, c, before, place)
+        before = row_at(store, tree_id, before, place)
     holds = depth
-    if length(store, c, leaf) == room(store, c, leaf):
+    if length(store, tree_id, leaf) == room(store, tree_id, leaf):
         holds = np.int64(NONE)
     if size_of(leaf) == TINY:
         if holds != NONE:
-            put_tiny(store, c, leaf, entry, row)
+            put_tiny(store, tree_id, leaf, entry, row)
             return before, holds
-        leaf = resized(store, c, leaf, TINY + 1)
+        leaf = resized(store, tree_id, leaf, TINY + 1)
         halves[root_at] = leaf
     width = tree.width
     for d in range(depth):
         above = path[2 * d]
-        sums = sums_at(block(store, c, above), room(store, c, above)) + path[2 * d + 1] * width
+        sums = sums_at(block(store, tree_id, above), room(store, tree_id, above)) + path[2 * d + 1] * width
         for lane in range(0, width, 2):
-            lo, hi = payload(store, c, row, lane)
+            lo, hi = payload(store, tree_id, row, lane)
             increase(store.words, sums + lane, lo, hi)
-    _enter(store, c, root_at, leaf, entry, depth, row)
+    _enter(store, tree_id, root_at, leaf, entry, depth, row)
     return before, holds
 
 
 @kernel
-def change(store: Store, c: Int, root_at: Int, row: Int, old: Words, new: Words) -> None:
-    """A row of a group counted `old` and counts `new`. O(log n); O(1) where the group fits a leaf."""
-    change_from(store, c, root_at, row, old, new, np.int64(NONE))
+def change(store: Store, tree_id: Int, root_at: Int, row: Int, old: Words, new: Words) -> None:
+    """Change what a row of a group counts from `old` to `new`. O(log n); O(1) where the group fits a leaf."""
+    change_from(store, tree_id, root_at, row, old, new, np.int64(NONE))
 
 
 @kernel
-def change_from(store: Store, c: Int, root_at: Int, row: Int, old: Words, new: Words, depth: Int) -> Int:
-    """`change`, from the path to the last change of the tree, as `insert_from`: the length of its own path, or NONE."""
+def change_from(store: Store, tree_id: Int, root_at: Int, row: Int, old: Words, new: Words, depth: Int) -> Int:
+    """As `change`, starting from the path to the last change of the tree, as `insert_from`; return the length of its
+    own path, or NONE."""
     path = store.trees.path
     words = store.words
-    tree = store.trees.forest[c]
+    tree = store.trees.forest[tree_id]
     root = np.int64(store.halves[root_at])
     if not is_inner(root):
         return np.int64(NONE)
-    aim(store, c, row)
-    _, _, depth = locate_from(store, c, path, tree.keys, row, root, depth)
+    aim(store, tree_id, row)
+    _, _, depth = locate_from(store, tree_id, path, tree.keys, row, root, depth)
     width = tree.width
     for d in range(depth):
         above = path[2 * d]
-        sums = sums_at(block(store, c, above), room(store, c, above)) + path[2 * d + 1] * width
+        sums = sums_at(block(store, tree_id, above), room(store, tree_id, above)) + path[2 * d + 1] * width
         for lane in range(0, width, 2):
             decrease(words, sums + lane, old[lane], old[lane + 1])
             increase(words, sums + lane, new[lane], new[lane + 1])
@@ -223,73 +227,74 @@ def change_from(store: Store, c: Int, root_at: Int, row: Int, old: Words, new: W
 
 
 @kernel
-def delete(store: Store, c: Int, root_at: Int, row: Int) -> None:
-    """A row of a group goes; its record still says what it counted. O(log n)."""
-    delete_from(store, c, root_at, row, np.int64(NONE))
+def delete(store: Store, tree_id: Int, root_at: Int, row: Int) -> None:
+    """Delete a row from a group; its record still has what it counted. O(log n)."""
+    delete_from(store, tree_id, root_at, row, np.int64(NONE))
 
 
 @kernel
-def delete_from(store: Store, c: Int, root_at: Int, row: Int, depth: Int) -> Int:
-    """`delete`, from the path to the last change of the tree, as `insert_from`: the length of its own path, or NONE."""
+def delete_from(store: Store, tree_id: Int, root_at: Int, row: Int, depth: Int) -> Int:
+    """As `delete`, starting from the path to the last change of the tree, as `insert_from`; return the length of its
+    own path, or NONE."""
     path = store.trees.path
     halves = store.halves
-    tree = store.trees.forest[c]
+    tree = store.trees.forest[tree_id]
     root = np.int64(halves[root_at])
     if root >= 0:
         halves[root_at] = NONE
         return np.int64(NONE)
-    aim(store, c, row)
-    leaf, entry, depth = locate_from(store, c, path, tree.keys, row, root, depth)
+    aim(store, tree_id, row)
+    leaf, entry, depth = locate_from(store, tree_id, path, tree.keys, row, root, depth)
     width = tree.width
     for d in range(depth):
         above = path[2 * d]
-        sums = sums_at(block(store, c, above), room(store, c, above)) + path[2 * d + 1] * width
+        sums = sums_at(block(store, tree_id, above), room(store, tree_id, above)) + path[2 * d + 1] * width
         for lane in range(0, width, 2):
-            lo, hi = payload(store, c, row, lane)
+            lo, hi = payload(store, tree_id, row, lane)
             decrease(store.words, sums + lane, lo, hi)
-    cut(store, c, leaf, entry)
+    cut(store, tree_id, leaf, entry)
     holds = np.int64(NONE)
     if depth > 0:
-        many = np.int64(halves[2 * block(store, c, leaf)])
+        many = np.int64(halves[2 * block(store, tree_id, leaf)])
         if entry == 0 and many > 0:
-            renew_first(store, c, leaf, depth)
-        if 2 * many >= room(store, c, leaf):
+            renew_first(store, tree_id, leaf, depth)
+        if 2 * many >= room(store, tree_id, leaf):
             holds = depth
         else:
-            balance(store, c, leaf, depth)
-    fit_root(store, c, root_at)
+            balance(store, tree_id, leaf, depth)
+    fit_root(store, tree_id, root_at)
     return holds if halves[root_at] == root else np.int64(NONE)
 
 
 @kernel(error_model="numpy")  # no block is of size 0, and what can raise cannot be built
-def build(store: Store, c: Int, root_at: Int, rows: Words, count: Int) -> None:
-    """Make an empty group hold the first `count` of `rows`, which are in order and are overwritten. O(n)."""
+def build(store: Store, tree_id: Int, root_at: Int, rows: Words, count: Int) -> None:
+    """Fill an empty group with the first `count` of `rows`, which are in order and are overwritten. O(n)."""
     halves = store.halves
     if count <= 1:
         halves[root_at] = rows[0] if count == 1 else NONE
         return
-    size, pools = np.int64(TINY), store.trees.forest[c].pools
+    size, pools = np.int64(TINY), store.trees.forest[tree_id].pools
     while size < LARGEST_LEAF and store.tables[pools + size].arity < count:
         size += 1
     if size == TINY:
-        code = take(store, c, TINY)
+        code = take(store, tree_id, TINY)
         for i in range(count):
-            halves[2 * block(store, c, code) + i] = rows[i]
+            halves[2 * block(store, tree_id, code) + i] = rows[i]
         halves[root_at] = code
         return
     most = store.tables[pools + size].arity
     parts = 1 if count <= most else -(-count // full_enough(most))
     before, start = np.int64(NONE), 0
     for part in range(parts):
-        code = take(store, c, size)
-        at = block(store, c, code)
+        code = take(store, tree_id, size)
+        at = block(store, tree_id, code)
         share = count // parts + (1 if part < count % parts else 0)
         for i in range(share):
             halves[rows_at(at) + i] = rows[start + i]
-            store.words[keys_at(at, most) + i] = key_of(store, c, rows[start + i])
+            store.words[keys_at(at, most) + i] = key_of(store, tree_id, rows[start + i])
         halves[2 * at], halves[2 * at + 3] = share, before
         if before != NONE:
-            halves[2 * block(store, c, before) + 2] = code
+            halves[2 * block(store, tree_id, before) + 2] = code
         before = code
         start += share
         # Rows up to here have been read, and there are fewer blocks than rows.
@@ -302,18 +307,18 @@ def build(store: Store, c: Int, root_at: Int, rows: Words, count: Int) -> None:
         most = store.tables[pools + size].arity
         parts = 1 if below <= most else -(-below // full_enough(most))
         for part in range(parts):
-            code = take(store, c, size)
+            code = take(store, tree_id, size)
             share = below // parts + (1 if part < below % parts else 0)
             for i in range(share):
-                _put_child(store, c, code, i, rows[start + i])
+                _put_child(store, tree_id, code, i, rows[start + i])
             start += share
             rows[part] = code
     halves[root_at] = rows[0]
 
 
 @kernel
-def clear(store: Store, c: Int, root_at: Int) -> None:
-    """Make a group empty, whatever it holds. O(blocks)."""
+def clear(store: Store, tree_id: Int, root_at: Int) -> None:
+    """Empty a group. O(blocks)."""
     path = store.trees.path
     halves = store.halves
     code, depth = np.int64(halves[root_at]), 0
@@ -323,11 +328,11 @@ def clear(store: Store, c: Int, root_at: Int) -> None:
     path[0] = code
     while depth >= 0:
         code = path[depth]
-        at = 2 * block(store, c, code)
+        at = 2 * block(store, tree_id, code)
         if is_inner(code) and halves[at] > 0:
             halves[at] -= 1
             depth += 1
-            path[depth] = halves[children_at(at >> 1, room(store, c, code)) + halves[at]]
+            path[depth] = halves[children_at(at >> 1, room(store, tree_id, code)) + halves[at]]
         else:
-            give(store, c, code)
+            give(store, tree_id, code)
             depth -= 1

@@ -1,10 +1,11 @@
-"""Ordered groups: the live rows of a group in the order of some of their columns.
+"""Ordered groups: keep the live rows of a group in the order of some of their columns.
 
-A counted tree has the order, and what each row counts; the list that enumeration walks is linked in that order, so
-that walking it needs no tree. A row that comes finds its place in the tree, and with it the row to be linked behind.
+An order-statistic tree has the order, and what each row counts. The list that enumeration reads is linked in that
+order, so reading it needs no tree. An inserted row finds its place in the tree, and with it the row to be linked
+behind.
 
-What a row counts is written here and nowhere else: a tree that splits a block reads the records of rows which may
-be about to change themselves, and has to find there what it has counted for them.
+Only this module writes what a row counts: a tree that splits a block reads the records of rows which may be about to
+change themselves, and has to find there what it has counted for them.
 """
 
 import numpy as np
@@ -21,9 +22,9 @@ LEVELS = 12
 
 
 @kernel
-def has_room(store: Store, v: Int, rows: Int) -> Int:
-    """Whether so many rows can come into or leave the groups of v without more blocks than there is room for."""
-    node = store.nodes[v]
+def has_room(store: Store, node_id: Int, rows: Int) -> Int:
+    """Whether so many rows can enter or leave a node's groups without more blocks than there is room for."""
+    node = store.nodes[node_id]
     if node.tree < 0:
         return True
     first = store.trees.forest[node.tree].pools
@@ -36,7 +37,7 @@ def has_room(store: Store, v: Int, rows: Int) -> Int:
 
 @kernel
 def fits(store: Store, operations: Int) -> Int:
-    """Whether so many rows can come into or leave any groups: what `engine.counted_tree.reserve` makes room for."""
+    """Whether so many rows can enter or leave any groups: what `engine.order_statistic_trees` makes room for."""
     first, rows = store.trees.forest[0].pools, np.int64(operations)
     for i in range(len(store.trees.forest)):
         rows += store.tables[store.trees.forest[i].table].live
@@ -56,7 +57,8 @@ def fits(store: Store, operations: Int) -> Int:
 
 @kernel(error_model="numpy")  # no block is of size 0, and what can raise cannot be built
 def most_blocks(store: Store, first: Int, size: Int, rows: Int, leaves: Int) -> Int:
-    """How many blocks of a size there can be in trees of so many rows, of which so many are leaves of the largest."""
+    """Return how many blocks of a size there can be in trees of so many rows, of which so many are leaves of the
+    largest."""
     if size == 0:
         return rows + 1
     if size < INNER:
@@ -72,14 +74,14 @@ def most_blocks(store: Store, first: Int, size: Int, rows: Int, leaves: Int) -> 
 
 
 @kernel
-def link_behind(store: Store, v: Int, row: Int, before: Int, head_at: Int) -> None:
-    """Put a row of v into its list, behind another; in front, if that is none."""
+def link_behind(store: Store, node_id: Int, row: Int, before: Int, head_at: Int) -> None:
+    """Insert a row into its list, behind another; at the front if that is -1."""
     halves = store.halves
-    node = store.nodes[v]
-    t, following, previous = node.table, node.next, node.prev
-    table = store.tables[t]
+    node = store.nodes[node_id]
+    table_id, following, previous = node.table, node.next, node.prev
+    table = store.tables[table_id]
     if before < 0:
-        link(store, t, row, head_at, following, previous)
+        link(store, table_id, row, head_at, following, previous)
         return
     at, left = 2 * record(table, row), 2 * record(table, before)
     after = np.int64(halves[left + following])
@@ -91,9 +93,9 @@ def link_behind(store: Store, v: Int, row: Int, before: Int, head_at: Int) -> No
 
 
 @kernel
-def _write(store: Store, v: Int, row: Int, new: Words) -> None:
+def _write(store: Store, node_id: Int, row: Int, new: Words) -> None:
     words = store.words
-    node = store.nodes[v]
+    node = store.nodes[node_id]
     if node.note >= 0:
         for i in range(node.width if node.degree > 0 else 1):
             words[record(store.tables[node.table], row) + node.note + i] = new[i]
@@ -115,44 +117,48 @@ def _differ(old: Words, new: Words, width: Int) -> Int:
 
 
 @kernel
-def move_in_order(store: Store, v: Int, row: Int, at: Int, was_live: Int, is_live: Int, old: Words, new: Words) -> None:
-    """The payload of a row went from old to new: tree and list of its group, at `at`, follow. O(log n)."""
-    before, _ = move_in_tree(store, v, row, at, was_live, is_live, old, new, np.int64(NONE))
-    move_in_list(store, v, row, at, was_live, is_live, before)
+def move_in_order(
+    store: Store, node_id: Int, row: Int, at: Int, was_live: Int, is_live: Int, old: Words, new: Words
+) -> None:
+    """Update tree and list of a row's group, at `at`, as its payload changes from old to new. O(log n)."""
+    before, _ = move_in_tree(store, node_id, row, at, was_live, is_live, old, new, np.int64(NONE))
+    move_in_list(store, node_id, row, at, was_live, is_live, before)
 
 
 @kernel
 def move_in_tree(
-    store: Store, v: Int, row: Int, at: Int, was_live: Int, is_live: Int, old: Words, new: Words, depth: Int
+    store: Store, node_id: Int, row: Int, at: Int, was_live: Int, is_live: Int, old: Words, new: Words, depth: Int
 ) -> tuple[Int, Int]:
-    """The tree follows, from the path to the change before this one (`order_statistic_tree.insert_from`): the row that
-    one which comes has before it, and the length of the path."""
-    node = store.nodes[v]
-    c, root_at, before = node.tree, 2 * at + node.root, np.int64(NONE)
+    """Update the tree, from the path to the change before this one (`order_statistic_tree.insert_from`).
+
+    Return the row before an inserted one, and the length of the path.
+    """
+    node = store.nodes[node_id]
+    tree_id, root_at, before = node.tree, 2 * at + node.root, np.int64(NONE)
     if was_live and not is_live:
-        depth = delete_from(store, c, root_at, row, depth)
-    _write(store, v, row, new)
+        depth = delete_from(store, tree_id, root_at, row, depth)
+    _write(store, node_id, row, new)
     if is_live and not was_live:
-        before, depth = insert_from(store, c, root_at, row, depth)
-    elif is_live and _differ(old, new, store.trees.forest[c].width):
-        depth = change_from(store, c, root_at, row, old, new, depth)
+        before, depth = insert_from(store, tree_id, root_at, row, depth)
+    elif is_live and _differ(old, new, store.trees.forest[tree_id].width):
+        depth = change_from(store, tree_id, root_at, row, old, new, depth)
     return before, depth
 
 
 @kernel
-def move_in_list(store: Store, v: Int, row: Int, at: Int, was_live: Int, is_live: Int, before: Int) -> None:
-    """The list of the group at `at` follows; a row that comes is linked behind another.
+def move_in_list(store: Store, node_id: Int, row: Int, at: Int, was_live: Int, is_live: Int, before: Int) -> None:
+    """Update the list of the group at `at`; an inserted row is linked behind another.
 
-    In a tree that feeds relations the list stays as it is; rows that come keep which row they will be linked behind.
+    In a tree that feeds relations the list stays as it is; inserted rows keep which row they will be linked behind.
     """
-    node = store.nodes[v]
-    t, head_at = node.table, 2 * at + node.head
+    node = store.nodes[node_id]
+    table_id, head_at = node.table, 2 * at + node.head
     if node.old >= 0:
         if is_live and not was_live:
             # A row that is in no list has room for its place.
-            store.halves[2 * record(store.tables[t], row) + node.prev] = before
+            store.halves[2 * record(store.tables[table_id], row) + node.prev] = before
     elif node.output:
         if was_live and not is_live:
-            unlink(store, t, row, head_at, node.next, node.prev)
+            unlink(store, table_id, row, head_at, node.next, node.prev)
         elif is_live and not was_live:
-            link_behind(store, v, row, before, head_at)
+            link_behind(store, node_id, row, before, head_at)

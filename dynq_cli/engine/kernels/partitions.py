@@ -1,15 +1,15 @@
-"""Rows in partitions, each in an order: which rows a partition shows, and what came and went since it was last shown.
+"""Rows in partitions, each in an order: which rows a partition shows, and what came and went since the last commit.
 
-A partition is a row of table t, keyed by the codes it is told apart by; behind these its record has, in words:
+A partition is a row of one table, keyed by the codes that identify it. Behind these its record has, in words:
 
     its rows | root of the tree that has them in order | first row shown | first row offered
 
-A row is a row of table v, keyed by (partition, codes), ordered by tree c. Behind the key, in words:
+A row is a row of another table, keyed by (partition, codes) and ordered by a tree. Behind the key, in words:
 
     copies | those that the tree counts | those shown | those offered | next row shown | next row offered
 
-Links are 0, or a row + 1. Rows that are shown may stand in a table of their own, with the same words: what functions
-make of a partition. Between commits nothing is offered, and the tree counts what is there.
+Links are 0, or a row + 1. Rows that are shown may stand in a table of their own, with the same words: the results of
+functions over a partition. Between commits nothing is offered, and the tree counts the copies that are there.
 """
 
 from typing import NamedTuple
@@ -31,7 +31,7 @@ ROWS, ROOT, FIRST_SHOWN, FIRST_OFFERED, PARTITION_WORDS = range(5)
 
 
 class Given(NamedTuple):
-    """What came and went, to be filled."""
+    """Deleted and inserted rows, to be filled."""
 
     rows: Words  # a row per column
     copies: Words  # signed
@@ -49,11 +49,11 @@ _NOT_BEGUN = -(2**62)
 
 
 @kernel
-def add_rows(store: Store, v: Int, taken: Taken, width: Int, start: Int, stop: Int) -> None:
+def add_rows(store: Store, rows_id: Int, taken: Taken, width: Int, start: Int, stop: Int) -> None:
     """Add to the copies of rows of partitions; the caller has made room."""
     key, tags = taken.key, taken.tags
     words = store.words
-    table = store.tables[v]
+    table = store.tables[rows_id]
     mult = table.mult
     for begin in range(start, stop, AHEAD):
         end = min(begin + AHEAD, stop)
@@ -67,59 +67,61 @@ def add_rows(store: Store, v: Int, taken: Taken, width: Int, start: Int, stop: I
             key[0] = taken.groups[i - start]
             for j in range(width):
                 key[j + 1] = taken.codes[j, i]
-            row, is_new = find_or_insert_tagged(store, v, key, tags[i - begin])
+            row, is_new = find_or_insert_tagged(store, rows_id, key, tags[i - begin])
             at = record(table, row) + mult
             if is_new:
                 for j in range(1, ROW_WORDS):
                     words[at + j] = 0
             words[at] += taken.copies[i]
-            enqueue(store, v, row)
+            enqueue(store, rows_id, row)
 
 
 @kernel
-def settle_rows(store: Store, c: Int, t: Int, v: Int, place: Int, lanes: Words, most: Int) -> tuple[Int, Int]:
-    """Bring the trees up to date with up to `most` touched rows; OK or NEGATIVE, and how many there were.
+def settle_rows(
+    store: Store, tree_id: Int, partitions_id: Int, rows_id: Int, place: Int, lanes: Words, most: Int
+) -> tuple[Int, Int]:
+    """Update the trees by up to `most` touched rows; return OK or NEGATIVE, and how many there were.
 
-    `place` is where a partition's record counts its rows, `lanes` four words to work in.
+    `place` is where a partition's record counts its rows, `lanes` four words of scratch.
     """
     words = store.words
-    table = store.tables[v]
+    table = store.tables[rows_id]
     n = 0
     while n < most:
-        row = dequeue(store, v)
+        row = dequeue(store, rows_id)
         if row < 0:
             break
         n += 1
         at = record(table, row)
-        root_at = 2 * (record(store.tables[t], words[at]) + place + ROOT)
+        root_at = 2 * (record(store.tables[partitions_id], words[at]) + place + ROOT)
         at += table.mult
         now, before = words[at], words[at + COUNTED]
         if now < 0:
             return NEGATIVE, n
         if before == 0 and now > 0:
             words[at + COUNTED] = now
-            insert(store, c, root_at, row)
+            insert(store, tree_id, root_at, row)
         elif before > 0 and now == 0:
-            delete(store, c, root_at, row)
+            delete(store, tree_id, root_at, row)
             words[at + COUNTED] = 0
         elif before != now:
             lanes[0], lanes[1], lanes[2], lanes[3] = before, 0, now, 0
-            change(store, c, root_at, row, lanes[:2], lanes[2:])
+            change(store, tree_id, root_at, row, lanes[:2], lanes[2:])
             words[at + COUNTED] = now
         if now == 0 and words[at + SHOWN] == 0:
-            remove(store, v, row)
+            remove(store, rows_id, row)
     return OK, n
 
 
 @kernel
-def _offer_prefix(store: Store, c: Int, v: Int, root: Int, offset: Int, limit: Int) -> Int:
+def _offer_prefix(store: Store, tree_id: Int, rows_id: Int, root: Int, offset: Int, limit: Int) -> Int:
     """Offer the rows behind the first `offset` copies of a partition, `limit` copies; the link to the first."""
     words = store.words
-    table = store.tables[v]
-    code, entry, skipped, _ = select(store, c, root, np.int64(0), np.int64(offset), np.int64(0))
+    table = store.tables[rows_id]
+    code, entry, skipped, _ = select(store, tree_id, root, np.int64(0), np.int64(offset), np.int64(0))
     head, tail, left = np.int64(0), np.int64(-1), np.int64(limit)
     while code != NONE and left > 0:
-        row = np.int64(row_at(store, c, code, entry))
+        row = np.int64(row_at(store, tree_id, code, entry))
         at = record(table, row) + table.mult
         many = min(words[at + COUNTED] - skipped, left)
         skipped = np.int64(0)
@@ -130,15 +132,15 @@ def _offer_prefix(store: Store, c: Int, v: Int, root: Int, offset: Int, limit: I
         else:
             words[tail + NEXT_OFFERED] = row + 1
         tail = at
-        code, entry = following(store, c, code, entry)
+        code, entry = following(store, tree_id, code, entry)
     return head
 
 
 @kernel
-def _show(store: Store, s: Int, at: Int, given: Given, n: Int) -> Int:
-    """Show what is offered of a partition instead of what was shown; the number of rows given so far, and these."""
+def _show(store: Store, table_id: Int, at: Int, given: Given, n: Int) -> Int:
+    """Show what a partition offers instead of what it showed; return the number of rows given so far, and these."""
     words, rows, copies = store.words, given.rows, given.copies
-    table = store.tables[s]
+    table = store.tables[table_id]
     link = words[at + FIRST_SHOWN]
     while link > 0:
         row = link - 1
@@ -153,7 +155,7 @@ def _show(store: Store, s: Int, at: Int, given: Given, n: Int) -> Int:
             n += 1
         words[here + SHOWN] = words[here + OFFERED]
         if words[here + OFFERED] == 0 and words[here + COUNTED] == 0:
-            remove(store, s, row)
+            remove(store, table_id, row)
     words[at + FIRST_SHOWN] = link = words[at + FIRST_OFFERED]
     words[at + FIRST_OFFERED] = 0
     while link > 0:
@@ -171,34 +173,42 @@ def _show(store: Store, s: Int, at: Int, given: Given, n: Int) -> Int:
 
 @kernel
 def settle_prefixes(
-    store: Store, c: Int, t: Int, v: Int, place: Int, offset: Int, limit: Int, most: Int, given: Given
+    store: Store,
+    tree_id: Int,
+    partitions_id: Int,
+    rows_id: Int,
+    place: Int,
+    offset: Int,
+    limit: Int,
+    most: Int,
+    given: Given,
 ) -> Int:
-    """Show the prefix of each touched partition, as long as `most` rows fit, as many as one may give; how many given.
+    """Show the prefix of each touched partition, while `most` rows fit, as many as one may give; return how many.
 
     O(limit + log n) per partition.
     """
     words = store.words
-    table = store.tables[t]
+    table = store.tables[partitions_id]
     n = 0
     while n + most <= len(given.copies):
-        partition = dequeue(store, t)
+        partition = dequeue(store, partitions_id)
         if partition < 0:
             break
         at = record(table, partition) + place
         root = np.int64(store.halves[2 * (at + ROOT)])
-        words[at + FIRST_OFFERED] = _offer_prefix(store, c, v, root, offset, limit)
-        n = _show(store, v, at, given, n)
+        words[at + FIRST_OFFERED] = _offer_prefix(store, tree_id, rows_id, root, offset, limit)
+        n = _show(store, rows_id, at, given, n)
         if words[at] == 0:
-            remove(store, t, partition)
+            remove(store, partitions_id, partition)
     return n
 
 
 @kernel
-def touched(store: Store, t: Int, partitions: Words) -> Int:
+def touched(store: Store, partitions_id: Int, partitions: Words) -> Int:
     """Empty the queue of touched partitions into an array that has room for all."""
     n = 0
     while True:
-        partition = dequeue(store, t)
+        partition = dequeue(store, partitions_id)
         if partition < 0:
             return n
         partitions[n] = partition
@@ -206,21 +216,22 @@ def touched(store: Store, t: Int, partitions: Words) -> Int:
 
 
 @kernel
-def list_rows(store: Store, c: Int, t: Int, place: Int, partitions: Words, listing: Listing) -> Int:
-    """List the rows of partitions in order until the listing is full; how many. Begin with a state of 0, -2^62, 0."""
+def list_rows(store: Store, tree_id: Int, partitions_id: Int, place: Int, partitions: Words, listing: Listing) -> Int:
+    """List the rows of partitions in order until the listing is full; return how many. Begin with a state of 0, -2^62,
+    0."""
     state = listing.state
     n = 0
     while state[0] < len(partitions) and n < len(listing.rows):
         partition = partitions[state[0]]
         if state[1] == _NOT_BEGUN:
-            root = np.int64(store.halves[2 * (record(store.tables[t], partition) + place + ROOT)])
-            state[1], state[2] = first(store, c, root)
+            root = np.int64(store.halves[2 * (record(store.tables[partitions_id], partition) + place + ROOT)])
+            state[1], state[2] = first(store, tree_id, root)
         code, entry = state[1], state[2]
         while code != NONE and n < len(listing.rows):
-            listing.rows[n] = row_at(store, c, code, entry)
+            listing.rows[n] = row_at(store, tree_id, code, entry)
             listing.partitions[n] = partition
             n += 1
-            code, entry = following(store, c, code, entry)
+            code, entry = following(store, tree_id, code, entry)
         state[1], state[2] = code, entry
         if code == NONE:
             state[0] += 1
@@ -229,34 +240,37 @@ def list_rows(store: Store, c: Int, t: Int, place: Int, partitions: Words, listi
 
 
 @kernel
-def offer(store: Store, t: Int, s: Int, place: Int, partitions: Words, codes: Words, key: Words) -> None:
-    """Offer a row of table s for each row of `codes`; the caller has made room."""
+def offer(
+    store: Store, partitions_id: Int, table_id: Int, place: Int, partitions: Words, codes: Words, key: Words
+) -> None:
+    """Offer a row for each row of `codes`; the caller has made room."""
     words = store.words
-    table = store.tables[s]
+    table = store.tables[table_id]
     width = table.arity
     for i in range(len(partitions)):
         key[0] = partitions[i]
         for j in range(width - 1):
             key[j + 1] = codes[i, j]
-        row, is_new = find_or_insert_tagged(store, s, key, tag_of(key, width))
+        row, is_new = find_or_insert_tagged(store, table_id, key, tag_of(key, width))
         here = record(table, row) + table.mult
         if is_new:
             for j in range(ROW_WORDS):
                 words[here + j] = 0
         if words[here + OFFERED] == 0:
-            at = record(store.tables[t], partitions[i]) + place
+            at = record(store.tables[partitions_id], partitions[i]) + place
             words[here + NEXT_OFFERED] = words[at + FIRST_OFFERED]
             words[at + FIRST_OFFERED] = row + 1
         words[here + OFFERED] += 1
 
 
 @kernel
-def show_offered(store: Store, t: Int, s: Int, place: Int, partitions: Words, given: Given) -> Int:
-    """Show what is offered of each partition, which has room; partitions without rows go. How many rows are given."""
+def show_offered(store: Store, partitions_id: Int, table_id: Int, place: Int, partitions: Words, given: Given) -> Int:
+    """Show what each partition offers, for which there is room; free partitions without rows. Return how many rows are
+    given."""
     n = 0
     for i in range(len(partitions)):
-        at = record(store.tables[t], partitions[i]) + place
-        n = _show(store, s, at, given, n)
+        at = record(store.tables[partitions_id], partitions[i]) + place
+        n = _show(store, table_id, at, given, n)
         if store.words[at] == 0:
-            remove(store, t, partitions[i])
+            remove(store, partitions_id, partitions[i])
     return n

@@ -1,18 +1,17 @@
-"""Positions in a result: the row at a position and the position of a row, skipping whole subtrees by their counts.
+"""Find the row at a position, and the position of a row, skipping whole subtrees by their counts.
 
-Enumeration is nested loops over the levels of the output set. Of the rows of the result, `many` agree with what is
-chosen for the levels before one, copies counted; there a row t of the group in turn stands for
+Enumeration is nested loops over the levels of the output set. Let `many` be the number of result rows, copies counted,
+that agree with the rows chosen for the levels before one. A row t of the current group then stands for
 
     value(t) × each,    each = many ÷ sum(group)
 
-of them, one behind the other. So a position among the `many` is in the part of the row at which the values of the
-group's rows, added up in their order, pass the *place* position ÷ each; and the position of a row is the sum, over
-the levels, of each × the values before the row chosen there. Copies stay together, because what the frontier rows
-chosen so far contribute is part of `each`.
+consecutive rows of these. So a position lies in the part of the row at which the values of the group's rows, added up
+in their order, pass the *place* position ÷ each. The position of a row is the sum, over the levels, of each × the
+values before the row chosen there. Copies stay together, because the factor of the chosen frontier rows is part of
+`each`.
 
-Groups are linked lists: finding a place takes the rows before it. Positions that meet in a group are looked for
-together, in the order of their places, so that its list is walked once. `choose` and `_before` are all that knows
-about lists.
+Groups are linked lists: finding a place reads the rows before it. Positions in one group are looked for together, in
+the order of their places, so its list is read once. Only `choose` and `_before` know about lists.
 
 Nothing here passes 127 bits if the count of the result does not.
 """
@@ -43,7 +42,7 @@ def _is_less(alo: Int, ahi: Int, blo: Int, bhi: Int) -> Int:
 # Division by zero, which does not happen, must not raise: kernels that can raise cannot be built.
 @kernel(error_model="numpy")
 def divide(alo: Int, ahi: Int, blo: Int, bhi: Int) -> tuple[Int, Int]:
-    """a ÷ b rounded down, for 0 ≤ a < 2^127 and 0 < b < 2^127."""
+    """Return a ÷ b rounded down, for 0 ≤ a < 2^127 and 0 < b < 2^127."""
     if ahi == 0 and bhi == 0:
         return np.int64(np.uint64(alo) // np.uint64(blo)), np.int64(0)
     # Digit by digit, as on paper: r is what is left of the leading bits of a.
@@ -63,10 +62,10 @@ def divide(alo: Int, ahi: Int, blo: Int, bhi: Int) -> tuple[Int, Int]:
 
 
 @kernel
-def value_of(store: Store, v: Int, row: Int) -> tuple[Int, Int]:
-    """The multiplicity of a live row of an output node: its part of the sum of its group."""
+def value_of(store: Store, node_id: Int, row: Int) -> tuple[Int, Int]:
+    """Return the multiplicity of a live row of an output node: its part of the sum of its group."""
     words = store.words
-    node = store.nodes[v]
+    node = store.nodes[node_id]
     table = store.tables[node.table]
     if node.degree == 0:
         return np.int64(1) if node.clamp else words[record(table, row) + table.mult], np.int64(0)
@@ -75,9 +74,9 @@ def value_of(store: Store, v: Int, row: Int) -> tuple[Int, Int]:
 
 
 @kernel
-def _list_at(store: Store, v: Int, above: Int) -> Int:
-    """The record that says where the list of node v begins below a row of its parent."""
-    node = store.nodes[v]
+def _list_at(store: Store, node_id: Int, above: Int) -> Int:
+    """Return the record that has the begin of a node's list below a row of its parent."""
+    node = store.nodes[node_id]
     at = record(store.tables[store.nodes[node.parent].table], above)
     if node.own:
         return at
@@ -85,26 +84,27 @@ def _list_at(store: Store, v: Int, above: Int) -> Int:
 
 
 @kernel
-def aim(store: Store, v: Int, above: Words, positions: Rows) -> None:
-    """Groups and places of positions in the level of node v; `above` are the rows chosen for its parent. O(1) each."""
+def aim(store: Store, node_id: Int, above: Words, positions: Rows) -> None:
+    """Compute groups and places of positions in the level of a node; `above` are the rows chosen for its parent. O(1)
+    each."""
     words = store.words
     for i in range(len(above)):
-        p, at = positions[i], _list_at(store, v, above[i])
-        total = at + store.nodes[v].total
+        p, at = positions[i], _list_at(store, node_id, above[i])
+        total = at + store.nodes[node_id].total
         lo, hi = divide(p.many_lo, p.many_hi, words[total], words[total + 1])
         p.group, p.each_lo, p.each_hi = at, lo, hi
         p.place_lo, p.place_hi = divide(p.at_lo, p.at_hi, lo, hi)
 
 
 @kernel
-def choose(store: Store, v: Int, order: Words, positions: Rows, cursors: Rows, s: Int, rows: Words) -> None:
-    """The rows of node v in which the places are that `aim` found, and the positions within the parts of these rows.
+def choose(store: Store, node_id: Int, order: Words, positions: Rows, cursors: Rows, s: Int, rows: Words) -> None:
+    """Find the rows of a node at the places that `aim` computed, and the positions within the parts of these rows.
 
-    `order` has positions of one group together, places ascending. O(rows up to the last place) per group; cursor s
-    is left at the position with the largest index, and a later search behind it in the same group begins there.
+    `order` has positions of one group together, places ascending. O(rows up to the last place) per group. Cursor s is
+    left at the position with the largest index; a later search behind it in the same group begins there.
     """
     halves, cursor = store.halves, cursors[s]
-    node = store.nodes[v]
+    node = store.nodes[node_id]
     table, following = store.tables[node.table], node.next
     group, row = np.int64(-1), np.int64(-1)
     lo, hi, vlo, vhi = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
@@ -118,14 +118,14 @@ def choose(store: Store, v: Int, order: Words, positions: Rows, cursors: Rows, s
                 row, lo, hi = cursor.row, cursor.before_lo, cursor.before_hi
             else:
                 row, lo, hi = np.int64(halves[2 * group + node.begin]), np.int64(0), np.int64(0)
-            vlo, vhi = value_of(store, v, row)
+            vlo, vhi = value_of(store, node_id, row)
         while True:
             elo, ehi = replace(lo, hi, np.int64(0), np.int64(0), vlo, vhi)
             if _is_less(plo, phi, elo, ehi):
                 break
             lo, hi = elo, ehi
             row = np.int64(halves[2 * record(table, row) + following])
-            vlo, vhi = value_of(store, v, row)
+            vlo, vhi = value_of(store, node_id, row)
         rows[i] = row
         slo, shi = multiply(lo, hi, p.each_lo, p.each_hi)
         p.at_lo, p.at_hi = replace(p.at_lo, p.at_hi, slo, shi, np.int64(0), np.int64(0))
@@ -138,7 +138,7 @@ def choose(store: Store, v: Int, order: Words, positions: Rows, cursors: Rows, s
 def descend(
     store: Store, levels: Words, above: Words, order: Words, positions: Rows, cursors: Rows, rows: Words
 ) -> None:
-    """All levels at once, for positions that need no other order on the way: a single one.
+    """Find the rows of all levels for positions that need no other order on the way: a single one.
 
     `rows` has the root's row in front of those of the levels; `above` says which of them is the parent's.
     """
@@ -148,14 +148,14 @@ def descend(
 
 
 @kernel
-def _before(store: Store, v: Int, first: Int, row: Int) -> tuple[Int, Int]:
-    """The values of the rows before one in the list that begins with `first`. O(rows before it)."""
-    node = store.nodes[v]
+def _before(store: Store, node_id: Int, first: Int, row: Int) -> tuple[Int, Int]:
+    """Return the values of the rows before one in the list that begins with `first`. O(rows before it)."""
+    node = store.nodes[node_id]
     table, previous = store.tables[node.table], node.prev
     lo, hi = np.int64(0), np.int64(0)
     while row != first:
         row = np.int64(store.halves[2 * record(table, row) + previous])
-        vlo, vhi = value_of(store, v, row)
+        vlo, vhi = value_of(store, node_id, row)
         lo, hi = replace(lo, hi, np.int64(0), np.int64(0), vlo, vhi)
     return lo, hi
 
@@ -164,7 +164,7 @@ def _before(store: Store, v: Int, first: Int, row: Int) -> tuple[Int, Int]:
 def position_of(
     store: Store, levels: Words, above: Words, rows: Words, many_lo: Int, many_hi: Int
 ) -> tuple[Int, Int, Int, Int]:
-    """The position, from 0, of the combination that has these live rows, and its copies; `many` is the whole result.
+    """Return the position, from 0, of the combination of these live rows, and its copies; `many` is the whole result.
 
     `rows` has the root's row in front of those of the levels; `above` says which of them is the parent's.
     O(rows before these in their lists).
@@ -172,14 +172,14 @@ def position_of(
     words = store.words
     lo, hi = np.int64(0), np.int64(0)
     for s in range(len(levels)):
-        v, row = levels[s], rows[s + 1]
-        node = store.nodes[v]
-        at = _list_at(store, v, rows[above[s]])
+        node_id, row = levels[s], rows[s + 1]
+        node = store.nodes[node_id]
+        at = _list_at(store, node_id, rows[above[s]])
         total = at + node.total
         each_lo, each_hi = divide(many_lo, many_hi, words[total], words[total + 1])
-        before_lo, before_hi = _before(store, v, np.int64(store.halves[2 * at + node.begin]), row)
+        before_lo, before_hi = _before(store, node_id, np.int64(store.halves[2 * at + node.begin]), row)
         skipped_lo, skipped_hi = multiply(before_lo, before_hi, each_lo, each_hi)
         lo, hi = replace(lo, hi, np.int64(0), np.int64(0), skipped_lo, skipped_hi)
-        vlo, vhi = value_of(store, v, row)
+        vlo, vhi = value_of(store, node_id, row)
         many_lo, many_hi = multiply(vlo, vhi, each_lo, each_hi)
     return lo, hi, many_lo, many_hi

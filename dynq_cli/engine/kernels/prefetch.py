@@ -1,7 +1,7 @@
-"""Asking for memory before it is needed.
+"""Prefetch memory before it is needed.
 
-Tables are larger than caches, and a probe of a hash is one cache miss after another. A kernel that
-knows the next few dozen places it will look at asks for all of them first, so that the misses overlap.
+Tables are larger than caches, and a probe of a hash is one cache miss after another. A kernel that knows the next few
+dozen places it will read prefetches all of them first, so that the misses overlap.
 """
 
 from typing import Any

@@ -143,7 +143,7 @@ def _add_double(words: Words, at: Int, code: Int, copies: Int) -> None:
 
 
 @kernel
-def add_products(store: Store, t: Int, given: Words, taken: Taken, start: Int, stop: Int) -> Int:
+def add_products(store: Store, table_id: Int, given: Words, taken: Taken, start: Int, stop: Int) -> Int:
     """Multiply the products of groups by the numbers of rows that are not NULL. O(1) per row, O(log copies) of them.
 
     `given` are the place, what the column holds, and its one or two columns. OK, or OVERFLOW of copies.
@@ -154,7 +154,7 @@ def add_products(store: Store, t: Int, given: Words, taken: Taken, start: Int, s
         code, copies = taken.codes[column, i], taken.copies[i]
         if code == NULL:
             continue
-        at = record(store.tables[t], taken.groups[i - start]) + place
+        at = record(store.tables[table_id], taken.groups[i - start]) + place
         words[at + MANY] += copies
         if abs(copies) > _MOST or abs(words[at + MANY]) > _MOST:
             return OVERFLOW

@@ -1,11 +1,10 @@
-"""The trail: what an enumeration has read of the lists that it followed last, row by row.
+"""Cache the rows of the last ranges that an enumeration read, with their multiplicities: the *trail*.
 
-Ranges of one group are parts of one list, and overlap. The way along the list, and what is read of its rows, is kept
-as far as there is room; a range whose first row was met before goes on from there, and is copied instead of gathered
-from records all over the arena.
+Ranges of one group are parts of one list, and overlap. The rows along the list are kept as far as there is room. A
+range whose first row is on the trail is copied from there, instead of gathered from records all over the arena.
 
-Rows are read when they are needed, not before: what is known ends where the last block ended, or behind it. Places
-hold until the trail begins anew, which it does when nobody has any that he still needs.
+Rows are read when they are needed, not before: the trail ends where the last block ended, or behind it. Places on it
+hold until it begins anew, which it does when no place is needed any more.
 """
 
 from typing import NamedTuple
@@ -25,7 +24,7 @@ UNKNOWN, BEYOND = -1, -2
 
 
 class Trail(NamedTuple):
-    """What is known of the lists that were followed last."""
+    """The rows of the last lists, in their order."""
 
     rows: Words  # [place]: rows of lists, one list behind the other, each from some row on
     where: Halves  # [row]: the place of a row of the last list, but for its first NEAR, if `rows` has the row there
@@ -35,10 +34,11 @@ class Trail(NamedTuple):
 
 
 @kernel
-def most_of(store: Store, v: Int, rows: Words, many: Words, start: Int, stop: Int) -> Int:
-    """Gather the multiplicities of rows of the innermost level; the largest, or -1 if one does not fit 63 bits."""
+def most_of(store: Store, node_id: Int, rows: Words, many: Words, start: Int, stop: Int) -> Int:
+    """Gather the multiplicities of rows of the innermost level; return the largest, or -1 if one does not fit 63
+    bits."""
     words = store.words
-    node = store.nodes[v]
+    node = store.nodes[node_id]
     if node.clamp:
         for j in range(start, stop):
             many[j] = 1
@@ -57,7 +57,7 @@ def most_of(store: Store, v: Int, rows: Words, many: Words, start: Int, stop: In
 
 @kernel
 def _place_of(trail: Trail, row: Int) -> Int:
-    """Where a row of the last list is, or UNKNOWN."""
+    """Return the place of a row of the last list, or UNKNOWN."""
     begin, known = trail.state[BEGIN], trail.state[KNOWN]
     for near in range(begin, min(known, begin + NEAR)):
         if trail.rows[near] == row:
@@ -71,10 +71,11 @@ def _place_of(trail: Trail, row: Int) -> Int:
 
 @kernel
 def _extend(store: Store, output: OutputSet, counted: Int, trail: Trail, row: Int, until: Int, tail: Int) -> Int:
-    """Put a row and those behind it on the trail, up to a place or the tail; False if a multiplicity does not fit."""
+    """Append a row and the rows behind it to the trail, up to a place or the tail; False if a multiplicity does not
+    fit."""
     level = len(output.levels) - 1
-    v = output.levels[level]
-    node = store.nodes[v]
+    node_id = output.levels[level]
+    node = store.nodes[node_id]
     table, first = store.tables[node.table], trail.state[KNOWN]
     start, stride, following = table.rows, table.stride, node.next
     known = first
@@ -91,7 +92,7 @@ def _extend(store: Store, output: OutputSet, counted: Int, trail: Trail, row: In
                 kept[place] = store.words[at + trail.rows[place] * stride]
     trail.state[KNOWN] = known
     if counted:
-        most = most_of(store, v, trail.rows, trail.many, first, known)
+        most = most_of(store, node_id, trail.rows, trail.many, first, known)
         if most < 0:
             return False
         trail.state[MOST] = max(trail.state[MOST], most)
@@ -100,7 +101,7 @@ def _extend(store: Store, output: OutputSet, counted: Int, trail: Trail, row: In
 
 @kernel(inline="always")
 def _behind(store: Store, output: OutputSet, row: Int) -> Int:
-    """The row behind another in a list of the innermost level, or -1."""
+    """Return the row behind another in a list of the innermost level, or -1."""
     node = store.nodes[output.levels[len(output.levels) - 1]]
     return np.int64(store.halves[2 * record(store.tables[node.table], row) + node.next])
 
@@ -117,10 +118,11 @@ def take_run(
     room: Int,
     may_begin: Int,
 ) -> tuple[Int, Int, Int, Int]:
-    """A range from a row on, at most `room` rows of it: its place on the trail, its length, the row that follows, -1 at
-    the end, and the place of that. The length is -1 if a multiplicity does not fit 63 bits.
+    """Take a range from a row on, at most `room` rows of it.
 
-    `may_begin` says that no place is needed any more; otherwise there is room for one row at least.
+    Returns its place on the trail, its length, the row that follows or -1 at the end, and the place of that row. The
+    length is -1 if a multiplicity does not fit 63 bits. `may_begin` says that no place is needed any more; otherwise
+    there is room for one row at least.
     """
     if place == UNKNOWN:
         place = _place_of(trail, row)

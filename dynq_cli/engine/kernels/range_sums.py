@@ -1,8 +1,8 @@
-"""Readers: rows of a node that follow what has changed in their ranges of a child's rows.
+"""Update the range sums of readers: rows of a node that read a range of a child's rows.
 
-When the notes of a commit are in order (`pending_updates`), the readers of a group are gone through once, in theirs:
-what the notes between the ends of a range add up to, by partial sums, changes the reader's sum. O(1) per reader that a
-note concerns where ranges depend on one variable of the parent, else O(log n).
+The pending updates of a commit stand in order (`pending_updates`), with partial sums. The readers of a group are
+visited once, in their order. The difference of the partial sums at the ends of a reader's range is what its sum changes
+by. O(1) per reader whose range has an update if ranges depend on one variable of the parent, else O(log n).
 
 A group whose sum stays the same may have moved its values: sums of groups decide nothing here.
 """
@@ -31,7 +31,7 @@ START, STOP, CODE, ENTRY, FROM, TO, HEAD, HEAD_ENTRY, TAIL, TAIL_ENTRY, STATE = 
 
 @kernel
 def place_of(images: Words, start: Int, stop: Int, hint: Int, z: Int) -> Int:
-    """The first of the images start … stop, ascending, that is not less than z. O(log distance to the hint)."""
+    """Return the first of the images start … stop, ascending, that is not less than z. O(log distance to the hint)."""
     low, high, step = hint, hint, np.int64(1)
     if hint < stop and images[hint] < z:
         # low - 1 is less; high may be.
@@ -57,7 +57,7 @@ def place_of(images: Words, start: Int, stop: Int, hint: Int, z: Int) -> Int:
 
 @kernel
 def ask_ahead(store: Store, r: Int, code: Int, entry: Int) -> None:
-    """Bring near the record of a reader some places behind a cursor, or those of the first ones of a leaf."""
+    """Prefetch the record of a reader some places behind a cursor, or the first ones of a leaf."""
     words = store.words
     if code >= NONE:
         return
@@ -73,7 +73,8 @@ def ask_ahead(store: Store, r: Int, code: Int, entry: Int) -> None:
 
 @kernel
 def begin_group(store: Store, r: Int, readers: Int, start: Int, stop: Int, state: Words) -> None:
-    """Go on to notes start … stop, those of a group, and to the first of its readers, whose tree is at `range_sums`."""
+    """Continue with notes start … stop, those of a group, and with the first of its readers, whose tree is at
+    `range_sums`."""
     state[START], state[STOP], state[FROM], state[TO] = start, stop, start, start
     z = store.trees.notes[IMAGE, start]
     state[CODE], state[ENTRY] = first_reader(store, r, readers, z)
@@ -81,7 +82,7 @@ def begin_group(store: Store, r: Int, readers: Int, start: Int, stop: Int, state
 
 @kernel
 def next_concerned(store: Store, r: Int, readers: Int, state: Words) -> tuple[Int, Int, Int]:
-    """The next reader in whose range notes are, and the range; state[FROM] … state[TO] are these notes.
+    """Return the next reader whose range has notes, and the range; state[FROM] … state[TO] are these notes.
 
     The reader is -1 at the end of the group, and the cursor NONE.
     """
@@ -125,38 +126,40 @@ def next_concerned(store: Store, r: Int, readers: Int, state: Words) -> tuple[In
 
 
 @kernel
-def tell_some(store: Store, c: Int, n: Int, state: Words, rows: Words) -> Int:
-    """Let the next readers of child c follow its n notes: up to len(rows) of them whose sum changes; 0 at the end.
+def tell_some(store: Store, child_id: Int, n: Int, state: Words, rows: Words) -> Int:
+    """Update the sums of the next readers of a child by its n notes, until len(rows) sums have changed; 0 at the end.
 
-    state[STOP] is 0 at first: where the notes of the group in turn end. The rest of it is where readers are left.
+    state[STOP] is 0 at first: where the notes of the current group end. The rest of `state` is the position among
+    readers.
     """
-    child = store.nodes[c]
+    child = store.nodes[child_id]
     r, filled = child.readers, np.int64(0)
     above_table = store.tables[store.nodes[child.parent].table]
     while filled < len(rows):
-        row, first, last = next_range(store, c, n, state)
+        row, first, last = next_range(store, child_id, n, state)
         if row < 0:
             break
         ask_ahead(store, r, state[CODE], state[ENTRY])
         at = record(above_table, row)
-        move_range(store, c, row, at, first, last)
-        if shift(store, store.trees.notes, c, at, state[FROM], state[TO]):
+        move_range(store, child_id, row, at, first, last)
+        if shift(store, store.trees.notes, child_id, at, state[FROM], state[TO]):
             rows[filled] = row
             filled += 1
     return filled
 
 
 @kernel(forceinline=True)  # a call hands over dozens of words
-def next_range(store: Store, c: Int, n: Int, state: Words) -> tuple[Int, Int, Int]:
-    """The next reader of child c that its n notes concern, and where its range begins and ends; -1 at the end."""
+def next_range(store: Store, child_id: Int, n: Int, state: Words) -> tuple[Int, Int, Int]:
+    """Return the next reader of a child whose range has some of its n notes, and where its range begins and ends; -1 at
+    the end."""
     halves = store.halves
-    child = store.nodes[c]
+    child = store.nodes[child_id]
     notes, r, tree = store.trees.notes, child.readers, child.tree
     while True:
         if state[STOP] == 0 or state[CODE] == NONE:
             if state[STOP] == n:
                 return np.int64(-1), np.int64(-1), np.int64(-1)
-            next_group(store, c, n, state)
+            next_group(store, child_id, n, state)
         group = record(store.tables[child.group], notes[GROUP, state[START]])
         readers, root = np.int64(halves[2 * group + child.readers_root]), np.int64(halves[2 * group + child.root])
         row, lo, hi = next_concerned(store, r, readers, state)
@@ -169,20 +172,20 @@ def next_range(store: Store, c: Int, n: Int, state: Words) -> tuple[Int, Int, In
 
 
 @kernel(inline="always")
-def move_range(store: Store, c: Int, row: Int, at: Int, first: Int, last: Int) -> None:
-    """The range of a reader of child c, whose record is at `at`, begins and ends elsewhere."""
+def move_range(store: Store, child_id: Int, row: Int, at: Int, first: Int, last: Int) -> None:
+    """Set the begin and end of the range of a reader, whose record is at `at`."""
     halves = store.halves
-    child = store.nodes[c]
+    child = store.nodes[child_id]
     if child.old >= 0:
-        remember_range(store, c, row, at, first, last)
+        remember_range(store, child_id, row, at, first, last)
     else:
         halves[2 * at + child.begin], halves[2 * at + child.end] = first, last
 
 
 @kernel
-def next_group(store: Store, c: Int, n: Int, state: Words) -> None:
-    """Go on to the notes of the next group, and to the first of its readers that they may concern."""
-    child = store.nodes[c]
+def next_group(store: Store, child_id: Int, n: Int, state: Words) -> None:
+    """Continue with the notes of the next group, and with the first of its readers that they may change."""
+    child = store.nodes[child_id]
     notes = store.trees.notes
     start = state[STOP]
     stop = start + 1
@@ -195,7 +198,7 @@ def next_group(store: Store, c: Int, n: Int, state: Words) -> None:
 
 @kernel
 def ends(store: Store, tree: Int, root: Int, lo: Int, hi: Int) -> tuple[Int, Int]:
-    """First and last row of a range, both -1 if it is empty. O(log n)."""
+    """Return the first and last row of a range, both -1 if it is empty. O(log n)."""
     path = store.trees.path
     if lo > hi or root == NONE:
         return np.int64(-1), np.int64(-1)
@@ -211,7 +214,7 @@ def ends(store: Store, tree: Int, root: Int, lo: Int, hi: Int) -> tuple[Int, Int
 
 @kernel
 def _ends_behind(store: Store, tree: Int, root: Int, lo: Int, hi: Int, state: Words) -> tuple[Int, Int]:
-    """As `_ends`, of a range that neither begins nor ends before the one asked for last."""
+    """As `ends`, of a range that neither begins nor ends before the last one asked for."""
     state[HEAD], state[HEAD_ENTRY] = _advance(store, tree, root, state[HEAD], state[HEAD_ENTRY], lo)
     head, entry = state[HEAD], state[HEAD_ENTRY]
     if head == NONE or image_of_key(store, tree, key_at(store, tree, head, entry)) > hi:
@@ -221,10 +224,10 @@ def _ends_behind(store: Store, tree: Int, root: Int, lo: Int, hi: Int, state: Wo
 
 
 @kernel
-def shift(store: Store, notes: Words, c: Int, at: Int, i: Int, j: Int) -> Int:
-    """Add what notes i … j change to the sum of the reader whose record is at `at`; whether that is anything."""
+def shift(store: Store, notes: Words, child_id: Int, at: Int, i: Int, j: Int) -> Int:
+    """Add what notes i … j change to the sum of the reader whose record is at `at`; return whether that is anything."""
     words = store.words
-    child = store.nodes[c]
+    child = store.nodes[child_id]
     is_any = False
     for lane in range(0, child.width, 2):
         place = at + child.total + lane
@@ -243,7 +246,7 @@ def shift(store: Store, notes: Words, c: Int, at: Int, i: Int, j: Int) -> Int:
 
 @kernel
 def _advance(store: Store, tree: Int, root: Int, code: Int, entry: Int, lo: Int) -> tuple[Int, Int]:
-    """The cursor at the first row that is not below lo, from one for a smaller lo; NONE if there is none."""
+    """Return the cursor at the first row that is not below lo, from one for a smaller lo; NONE if there is none."""
     path = store.trees.path
     if code != NONE:
         for _step in range(_STEPS):
@@ -258,7 +261,7 @@ def _advance(store: Store, tree: Int, root: Int, code: Int, entry: Int, lo: Int)
 
 @kernel
 def _advance_back(store: Store, tree: Int, root: Int, code: Int, entry: Int, hi: Int) -> tuple[Int, Int]:
-    """The cursor at the last row that is not above hi, from one for a smaller hi; NONE if there is none."""
+    """Return the cursor at the last row that is not above hi, from one for a smaller hi; NONE if there is none."""
     path = store.trees.path
     if code != NONE:
         for _step in range(_STEPS):

@@ -1,12 +1,12 @@
-"""The sweep: very many readers follow the notes of a commit, in the order in which their records lie in memory.
+"""Update the range sums of very many readers in the order of their records in memory.
 
-In the order of ranges, the next reader's record is anywhere: it takes longer to fetch than all that is done with it.
-So, where readers turn out to be a good part of all rows, the rest of them are only marked as they are met, with what
-their sums change by and with the ends of their ranges, which needs no record; then the marked ones are gone through by
-their ids. O(1) per reader that a note concerns, and a look at the marks of all rows.
+In the order of ranges, the next reader's record is anywhere in memory, and fetching it takes longer than the update. So
+where readers are a good part of all rows, they are first only marked with the change of their sum and the ends of their
+range, which needs no record. Then the marked readers are updated in the order of their row ids. O(1) per reader whose
+range has a note, and a look at the marks of all rows.
 
 A mark is two words, at the row's id: ~(first + 1, last + 1) of its range, and up to two columns to be added, each in
-half a word; a change that does not fit is made at once. All are 0 between commits.
+half a word; a change that does not fit is made at once. All marks are 0 between commits.
 """
 
 import numpy as np
@@ -48,12 +48,12 @@ SWEEP = STATE + 2 * WALKER
 
 
 @kernel
-def are_many(store: Store, c: Int, told: Int) -> Int:
-    """Whether so many readers of child c that have been told make it likely that those left had better be marked.
+def are_many(store: Store, child_id: Int, told: Int) -> Int:
+    """Whether so many readers of a child have been updated that the others had better be marked.
 
     Ranges that depend on several variables of a reader are not known without its record.
     """
-    child = store.nodes[c]
+    child = store.nodes[child_id]
     return told * _SHARE > store.tables[store.nodes[child.parent].table].used and not has_other_bounds(
         store, child.readers
     )
@@ -61,7 +61,7 @@ def are_many(store: Store, c: Int, told: Int) -> Int:
 
 @kernel(inline="always")
 def _difference(notes: Words, lane: Int, i: Int, j: Int) -> tuple[Int, Int]:
-    """What notes i … j change a column by: its lower word, and whether half of that is enough."""
+    """Return what notes i … j change a column by: its lower word, and whether half of that is enough."""
     lo, hi = replace(
         notes[PREFIX + lane, j], notes[PREFIX + lane + 1, j], notes[PREFIX + lane, i], notes[PREFIX + lane + 1, i], 0, 0
     )
@@ -70,7 +70,7 @@ def _difference(notes: Words, lane: Int, i: Int, j: Int) -> tuple[Int, Int]:
 
 @kernel
 def _packed(notes: Words, width: Int, i: Int, j: Int) -> tuple[Int, Int]:
-    """What notes i … j change a reader's sum by, as a mark has it, and whether it can."""
+    """Return what notes i … j change a reader's sum by, in the form of a mark, and whether it fits."""
     change, fits = _difference(notes, 0, i, j)
     packed = change << _HALF
     if width > 2:
@@ -86,25 +86,25 @@ def _mark(marks: Words, row: Int, first: Int, last: Int, packed: Int) -> None:
 
 
 @kernel
-def mark_readers(store: Store, c: Int, n: Int, state: Words) -> None:
-    """Mark all readers of child c that its n notes concern, from where `tell_some` has left them."""
+def mark_readers(store: Store, child_id: Int, n: Int, state: Words) -> None:
+    """Mark all readers of a child whose ranges have some of its n notes, from where `tell_some` has stopped."""
     halves = store.halves
-    child = store.nodes[c]
+    child = store.nodes[child_id]
     while state[CODE] != NONE or state[STOP] != n:
         if state[CODE] == NONE:
-            next_group(store, c, n, state)
+            next_group(store, child_id, n, state)
         group = 2 * record(store.tables[child.group], store.trees.notes[GROUP, state[START]])
         readers, root = np.int64(halves[group + child.readers_root]), np.int64(halves[group + child.root])
         if has_leaves(readers) and has_leaves(root):
-            _mark_in_leaves(store, c, readers, root, state)
+            _mark_in_leaves(store, child_id, readers, root, state)
         else:
-            _mark_few(store, c, readers, root, state)
+            _mark_few(store, child_id, readers, root, state)
 
 
 @kernel
-def _mark_few(store: Store, c: Int, readers: Int, root: Int, state: Words) -> None:
+def _mark_few(store: Store, child_id: Int, readers: Int, root: Int, state: Words) -> None:
     """Mark the readers of a group that has few of them, or few rows."""
-    child = store.nodes[c]
+    child = store.nodes[child_id]
     notes, above_table = store.trees.notes, store.tables[store.nodes[child.parent].table]
     while True:
         row, lo, hi = next_concerned(store, child.readers, readers, state)
@@ -113,17 +113,17 @@ def _mark_few(store: Store, c: Int, readers: Int, root: Int, state: Words) -> No
         i, j = state[FROM], state[TO]
         packed, fits = _packed(notes, child.width, i, j)
         if not fits:
-            shift(store, notes, c, record(above_table, row), i, j)
+            shift(store, notes, child_id, record(above_table, row), i, j)
         first, last = ends(store, child.tree, root, lo, hi)
         _mark(store.trees.marks, row, first, last, packed)
 
 
 @kernel
-def _mark_in_leaves(store: Store, c: Int, readers: Int, root: Int, state: Words) -> None:
-    """Mark the readers of a group. Readers, notes and rows are gone through side by side: both ends of ranges, and with
-    them the notes and rows in between, only ever move on."""
+def _mark_in_leaves(store: Store, child_id: Int, readers: Int, root: Int, state: Words) -> None:
+    """Mark the readers of a group, leaf by leaf. Readers, notes and rows are read side by side: both ends of ranges,
+    and the notes and rows between them, only move forward."""
     halves = store.halves
-    child = store.nodes[c]
+    child = store.nodes[child_id]
     notes, images = store.trees.notes, store.trees.notes[IMAGE]
     r, tree, above_table, width = child.readers, child.tree, store.tables[store.nodes[child.parent].table], child.width
     head, tail = state[STATE : STATE + WALKER], state[STATE + WALKER : STATE + 2 * WALKER]
@@ -167,7 +167,7 @@ def _mark_in_leaves(store: Store, c: Int, readers: Int, root: Int, state: Words)
                 known_i, known_j = i, j
                 packed, fits = _packed(notes, width, i, j)
             if not fits:
-                shift(store, notes, c, record(above_table, row), i, j)
+                shift(store, notes, child_id, record(above_table, row), i, j)
             if begun:
                 walk(store, tree, head, root, lo - 1)
                 walk(store, tree, tail, root, hi)
@@ -184,11 +184,11 @@ def _mark_in_leaves(store: Store, c: Int, readers: Int, root: Int, state: Words)
 
 
 @kernel
-def tell_marked(store: Store, c: Int, start: Int, rows: Words) -> tuple[Int, Int]:
-    """Let marked readers of child c from row id `start` on follow, up to len(rows) of them: how many, and the id behind
-    the last."""
+def tell_marked(store: Store, child_id: Int, start: Int, rows: Words) -> tuple[Int, Int]:
+    """Update marked readers of a child from row id `start` on, up to len(rows) of them; return how many, and the id
+    behind the last."""
     words = store.words
-    child = store.nodes[c]
+    child = store.nodes[child_id]
     above_table = store.tables[store.nodes[child.parent].table]
     marks, width, filled = store.trees.marks, child.width, np.int64(0)
     row, used, stride = start, above_table.used, above_table.stride
@@ -199,7 +199,7 @@ def tell_marked(store: Store, c: Int, start: Int, rows: Words) -> tuple[Int, Int
                 prefetch(words, line)
             ends, packed = ~marks[row, 0], marks[row, 1]
             marks[row, 0] = 0
-            move_range(store, c, row, at, (ends >> _HALF) - 1, (ends & _LOW) - 1)
+            move_range(store, child_id, row, at, (ends >> _HALF) - 1, (ends & _LOW) - 1)
             _add(words, at + child.total, packed >> _HALF)
             if width > 2:
                 _add(words, at + child.total + 2, np.int64(np.int32(packed)))

@@ -1,9 +1,9 @@
-"""Ranges: rows of a node that read, of a group of a child's rows, those between two bounds (`bounds`).
+"""Ranges: parent rows, the *readers*, that read the rows of a child's group between two bounds (`bounds`).
 
-A reader keeps the sum over its range, and the first and the last row of it, in its own record; the list of the group
-is linked in the order of the range's variable, so whatever walks lists begins at the first row and leaves the list at
-the last. What a commit changes in the group is noted (`pending_updates`), and readers follow it (`range_sums`). Rows
-that begin to read look their ranges up after that, in order, too: O(log n).
+A reader keeps the sum over its range, and the first and the last row of it, in its own record. The list of the group is
+linked in the order of the range's variable, so reading begins at the first row and leaves the list at the last. Changes
+of the group within a commit are noted (`pending_updates`), and update the readers' sums (`range_sums`). Rows that begin
+to read look their ranges up after that, also in order: O(log n).
 """
 
 import numpy as np
@@ -26,13 +26,13 @@ SCRATCH = 2 * FINGER + NOTES_SCRATCH
 
 
 @kernel
-def begin_reading(store: Store, c: Int) -> None:
-    """Rows of the parent that are about to read child c come into the trees of readers, and look their ranges up.
+def begin_reading(store: Store, child_id: Int) -> None:
+    """Insert the new readers of a child into the trees of readers, and look their ranges up.
 
-    In the order of these trees, so that what one looks at is near what the one before did. O(log n) each.
+    In the order of these trees, so that the places of one are near those of the one before. O(log n) each.
     """
     words, halves = store.words, store.halves
-    child = store.nodes[c]
+    child = store.nodes[child_id]
     work, notes = store.trees.path, store.trees.notes
     fingers = work[len(work) - SCRATCH :]
     head, tail = fingers[:FINGER], fingers[FINGER : 2 * FINGER]
@@ -60,15 +60,17 @@ def begin_reading(store: Store, c: Int) -> None:
                 prefetch(words, line)
         group = record(store.tables[child.group], notes[GROUP, i])
         _, depth = insert_from(store, r, 2 * group + child.readers_root, row, depth)
-        _look_up(store, c, record(above_table, row), group, head, tail)
+        _look_up(store, child_id, record(above_table, row), group, head, tail)
 
 
 @kernel
-def _look_up(store: Store, c: Int, at: Int, group: Int, head: Words, tail: Words) -> None:
-    """What the reader whose record is at `at` sees of a group of child c, from its ends as fingers show them. O(log n),
-    less where the reader before it read the same group."""
+def _look_up(store: Store, child_id: Int, at: Int, group: Int, head: Words, tail: Words) -> None:
+    """Look up the range of the reader whose record is at `at`, from its ends as fingers show them.
+
+    O(log n), and less where the reader before it reads the same group.
+    """
     halves = store.halves
-    child = store.nodes[c]
+    child = store.nodes[child_id]
     tree, root = child.tree, np.int64(halves[2 * group + child.root])
     halves[2 * at + child.begin] = halves[2 * at + child.end] = -1
     lo, hi = range_of(store, child.readers, at)

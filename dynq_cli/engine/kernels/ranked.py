@@ -1,10 +1,10 @@
-"""Positions in an ordered result: as in `positions`, but each group is a counted tree, and no list is walked.
+"""Positions in an ordered result: as `positions`, but each group is an order-statistic tree, and no list is read.
 
-The levels stand in the order of the result, so of the rows that agree with what is chosen for the levels before one,
-those below a row t of the group in turn come before all those below the next. The row at a place, and the values
-before a row, take one descent of the group's tree. A level that adds no variable has one row in each group: nothing is
-chosen there. A range is a part of its group's tree: what the rows before it count is added to a place in it, and taken
-from one in the tree.
+The levels stand in the order of the result. So of the rows that agree with those chosen for the levels before one, all
+rows below a row of the current group come before those below the next. The row at a place, and the values before a row,
+take one descent of the group's tree. A level that adds no variable has one row in each group: nothing is chosen there.
+A range is a part of its group's tree: what the rows before it count is added to a place in it, and subtracted from a
+place in the tree.
 
 Nothing here passes 127 bits if the count of the result does not.
 """
@@ -32,9 +32,9 @@ EXACT, NOT_THERE, BEHIND_EQUAL = range(3)
 
 
 @kernel
-def _group(store: Store, v: Int, above: Int) -> Int:
-    """Where the record of the group of node v is that belongs to a row of its parent."""
-    node = store.nodes[v]
+def _group(store: Store, node_id: Int, above: Int) -> Int:
+    """Return where the record of a node's group is that belongs to a row of its parent."""
+    node = store.nodes[node_id]
     at = record(store.tables[store.nodes[node.parent].table], above)
     if node.guard:
         return at
@@ -42,12 +42,12 @@ def _group(store: Store, v: Int, above: Int) -> Int:
 
 
 @kernel
-def _list(store: Store, v: Int, above: Int, out: Words) -> tuple[Int, Int, Int, Int]:
-    """What belongs to a row of the parent of v, in its tree: where the sum of it stands, the root of the tree, and what
+def _list(store: Store, node_id: Int, above: Int, out: Words) -> tuple[Int, Int, Int, Int]:
+    """Return what belongs to a row of the parent in the node's tree: where its sum is, the root of the tree, and what
     the rows before a range count."""
     halves = store.halves
-    node = store.nodes[v]
-    group = _group(store, v, above)
+    node = store.nodes[node_id]
+    group = _group(store, node_id, above)
     root = np.int64(halves[2 * group + node.root])
     if node.readers < 0:
         return group + node.total, root, np.int64(0), np.int64(0)
@@ -59,7 +59,8 @@ def _list(store: Store, v: Int, above: Int, out: Words) -> tuple[Int, Int, Int, 
 
 @kernel
 def _inside(lo: Int, hi: Int, skipped_lo: Int, skipped_hi: Int, total_lo: Int, total_hi: Int) -> tuple[Int, Int, Int]:
-    """A place in a tree as one in a range of it, at most its ends; and whether it is before the last row's end."""
+    """Convert a place in a tree to one in a range of it, at most its ends; and whether it is before the last row's
+    end."""
     zero = np.int64(0)
     if is_less(lo, hi, skipped_lo, skipped_hi):
         return zero, zero, False
@@ -73,53 +74,53 @@ def _inside(lo: Int, hi: Int, skipped_lo: Int, skipped_hi: Int, total_lo: Int, t
 def select_rows(
     store: Store, levels: Words, above: Words, positions: Words, many_lo: Int, many_hi: Int, rows: Words, out: Words
 ) -> None:
-    """The rows of all levels at some positions, which count from 0 and have two lanes. O(log n) each.
+    """Find the rows of all levels at some positions, which count from 0 and have two lanes. O(log n) each.
 
     `rows` has the root's row in front of those of the levels; `above` says which of them is the parent's. The whole
-    result has `many` rows; `out` is four words to work in.
+    result has `many` rows; `out` is four words of scratch.
     """
     words = store.words
     for i in range(positions.shape[1]):
         lo, hi, mlo, mhi = positions[0, i], positions[1, i], many_lo, many_hi
         for s in range(len(levels)):
-            v = levels[s]
-            node = store.nodes[v]
-            c = node.tree
-            if c < 0:
-                rows[s + 1, i] = store.halves[2 * _group(store, v, rows[above[s], i]) + node.head]
+            node_id = levels[s]
+            node = store.nodes[node_id]
+            tree_id = node.tree
+            if tree_id < 0:
+                rows[s + 1, i] = store.halves[2 * _group(store, node_id, rows[above[s], i]) + node.head]
                 continue
-            total, root, slo, shi = _list(store, v, rows[above[s], i], out)
+            total, root, slo, shi = _list(store, node_id, rows[above[s], i], out)
             elo, ehi = divide(mlo, mhi, words[total], words[total + 1])
             plo, phi = divide(lo, hi, elo, ehi)
             slo, shi = replace(plo, phi, np.int64(0), np.int64(0), slo, shi)
-            code, entry, left_lo, left_hi = select(store, c, root, 0, slo, shi)
-            row = row_at(store, c, code, entry)
+            code, entry, left_lo, left_hi = select(store, tree_id, root, 0, slo, shi)
+            row = row_at(store, tree_id, code, entry)
             rows[s + 1, i] = row
             plo, phi = replace(plo, phi, left_lo, left_hi, np.int64(0), np.int64(0))
             plo, phi = multiply(plo, phi, elo, ehi)
             lo, hi = replace(lo, hi, plo, phi, np.int64(0), np.int64(0))
-            vlo, vhi = value_of(store, v, row)
+            vlo, vhi = value_of(store, node_id, row)
             mlo, mhi = multiply(vlo, vhi, elo, ehi)
 
 
 @kernel
-def _is_equal(store: Store, c: Int, row: Int) -> Int:
+def _is_equal(store: Store, tree_id: Int, row: Int) -> Int:
     """Whether all keys of a row are those of the target."""
-    tree = store.trees.forest[c]
+    tree = store.trees.forest[tree_id]
     at = record(store.tables[tree.table], row)
     for i in range(tree.keys):
-        seen = image(store, c, i, store.words[at + store.trees.orders[c, i].position])
+        seen = image(store, tree_id, i, store.words[at + store.trees.orders[tree_id, i].position])
         if seen != store.trees.path[TARGET + i]:
             return False
     return True
 
 
 @kernel
-def _values_before(store: Store, c: Int, root: Int, keys: Int, tie: Int, out: Words) -> tuple[Int, Int]:
-    """What the rows of a group count that are before the target."""
+def _values_before(store: Store, tree_id: Int, root: Int, keys: Int, tie: Int, out: Words) -> tuple[Int, Int]:
+    """Return what the rows of a group count that are before the target."""
     for lane in range(len(out)):
         out[lane] = 0
-    sum_before(store, c, keys, tie, root, out)
+    sum_before(store, tree_id, keys, tie, root, out)
     return out[0], out[1]
 
 
@@ -136,11 +137,11 @@ def place_of(
     rows: Words,
     out: Words,
 ) -> tuple[Int, Int, Int, Int]:
-    """How many rows of the result come before a target, and how many are equal to it. O(log n).
+    """Count the rows of the result before a target, and those equal to it. O(log n).
 
-    Of each level so many keys are `given`, their images in `targets`; rows that agree in them are equal once a level
+    Of each level so many keys are `given`, their images in `targets`. Rows that agree in them are equal once a level
     has fewer than it adds, or none. `meant` says whether any row can be equal there. The whole result has `many` rows;
-    `rows` and `out` are one word per level and one more, and four words, to work in.
+    `rows` and `out` are scratch: one word per level and one more, and four words.
     """
     words = store.words
     zero = np.int64(0)
@@ -149,38 +150,38 @@ def place_of(
         return lo, hi, zero, zero
     rows[0] = 0
     for s in range(len(levels)):
-        v = levels[s]
-        node = store.nodes[v]
-        c, keys = node.tree, given[s]
-        if c < 0:
-            rows[s + 1] = store.halves[2 * _group(store, v, rows[above[s]]) + node.head]
+        node_id = levels[s]
+        node = store.nodes[node_id]
+        tree_id, keys = node.tree, given[s]
+        if tree_id < 0:
+            rows[s + 1] = store.halves[2 * _group(store, node_id, rows[above[s]]) + node.head]
             continue
         if keys == 0:
             break
-        total, root, slo, shi = _list(store, v, rows[above[s]], out)
+        total, root, slo, shi = _list(store, node_id, rows[above[s]], out)
         elo, ehi = divide(mlo, mhi, words[total], words[total + 1])
         for i in range(keys):
             store.trees.path[TARGET + i] = targets[s, i]
         tie = AFTER_EQUAL if meant[s] == BEHIND_EQUAL else BEFORE_EQUAL
-        blo, bhi = _values_before(store, c, root, keys, tie, out)
+        blo, bhi = _values_before(store, tree_id, root, keys, tie, out)
         blo, bhi, is_inside = _inside(blo, bhi, slo, shi, words[total], words[total + 1])
         plo, phi = multiply(blo, bhi, elo, ehi)
         lo, hi = replace(lo, hi, zero, zero, plo, phi)
         if meant[s] != EXACT:
             return lo, hi, zero, zero
-        if keys < store.trees.forest[c].keys:
-            alo, ahi = _values_before(store, c, root, keys, AFTER_EQUAL, out)
+        if keys < store.trees.forest[tree_id].keys:
+            alo, ahi = _values_before(store, tree_id, root, keys, AFTER_EQUAL, out)
             alo, ahi, _ = _inside(alo, ahi, slo, shi, words[total], words[total + 1])
             alo, ahi = replace(alo, ahi, blo, bhi, zero, zero)
             mlo, mhi = multiply(alo, ahi, elo, ehi)
             break
-        code, entry = seek(store, c, keys, BEFORE_EQUAL, root)
+        code, entry = seek(store, tree_id, keys, BEFORE_EQUAL, root)
         if code == NONE or not is_inside:
             return lo, hi, zero, zero
-        row = row_at(store, c, code, entry)
-        if not _is_equal(store, c, row):
+        row = row_at(store, tree_id, code, entry)
+        if not _is_equal(store, tree_id, row):
             return lo, hi, zero, zero
         rows[s + 1] = row
-        vlo, vhi = value_of(store, v, row)
+        vlo, vhi = value_of(store, node_id, row)
         mlo, mhi = multiply(vlo, vhi, elo, ehi)
     return lo, hi, mlo, mhi

@@ -1,6 +1,6 @@
-"""Putting notes in order: `notes` has a column per note, whose first three rows say group, image and row id.
+"""Sort pending updates: `notes` has a column per note, whose first three rows are group, image and row id.
 
-The three rows behind them are to work in; later they hold partial sums.
+The three rows behind them are scratch; later they hold partial sums.
 """
 
 import numpy as np
@@ -30,7 +30,7 @@ def _is_before(notes: Words, base: Int, a: Int, b: Int) -> Int:
 
 @kernel
 def _sort_run(notes: Words, start: Int, stop: Int) -> None:
-    """By insertion."""
+    """Sort a short run by insertion."""
     for i in range(start + 1, stop):
         j = np.int64(i)
         while j > start and _is_before(notes, 0, j, j - 1):
@@ -57,7 +57,7 @@ def _merge(notes: Words, base: Int, start: Int, middle: Int, stop: Int) -> None:
 
 @kernel
 def _bits(most: Int) -> Int:
-    """How many bits a number needs."""
+    """Return how many bits a number needs."""
     many = np.int64(0)
     while most >> many > 0:
         many += 1
@@ -66,7 +66,7 @@ def _bits(most: Int) -> Int:
 
 @kernel
 def _sort_digits(notes: Words, n: Int, bits: Int) -> Int:
-    """Order numbers of so many bits in the row PREFIX, digit by digit; the row in which they end up."""
+    """Sort numbers of so many bits in the row PREFIX, digit by digit; return the row in which they end up."""
     source = np.int64(PREFIX)
     starts = notes[PREFIX + 2]
     shift = np.int64(0)
@@ -90,7 +90,7 @@ def _sort_digits(notes: Words, n: Int, bits: Int) -> Int:
 
 @kernel
 def _sort_packed(notes: Words, n: Int) -> Int:
-    """Order n notes as one number each, if group, image and row fit one; whether they do. O(n)."""
+    """Sort n notes as one number each if group, image and row fit one; return whether they do. O(n)."""
     first, last = notes[GROUP, 0], notes[GROUP, 0]
     least, most, row = notes[IMAGE, 0], notes[IMAGE, 0], np.int64(0)
     for i in range(n):
@@ -118,7 +118,7 @@ def _sort_packed(notes: Words, n: Int) -> Int:
 
 @kernel
 def sort_notes(notes: Words, n: Int) -> None:
-    """Order the first n notes by group, image and row. O(n) if they are many and near each other, else O(n log n)."""
+    """Sort the first n notes by group, image and row. O(n) if they are many and near each other, else O(n log n)."""
     if n >= _MANY and _sort_packed(notes, n):
         return
     for first in range(0, n, _RUN):

@@ -71,13 +71,13 @@ def _add_at(words: Words, at: Int, many: Int, place: Int, lo: Int, hi: Int, nega
 
 
 @kernel
-def _spill(store: Store, s: Int, at: Int, group: Int, number: Int, key: Words) -> Int:
-    """Where the record of a window's spill is, made if need be."""
+def _spill(store: Store, table_id: Int, at: Int, group: Int, number: Int, key: Words) -> Int:
+    """Return where the record of a window's spill is, made if needed."""
     words = store.words
-    spill_table = store.tables[s]
+    spill_table = store.tables[table_id]
     if words[at + D_SPILL] == 0:
         key[0], key[1] = group, number
-        row, _ = find_or_insert(store, s, key)
+        row, _ = find_or_insert(store, table_id, key)
         place = record(spill_table, row)
         for i in range(S_KEY, SPILL_WORDS):
             words[place + i] = 0
@@ -86,7 +86,9 @@ def _spill(store: Store, s: Int, at: Int, group: Int, number: Int, key: Words) -
 
 
 @kernel
-def add_double(store: Store, s: Int, at: Int, group: Int, number: Int, code: Int, copies: Int, key: Words) -> None:
+def add_double(
+    store: Store, table_id: Int, at: Int, group: Int, number: Int, code: Int, copies: Int, key: Words
+) -> None:
     """Add a value, given by its code, so many times to the window at `at`; the caller has made room for a spill."""
     words = store.words
     words[at + D_COUNT] += copies
@@ -94,7 +96,7 @@ def add_double(store: Store, s: Int, at: Int, group: Int, number: Int, code: Int
     bits = ~code if negative else code
     exponent, fraction = bits >> 52, bits & _FRACTION
     if exponent == _SPECIAL:
-        place = _spill(store, s, at, group, number, key)
+        place = _spill(store, table_id, at, group, number, key)
         which = S_NAN if fraction else S_MINUS if negative else S_PLUS
         words[place + which] += copies
         return
@@ -113,7 +115,7 @@ def add_double(store: Store, s: Int, at: Int, group: Int, number: Int, code: Int
     if 0 <= within <= _HIGHEST:
         _add_at(words, at + D_WORDS, WINDOW, within, lo, hi, negative)
     else:
-        other = _spill(store, s, at, group, number, key)
+        other = _spill(store, table_id, at, group, number, key)
         _add_at(words, other + S_WORDS, FULL, place, lo, hi, negative)
 
 
@@ -129,7 +131,7 @@ def _highest_bit(word: Int) -> Int:
 
 @kernel
 def _rounded(work: Words, words: Int, base: Int) -> Int:
-    """The code of the double nearest to an integer in the scratch array, of two equally near ones the even."""
+    """Return the code of the double nearest to an integer in the scratch array; of two equally near ones the even."""
     negative = work[words - 1] < 0
     if negative:
         carry = np.uint64(1)
@@ -155,7 +157,7 @@ def _rounded(work: Words, words: Int, base: Int) -> Int:
 
 @kernel
 def _mantissa(work: Words, lowest: Int) -> Int:
-    """53 bits from bit `lowest` on, rounded by those below."""
+    """Return 53 bits from bit `lowest` on, rounded by those below."""
     if lowest <= 0:
         return work[0] << -lowest
     w, shift = lowest >> 6, np.uint64(lowest & 63)
@@ -178,8 +180,8 @@ def _mantissa(work: Words, lowest: Int) -> Int:
 
 
 @kernel
-def sum_of_doubles(store: Store, s: Int, at: Int, work: Words) -> Int:
-    """The code of what has been added to a window and its spill; `work` has room for FULL + 1 words. O(FULL)."""
+def sum_of_doubles(store: Store, table_id: Int, at: Int, work: Words) -> Int:
+    """Return the code of the sum of a window and its spill; `work` has room for FULL + 1 words. O(FULL)."""
     words = store.words
     base = max(words[at + D_BASE] - 1, np.int64(0))
     if words[at + D_SPILL] == 0:
@@ -187,7 +189,7 @@ def sum_of_doubles(store: Store, s: Int, at: Int, work: Words) -> Int:
             work[i] = words[at + D_WORDS + i]
         work[WINDOW] = 0
         return _rounded(work, np.int64(WINDOW), base)
-    place = record(store.tables[s], words[at + D_SPILL] - 1)
+    place = record(store.tables[table_id], words[at + D_SPILL] - 1)
     plus, minus = words[place + S_PLUS] > 0, words[place + S_MINUS] > 0
     if words[place + S_NAN] > 0 or (plus and minus):
         return np.int64(NAN)

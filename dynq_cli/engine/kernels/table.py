@@ -22,13 +22,13 @@ _TAG = np.uint64(33)
 
 @kernel(inline="always")
 def record(table: Row, row: Int) -> Int:
-    """Where the record of a row starts, in words; half words count double."""
+    """Return where the record of a row starts, in words; half words count double."""
     return table.rows + row * table.stride
 
 
 @kernel
 def tag_of(key: Words, n: Int) -> Int:
-    """31 well-mixed bits of the first n codes."""
+    """Return 31 well-mixed bits of the first n codes."""
     h = _START
     for i in range(n):
         h = (h ^ np.uint64(key[i])) * _MIX
@@ -46,10 +46,11 @@ def _agree(words: Words, at: Int, key: Words, n: Int) -> Int:
 
 
 @kernel(forceinline=True)
-def _probe(store: Store, t: Int, key: Words, n: Int, tag: Int, slot: Int) -> tuple[Int, Int]:
-    """From a slot on, the first row with this tag that agrees on n codes, or -1, and the slot where it ended."""
+def _probe(store: Store, table_id: Int, key: Words, n: Int, tag: Int, slot: Int) -> tuple[Int, Int]:
+    """Return, from a slot on, the first row with this tag that agrees on n codes, or -1, and the slot where probing
+    ended."""
     words = store.words
-    table = store.tables[t]
+    table = store.tables[table_id]
     mask, slots = table.mask, table.slots
     while True:
         taken = words[slots + slot]
@@ -63,23 +64,23 @@ def _probe(store: Store, t: Int, key: Words, n: Int, tag: Int, slot: Int) -> tup
 
 
 @kernel
-def find_tagged(store: Store, t: Int, key: Words, tag: Int) -> tuple[Int, Int]:
-    """The row with these codes, or -1, and the slot where probing ended. O(1) expected."""
-    table = store.tables[t]
-    return _probe(store, t, key, table.arity, tag, tag & table.mask)
+def find_tagged(store: Store, table_id: Int, key: Words, tag: Int) -> tuple[Int, Int]:
+    """Return the row with these codes, or -1, and the slot where probing ended. O(1) expected."""
+    table = store.tables[table_id]
+    return _probe(store, table_id, key, table.arity, tag, tag & table.mask)
 
 
 @kernel
-def find(store: Store, t: Int, key: Words) -> Int:
-    """The row with these codes, or -1. O(1) expected."""
-    return find_tagged(store, t, key, tag_of(key, store.tables[t].hashed))[0]
+def find(store: Store, table_id: Int, key: Words) -> Int:
+    """Return the row with these codes, or -1. O(1) expected."""
+    return find_tagged(store, table_id, key, tag_of(key, store.tables[table_id].hashed))[0]
 
 
 @kernel(inline="always")
-def likely(store: Store, t: Int, tag: Int) -> Int:
-    """Where the record of the first row with this tag stands, most likely the one that is looked for; or -1."""
+def likely(store: Store, table_id: Int, tag: Int) -> Int:
+    """Return where the record of the first row with this tag is, most likely the wanted one; or -1."""
     words = store.words
-    table = store.tables[t]
+    table = store.tables[table_id]
     mask, slots = table.mask, table.slots
     slot = tag & mask
     while words[slots + slot] != 0 and words[slots + slot] >> 32 != tag:
@@ -89,22 +90,22 @@ def likely(store: Store, t: Int, tag: Int) -> Int:
 
 
 @kernel
-def next_with_key(store: Store, t: Int, key: Words, place: Int) -> tuple[Int, Int]:
-    """Rows that agree on the hashed codes, one call after the other: (row, place) or (-1, place).
+def next_with_key(store: Store, table_id: Int, key: Words, place: Int) -> tuple[Int, Int]:
+    """Return the rows that agree on the hashed codes, one per call: (row, place) or (-1, place).
 
     `place` is -1 at first; then what the last call returned.
     """
-    table = store.tables[t]
+    table = store.tables[table_id]
     hashed, mask = table.hashed, table.mask
     tag = tag_of(key, hashed)
-    return _probe(store, t, key, hashed, tag, tag & mask if place < 0 else (place + 1) & mask)
+    return _probe(store, table_id, key, hashed, tag, tag & mask if place < 0 else (place + 1) & mask)
 
 
 @kernel
-def insert_at(store: Store, t: Int, key: Words, tag: Int, slot: Int) -> Int:
-    """A new row with these codes in the empty slot where `find_tagged` ended; the caller has made room."""
+def insert_at(store: Store, table_id: Int, key: Words, tag: Int, slot: Int) -> Int:
+    """Insert a row with these codes into the empty slot where `find_tagged` ended; the caller has made room."""
     words, halves = store.words, store.halves
-    table = store.tables[t]
+    table = store.tables[table_id]
     row = table.free
     if row >= 0:
         table.free = words[record(table, row)]
@@ -125,25 +126,25 @@ def insert_at(store: Store, t: Int, key: Words, tag: Int, slot: Int) -> Int:
 
 
 @kernel
-def find_or_insert(store: Store, t: Int, key: Words) -> tuple[Int, Int]:
-    """The row with these codes, and whether it is new; the caller has made room. O(1) expected."""
-    return find_or_insert_tagged(store, t, key, tag_of(key, store.tables[t].hashed))
+def find_or_insert(store: Store, table_id: Int, key: Words) -> tuple[Int, Int]:
+    """Return the row with these codes, and whether it is new; the caller has made room. O(1) expected."""
+    return find_or_insert_tagged(store, table_id, key, tag_of(key, store.tables[table_id].hashed))
 
 
 @kernel
-def find_or_insert_tagged(store: Store, t: Int, key: Words, tag: Int) -> tuple[Int, Int]:
+def find_or_insert_tagged(store: Store, table_id: Int, key: Words, tag: Int) -> tuple[Int, Int]:
     """`find_or_insert` where the tag is known."""
-    row, slot = find_tagged(store, t, key, tag)
+    row, slot = find_tagged(store, table_id, key, tag)
     if row >= 0:
         return row, False
-    return insert_at(store, t, key, tag, slot), True
+    return insert_at(store, table_id, key, tag, slot), True
 
 
 @kernel
-def remove(store: Store, t: Int, row: Int) -> None:
+def remove(store: Store, table_id: Int, row: Int) -> None:
     """Free a row id and close the gap in the slots. O(1) expected."""
     words = store.words
-    table = store.tables[t]
+    table = store.tables[table_id]
     mask, slots = table.mask, table.slots
     at = record(table, row)
     i = tag_of(words[at : at + table.arity], table.hashed) & mask
@@ -167,7 +168,7 @@ def remove(store: Store, t: Int, row: Int) -> None:
 
 @kernel
 def rehash(words: Words, old: Int, n: Int, new: Int, mask: Int) -> None:
-    """Move n slots at `old` to the empty slots at `new`; no key is looked at."""
+    """Move n slots at `old` to the empty slots at `new`; no key is read."""
     for k in range(n):
         slot = words[old + k]
         if slot != 0:
@@ -178,10 +179,10 @@ def rehash(words: Words, old: Int, n: Int, new: Int, mask: Int) -> None:
 
 
 @kernel(inline="always")
-def enqueue(store: Store, t: Int, row: Int) -> None:
+def enqueue(store: Store, table_id: Int, row: Int) -> None:
     """Put a row into its table's queue of touched rows, once."""
     halves = store.halves
-    table = store.tables[t]
+    table = store.tables[table_id]
     mark = table.mark
     at = 2 * record(table, row) + mark
     if halves[at] == 0:
@@ -194,10 +195,10 @@ def enqueue(store: Store, t: Int, row: Int) -> None:
 
 
 @kernel
-def dequeue(store: Store, t: Int) -> Int:
-    """The next touched row, or -1."""
+def dequeue(store: Store, table_id: Int) -> Int:
+    """Take the next touched row from the queue; -1 if there is none."""
     halves = store.halves
-    table = store.tables[t]
+    table = store.tables[table_id]
     row = table.queue_head
     if row < 0:
         return row

@@ -1,10 +1,10 @@
-"""A finger: a place in a counted tree that knows the way there, and what the rows before it count.
+"""A finger: a cursor in an order-statistic tree that knows its path, and what the rows before it count.
 
-Places that are asked for in their order are found one from the other: the path is gone up as far as need be, and of
-what stands before it only the difference is added up. O(log of the rows passed) each, in any other order O(log n).
+Places that are asked for in order are found from the one before: the path is followed up as far as needed, and only the
+difference of the partial sums is added. O(log of the rows passed) each; in any other order O(log n).
 
-A finger is an array of FINGER words that is scratch to `order_statistic_search`, too; it holds as long as its tree does
-not change. Per level of its path there is what the rows before the entry taken there count.
+A finger is an array of FINGER words, which `order_statistic_search` uses as scratch, too. It holds as long as its tree
+does not change. Per level of its path it has what the rows before the entry taken there count.
 """
 
 import numpy as np
@@ -35,55 +35,57 @@ FINGER = F_SUMS + _MOST * TARGET // 2
 
 
 @kernel
-def lift(F: Words) -> None:
-    """The finger points nowhere: trees may have changed."""
-    F[F_DEPTH], F[F_CODE], F[F_ROOT], F[F_KNOWN] = NONE, NONE, NONE, 0
+def lift(finger: Words) -> None:
+    """Reset the finger: trees may have changed."""
+    finger[F_DEPTH], finger[F_CODE], finger[F_ROOT], finger[F_KNOWN] = NONE, NONE, NONE, 0
 
 
 @kernel
-def point(store: Store, c: Int, F: Words, tie: Int, root: Int, z: Int) -> tuple[Int, Int]:
-    """Let the finger point at the first row that is not before (z, tie): a leaf, and how many of its entries are.
+def point(store: Store, tree_id: Int, finger: Words, tie: Int, root: Int, z: Int) -> tuple[Int, Int]:
+    """Move the finger to the first row that is not before (z, tie): a leaf, and how many of its entries are before.
 
-    A finger has one tie for all that it is asked for, so where it is asked for the same again it stays.
+    A finger has one tie for all questions, so where it is asked the same again it stays.
     """
-    if F[TARGET] == z and F[F_ROOT] == root:
-        return F[F_CODE], F[F_ENTRY]
-    F[TARGET], F[F_ROOT] = z, root
-    F[F_CODE], F[F_ENTRY], F[F_DEPTH] = locate_from(store, c, F, 1, tie, root, F[F_DEPTH])
-    return F[F_CODE], F[F_ENTRY]
+    if finger[TARGET] == z and finger[F_ROOT] == root:
+        return finger[F_CODE], finger[F_ENTRY]
+    finger[TARGET], finger[F_ROOT] = z, root
+    finger[F_CODE], finger[F_ENTRY], finger[F_DEPTH] = locate_from(
+        store, tree_id, finger, 1, tie, root, finger[F_DEPTH]
+    )
+    return finger[F_CODE], finger[F_ENTRY]
 
 
 @kernel
-def _add_up_path(store: Store, c: Int, F: Words) -> None:
-    """Have what stands before each entry of the path; what is known of the path before is made use of."""
-    width, same = store.trees.forest[c].width, True
-    for d in range(F[F_DEPTH]):
-        code, entry, sums = F[2 * d], F[2 * d + 1], F_SUMS + _MOST * d
+def _add_up_path(store: Store, tree_id: Int, finger: Words) -> None:
+    """Compute what stands before each entry of the path, from what is known of the path before."""
+    width, same = store.trees.forest[tree_id].width, True
+    for d in range(finger[F_DEPTH]):
+        code, entry, sums = finger[2 * d], finger[2 * d + 1], F_SUMS + _MOST * d
         start = np.int64(0)
-        if same and d < F[F_KNOWN] and F[F_PATH + 2 * d] == code and F[F_PATH + 2 * d + 1] <= entry:
-            start = F[F_PATH + 2 * d + 1]
+        if same and d < finger[F_KNOWN] and finger[F_PATH + 2 * d] == code and finger[F_PATH + 2 * d + 1] <= entry:
+            start = finger[F_PATH + 2 * d + 1]
             same = start == entry
         else:
             same = False
             for lane in range(width):
-                F[sums + lane] = F[sums - _MOST + lane] if d > 0 else np.int64(0)
+                finger[sums + lane] = finger[sums - _MOST + lane] if d > 0 else np.int64(0)
         if start < entry:
-            add_up(store, c, code, start, entry, F, sums, False)
-        F[F_PATH + 2 * d], F[F_PATH + 2 * d + 1] = code, entry
-    F[F_KNOWN] = F[F_DEPTH]
+            add_up(store, tree_id, code, start, entry, finger, sums, False)
+        finger[F_PATH + 2 * d], finger[F_PATH + 2 * d + 1] = code, entry
+    finger[F_KNOWN] = finger[F_DEPTH]
 
 
 @kernel
-def _count_one_each(store: Store, c: Int, F: Words, many: Int) -> Int:
+def _count_one_each(store: Store, tree_id: Int, finger: Words, many: Int) -> Int:
     """Whether each row of the finger's leaf counts 1 in every column: none counts less, and the sum is their number."""
     words = store.words
-    tree = store.trees.forest[c]
+    tree = store.trees.forest[tree_id]
     if tree.payload == UNIT:
         return True
-    if F[F_DEPTH] == 0:
+    if finger[F_DEPTH] == 0:
         return False
-    above, entry = F[2 * F[F_DEPTH] - 2], F[2 * F[F_DEPTH] - 1]
-    sums = sums_at(block(store, c, above), room(store, c, above)) + entry * tree.width
+    above, entry = finger[2 * finger[F_DEPTH] - 2], finger[2 * finger[F_DEPTH] - 1]
+    sums = sums_at(block(store, tree_id, above), room(store, tree_id, above)) + entry * tree.width
     for lane in range(0, tree.width, 2):
         if words[sums + lane] != many or words[sums + lane + 1] != 0:
             return False
@@ -91,17 +93,17 @@ def _count_one_each(store: Store, c: Int, F: Words, many: Int) -> Int:
 
 
 @kernel
-def _add_before(store: Store, c: Int, F: Words, out: Words, subtract: Int) -> None:
+def _add_before(store: Store, tree_id: Int, finger: Words, out: Words, subtract: Int) -> None:
     """Add what the rows before the finger count to `out`, or subtract it."""
-    width, depth, entry = store.trees.forest[c].width, F[F_DEPTH], F[F_ENTRY]
-    _add_up_path(store, c, F)
+    width, depth, entry = store.trees.forest[tree_id].width, finger[F_DEPTH], finger[F_ENTRY]
+    _add_up_path(store, tree_id, finger)
     # A look at records, which lie anywhere, is saved where it can be.
-    is_plain = _count_one_each(store, c, F, length(store, c, F[F_CODE]))
+    is_plain = _count_one_each(store, tree_id, finger, length(store, tree_id, finger[F_CODE]))
     for lane in range(0, width, 2):
         lo, hi = np.int64(0), np.int64(0)
         if depth > 0:
             sums = F_SUMS + _MOST * (depth - 1) + lane
-            lo, hi = F[sums], F[sums + 1]
+            lo, hi = finger[sums], finger[sums + 1]
         if is_plain:
             lo, hi = replace(lo, hi, 0, 0, entry, 0)
         if subtract:
@@ -109,13 +111,13 @@ def _add_before(store: Store, c: Int, F: Words, out: Words, subtract: Int) -> No
         else:
             increase(out, lane, lo, hi)
     if not is_plain:
-        add_up(store, c, F[F_CODE], 0, entry, out, 0, subtract)
+        add_up(store, tree_id, finger[F_CODE], 0, entry, out, 0, subtract)
 
 
 @kernel
-def sum_between_fingers(store: Store, c: Int, head: Words, tail: Words, out: Words) -> None:
-    """Make `out` what the rows count that are before one finger and not before another, in the same group."""
-    for lane in range(store.trees.forest[c].width):
+def sum_between_fingers(store: Store, tree_id: Int, head: Words, tail: Words, out: Words) -> None:
+    """Set `out` to what the rows count that are before one finger and not before another, in the same group."""
+    for lane in range(store.trees.forest[tree_id].width):
         out[lane] = 0
-    _add_before(store, c, tail, out, False)
-    _add_before(store, c, head, out, True)
+    _add_before(store, tree_id, tail, out, False)
+    _add_before(store, tree_id, head, out, True)

@@ -1,14 +1,14 @@
-"""Updating view trees: leaves take over what happened to base rows, then nodes recompute bottom-up.
+"""Update view trees: leaves apply the base delta, then nodes recompute their touched rows bottom-up.
 
-For a row t of node n, value(n, t) = Π over children c of sum(c, t). A changed value moves the sum of
-its group and touches the group: the row of the parent that the group is, or every row of the parent
-that reads it. Rows are recomputed, not shifted, so simultaneous changes of several atoms and
-self-joins need no special case. A value that stays the same touches nothing.
+The value of a row of an inner node is the product, over the children, of the sums of its groups. A changed value
+changes the sum of its group and touches the group: the row of the parent that the group is, or every row of the parent
+that reads it. Rows are recomputed, not shifted, so simultaneous changes of several atoms and self-joins need no special
+case. A value that stays the same touches nothing.
 
-Payload lanes come in pairs (lo, hi). Column 0 is the multiplicity and alone decides whether a row is
-live; column 1, where there is one, counts distinct results: 1 at a live frontier row, products of sums
-above it. The lists that enumeration walks hold live rows only; those of a tree that feeds relations stay as they
-were until what changed has been read (see `delta_log`).
+Payload lanes come in pairs (lo, hi). Column 0 is the multiplicity and alone decides whether a row is live. Column 1,
+where there is one, counts distinct results: 1 at a live frontier row, products of sums above it. The lists that
+enumeration reads have live rows only; those of a tree that feeds relations stay in the old state until its delta has
+been read (see `delta_log`).
 """
 
 import numpy as np
@@ -39,10 +39,10 @@ def _is_live(payloads: Words, at: Int) -> Int:
 
 
 @kernel(inline="always")
-def _add(store: Store, v: Int, at: Int, old: Words, new: Words, start: Int, stop: Int) -> Int:
-    """Payloads start … stop of rows in one group, whose record is at `at`, went from old to new: its sum follows."""
+def _add(store: Store, node_id: Int, at: Int, old: Words, new: Words, start: Int, stop: Int) -> Int:
+    """Update the sum of the group at `at`, as payloads start … stop of its rows change from old to new."""
     words = store.words
-    node = store.nodes[v]
+    node = store.nodes[node_id]
     fits = True
     for i in range(0, node.width, 2):
         place = at + node.sums + i
@@ -55,18 +55,18 @@ def _add(store: Store, v: Int, at: Int, old: Words, new: Words, start: Int, stop
 
 
 @kernel
-def _follow(store: Store, v: Int, row: Int, at: Int, old: Words, new: Words) -> None:
-    """The payload of a row of the group at `at` went from old to new: what is kept of live rows follows."""
+def _follow(store: Store, node_id: Int, row: Int, at: Int, old: Words, new: Words) -> None:
+    """Update the list or tree of live rows of the group at `at`, as the payload of a row changes from old to new."""
     words = store.words
-    node = store.nodes[v]
+    node = store.nodes[node_id]
     if node.readers >= 0:
-        note(store, v, row)
+        note(store, node_id, row)
     elif node.old >= 0:
-        remember(store, v, row, old)
+        remember(store, node_id, row, old)
     elif node.output:
         was, now = _is_live(old, 0), _is_live(new, 0)
         if node.tree >= 0:
-            move_in_order(store, v, row, at, was, now, old, new)
+            move_in_order(store, node_id, row, at, was, now, old, new)
         elif now and not was:
             link(store, node.table, row, 2 * at + node.head, node.next, node.prev)
         elif was and not now:
@@ -79,32 +79,32 @@ def _follow(store: Store, v: Int, row: Int, at: Int, old: Words, new: Words) -> 
 
 
 @kernel
-def _move(store: Store, v: Int, row: Int, old: Words, new: Words) -> Int:
-    """The payload of a row went from old to new: sum, live list and queue of its group follow."""
-    node = store.nodes[v]
+def _move(store: Store, node_id: Int, row: Int, old: Words, new: Words) -> Int:
+    """Update sum, live rows and queue of a row's group, as its payload changes from old to new."""
+    node = store.nodes[node_id]
     group = node.group
     g = np.int64(store.halves[2 * record(store.tables[node.table], row) + node.gid])
     at = record(store.tables[group], g)
-    fits = _add(store, v, at, old, new, 0, 1)
-    _follow(store, v, row, at, old, new)
+    fits = _add(store, node_id, at, old, new, 0, 1)
+    _follow(store, node_id, row, at, old, new)
     if node.readers < 0:
         enqueue(store, group, g)
     return fits
 
 
 @kernel
-def _move_rows(store: Store, v: Int, many: Int, scratch: Scratch) -> Int:
-    """`_move` for rows of which neighbours may be in one group: those of a root all are."""
+def _move_rows(store: Store, node_id: Int, many: Int, scratch: Scratch) -> Int:
+    """As `_move`, for rows of which neighbours may be in one group: those of a root all are."""
     before, after, groups = scratch.before, scratch.after, scratch.groups
-    node = store.nodes[v]
+    node = store.nodes[node_id]
     group, start, fits = node.group, np.int64(0), True
     while start < many:
         at, stop = record(store.tables[group], groups[start]), start + 1
         while stop < many and groups[stop] == groups[start]:
             stop += 1
-        fits = _add(store, v, at, before, after, start, stop) and fits
+        fits = _add(store, node_id, at, before, after, start, stop) and fits
         for k in range(start, stop):
-            _follow(store, v, scratch.rows[k], at, before[4 * k :], after[4 * k :])
+            _follow(store, node_id, scratch.rows[k], at, before[4 * k :], after[4 * k :])
         if node.readers < 0:
             enqueue(store, group, groups[start])
         start = stop
@@ -112,61 +112,68 @@ def _move_rows(store: Store, v: Int, many: Int, scratch: Scratch) -> Int:
 
 
 @kernel(inline="always")
-def _payload_of_leaf(store: Store, v: Int, many: Int, payload: Words) -> None:
+def _payload_of_leaf(store: Store, node_id: Int, many: Int, payload: Words) -> None:
     live = np.int64(many > 0)
-    payload[0] = live if store.nodes[v].clamp else many
+    payload[0] = live if store.nodes[node_id].clamp else many
     payload[1] = 0
     payload[2] = live
     payload[3] = 0
 
 
 @kernel
-def _leaf_row(store: Store, v: Int, at: Int, batch: Batch, change: Int, scratch: Scratch) -> Int:
-    """The row of leaf v for a base row whose record is at `at`, with one more reference."""
-    node = store.nodes[v]
-    t = node.table
-    table = store.tables[t]
+def _leaf_row(store: Store, node_id: Int, at: Int, batch: Batch, change: Int, scratch: Scratch) -> Int:
+    """Return the leaf's row for a base row whose record is at `at`, with one more reference."""
+    node = store.nodes[node_id]
+    table_id = node.table
+    table = store.tables[table_id]
     wanted = scratch.key[table.arity :]
     for j in range(table.arity):
         source = store.lists[node.source + j]
         wanted[j] = store.words[at + source] if source >= 0 else batch.computed[change, -source - 1]
-    row, is_new = find_or_insert(store, t, wanted)
+    row, is_new = find_or_insert(store, table_id, wanted)
     if is_new:
-        join_group(store, v, row, scratch.key, np.int64(-1))
+        join_group(store, node_id, row, scratch.key, np.int64(-1))
     store.halves[2 * record(table, row) + table.refs] += 1
     return row
 
 
 @kernel
 def update_leaf(
-    store: Store, v: Int, t: Int, delta: DeltaEntries, start: Int, stop: Int, batch: Batch, scratch: Scratch
+    store: Store,
+    node_id: Int,
+    table_id: Int,
+    delta: DeltaEntries,
+    start: Int,
+    stop: Int,
+    batch: Batch,
+    scratch: Scratch,
 ) -> Int:
-    """Entries start … stop of a settled batch of base table t, for leaf v.
+    """Apply entries start … stop of a settled batch of a base table to a leaf.
 
-    What the batch says of computed values and filters is looked at for rows that come, never for rows that go.
+    Computed values and filters of the batch are read for inserted rows, never for deleted ones.
     """
     before, after = scratch.before, scratch.after
     words, halves = store.words, store.halves
-    node = store.nodes[v]
-    shared, leaf_row = node.table == t, node.leaf_row
+    node = store.nodes[node_id]
+    shared, leaf_row = node.table == table_id, node.leaf_row
     for i in range(start, stop):
         place = (i - start) % AHEAD
         if shared and place == 0:
             end = min(i + AHEAD, stop)
-            ask_for_groups(store, v, delta, i, end, scratch)
+            ask_for_groups(store, node_id, delta, i, end, scratch)
         if delta.old[i] == delta.new[i]:
             continue
         base = np.int64(delta.touched[i])
-        at = record(store.tables[t], base)
+        at = record(store.tables[table_id], base)
         row = base
         if delta.old[i] == 0:
             if node.filter >= 0 and not batch.passes[delta.first[i], node.filter]:
                 halves[2 * at + leaf_row] = -1
                 continue
             if shared:
-                join_group(store, v, base, scratch.key, scratch.tags[place])
+                join_group(store, node_id, base, scratch.key, scratch.tags[place])
             else:
-                row = _leaf_row(store, v, at, batch, delta.first[i], scratch)
+                row = _leaf_row(store, node_id, at, batch, delta.first[i], scratch)
             if leaf_row >= 0:
                 halves[2 * at + leaf_row] = row
         elif leaf_row >= 0:
@@ -181,18 +188,19 @@ def update_leaf(
             if now < 0:
                 return OVERFLOW
             words[many_at] = now
-        _payload_of_leaf(store, v, was, before)
-        _payload_of_leaf(store, v, now, after)
-        if (before[0] != after[0] or before[2] != after[2]) and not _move(store, v, row, before, after):
+        _payload_of_leaf(store, node_id, was, before)
+        _payload_of_leaf(store, node_id, now, after)
+        if (before[0] != after[0] or before[2] != after[2]) and not _move(store, node_id, row, before, after):
             return OVERFLOW
     return OK
 
 
 @kernel
-def _multiply_sums(store: Store, n: Int, scratch: Scratch, many: Int, values: Words) -> Int:
-    """Π of the children's sums for some rows of node n, child by child; False if one does not fit."""
+def _multiply_sums(store: Store, node_id: Int, scratch: Scratch, many: Int, values: Words) -> Int:
+    """Compute the products of the children's sums for some rows of a node, child by child; False if one does not
+    fit."""
     words = store.words
-    node = store.nodes[n]
+    node = store.nodes[node_id]
     table = store.tables[node.table]
     for p in range(0, node.width, 2):
         for k in range(many):
@@ -219,9 +227,9 @@ def _multiply_sums(store: Store, n: Int, scratch: Scratch, many: Int, values: Wo
 
 
 @kernel
-def _ask_for_sums(store: Store, n: Int, scratch: Scratch, many: Int) -> None:
-    """The groups that rows of node n read and are not part of."""
-    node = store.nodes[n]
+def _ask_for_sums(store: Store, node_id: Int, scratch: Scratch, many: Int) -> None:
+    """Prefetch the groups that rows of a node read and are not part of."""
+    node = store.nodes[node_id]
     for i in range(node.degree):
         child = store.nodes[store.lists[node.children + i]]
         if not child.own:
@@ -231,24 +239,24 @@ def _ask_for_sums(store: Store, n: Int, scratch: Scratch, many: Int) -> None:
 
 
 @kernel
-def _recompute_rows(store: Store, n: Int, scratch: Scratch, many: Int) -> Int:
-    """Recompute some rows of node n and let the groups of those that change follow.
+def _recompute_rows(store: Store, node_id: Int, scratch: Scratch, many: Int) -> Int:
+    """Recompute some rows of a node, and update the groups of those that change.
 
-    OVERFLOW if a count does not fit; NO_ROOM if the node's counted tree may need more blocks: the rows are queued then.
+    OVERFLOW if a count does not fit; NO_ROOM if the node's tree may need more blocks: then the rows are queued.
     """
     before, after, rows, groups = scratch.before, scratch.after, scratch.rows, scratch.groups
     words = store.words
-    node = store.nodes[n]
-    t, group_table, value, width = node.table, store.tables[node.group], node.value, node.width
-    table = store.tables[t]
-    if node.readers < 0 and not has_room(store, n, many):
+    node = store.nodes[node_id]
+    table_id, group_table, value, width = node.table, store.tables[node.group], node.value, node.width
+    table = store.tables[table_id]
+    if node.readers < 0 and not has_room(store, node_id, many):
         for k in range(many):
-            enqueue(store, t, rows[k])
+            enqueue(store, table_id, rows[k])
         return NO_ROOM
     for k in range(many):
         prefetch_all(words, record(table, rows[k]), table.stride)
-    _ask_for_sums(store, n, scratch, many)
-    if not _multiply_sums(store, n, scratch, many, after):
+    _ask_for_sums(store, node_id, scratch, many)
+    if not _multiply_sums(store, node_id, scratch, many, after):
         return OVERFLOW
     # Ordered rows are written one by one, when their group follows.
     moved, has_parent, is_written = 0, node.parent >= 0, node.tree < 0 or node.readers >= 0
@@ -272,22 +280,22 @@ def _recompute_rows(store: Store, n: Int, scratch: Scratch, many: Int) -> Int:
     if node.output:
         for k in range(moved):
             was, now = _is_live(before, 4 * k), _is_live(after, 4 * k)
-            ask_for_neighbours(store, n, rows[k], record(group_table, groups[k]), was, now)
-    if not _move_rows(store, n, moved, scratch):
+            ask_for_neighbours(store, node_id, rows[k], record(group_table, groups[k]), was, now)
+    if not _move_rows(store, node_id, moved, scratch):
         return OVERFLOW
     return OK
 
 
 @kernel
-def _take_readers(store: Store, c: Int, t: Int, scratch: Scratch, many: Int) -> tuple[Int, Int]:
-    """Up to AHEAD rows of table t, the parent's, that read touched groups of child c.
+def _take_readers(store: Store, child_id: Int, table_id: Int, scratch: Scratch, many: Int) -> tuple[Int, Int]:
+    """Take up to AHEAD rows of the parent's table that read touched groups of a child.
 
-    The readers of several groups are followed at the same time: `scratch.readers` are the next of each. Returns the
-    number of rows, and of groups whose readers are left.
+    The readers of several groups are followed side by side: `scratch.readers` are the next of each. Returns the number
+    of rows, and of groups whose readers are left.
     """
     words, halves = store.words, store.halves
-    table = store.tables[t]
-    child = store.nodes[c]
+    table = store.tables[table_id]
+    child = store.nodes[child_id]
     group, taken = child.group, 0
     while many < AHEAD:
         g = np.int64(dequeue(store, group))
@@ -318,28 +326,28 @@ def _take_readers(store: Store, c: Int, t: Int, scratch: Scratch, many: Int) -> 
 
 
 @kernel
-def _tell_readers(store: Store, n: Int, c: Int, scratch: Scratch) -> Int:
-    """Rows of node n follow what their ranges of child c have become; False if a count does not fit."""
+def _tell_readers(store: Store, node_id: Int, child_id: Int, scratch: Scratch) -> Int:
+    """Update rows of a node whose ranges of a child have changed; False if a count does not fit."""
     rows = scratch.rows
     state = scratch.readers
     state[STOP] = 0
-    many_notes = take_notes(store, c)
+    many_notes = take_notes(store, child_id)
     told, row = np.int64(0), np.int64(-1)
     while True:
         if row >= 0:
-            many, row = tell_marked(store, c, row, rows)
+            many, row = tell_marked(store, child_id, row, rows)
         else:
-            many = tell_some(store, c, many_notes, state, rows)
+            many = tell_some(store, child_id, many_notes, state, rows)
             told += many
-            if are_many(store, c, told):
-                mark_readers(store, c, many_notes, state)
+            if are_many(store, child_id, told):
+                mark_readers(store, child_id, many_notes, state)
                 row = np.int64(0)
         if many == 0:
             break
-        if _recompute_rows(store, n, scratch, many) == OVERFLOW:
+        if _recompute_rows(store, node_id, scratch, many) == OVERFLOW:
             return False
-    begin_reading(store, c)
-    store.nodes[c].pending = 0
+    begin_reading(store, child_id)
+    store.nodes[child_id].pending = 0
     return True
 
 
@@ -351,29 +359,29 @@ def propagate(store: Store, first: Int, stop: Int, scratch: Scratch) -> Int:
     scratch.before[0] says for how many rows.
     """
     before = scratch.before
-    for n in range(first, stop):
-        node = store.nodes[n]
+    for node_id in range(first, stop):
+        node = store.nodes[node_id]
         if node.degree == 0:
             continue
-        t, short = node.table, False
-        table = store.tables[t]
+        table_id, short = node.table, False
+        table = store.tables[table_id]
         for k in range(node.degree):
-            c = store.lists[node.children + k]
-            child = store.nodes[c]
+            child_id = store.lists[node.children + k]
+            child = store.nodes[child_id]
             if child.readers >= 0 and child.pending > 0:
                 if not fits(store, child.pending):
                     before[0] = child.pending
                     return NO_ROOM
-                if not _tell_readers(store, n, c, scratch):
+                if not _tell_readers(store, node_id, child_id, scratch):
                     return OVERFLOW
         for k in range(node.degree):
-            c = store.lists[node.children + k]
+            child_id = store.lists[node.children + k]
             left = 0
-            while not store.nodes[c].own:
-                many, left = _take_readers(store, c, t, scratch, left)
+            while not store.nodes[child_id].own:
+                many, left = _take_readers(store, child_id, table_id, scratch, left)
                 if many == 0:
                     break
-                done = _recompute_rows(store, n, scratch, many)
+                done = _recompute_rows(store, node_id, scratch, many)
                 if done == OVERFLOW:
                     return OVERFLOW
                 short = short or done == NO_ROOM
@@ -383,12 +391,12 @@ def propagate(store: Store, first: Int, stop: Int, scratch: Scratch) -> Int:
         while table.queue_head >= 0:
             many = 0
             while many < AHEAD and table.queue_head >= 0:
-                scratch.rows[many] = dequeue(store, t)
+                scratch.rows[many] = dequeue(store, table_id)
                 # New rows were queued in the order of their ids.
                 following = record(table, max(table.queue_head, np.int64(0)) + _GUESS)
                 prefetch(store.words, following + (table.mark >> 1))
                 many += 1
-            done = _recompute_rows(store, n, scratch, many)
+            done = _recompute_rows(store, node_id, scratch, many)
             if done != OK:
                 before[0] = AHEAD
                 return done
