@@ -6,8 +6,12 @@ number of rows stays, and the row is another one.
 
 from __future__ import annotations
 
+from collections import Counter
+from itertools import product
 from pathlib import Path
+from random import Random
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -64,6 +68,11 @@ EXPECTED = {
     "SELECT a, COUNT(b) AS n, COUNT(*) AS m, SUM(b) AS s FROM l LEFT JOIN r ON l.k = r.k GROUP BY a": [
         (10, 2, 2, 11), (20, 0, 1, None), (30, 0, 1, None)
     ],
+    "SELECT a, b FROM l LEFT JOIN r ON FALSE": [(10, None), (20, None), (30, None)],
+    "SELECT a, b FROM l FULL JOIN r ON 1 = 2 AND l.k = r.k WHERE a IS NULL OR a < 20": [
+        (10, None), (None, 5), (None, 6), (None, 7), (None, 8)
+    ],
+    "SELECT (SELECT 1) AS one, a FROM l WHERE a > (SELECT k + 10)": [(1, 20)],
     "SELECT x.a, y.a AS b FROM l AS x LEFT JOIN l AS y ON x.a + 10 = y.a": [(10, 20), (20, 30), (30, None)],
 }  # fmt: skip
 
@@ -79,6 +88,46 @@ def test_rows_without_a_match_stand_with_nulls(sql: str, expected: list[tuple[in
         copies = row.pop("_count", 1)
         found += [(*row.values(),)] * copies
     assert sorted(found, key=repr) == sorted(expected, key=repr)
+
+
+SIDES = ("JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN")
+MERGED = [
+    f"SELECT k, x, y, z FROM {joined}"
+    for first, second in product(SIDES, SIDES)
+    for joined in (f"a {first} b USING (k) {second} c USING (k)", f"a {first} (b {second} c USING (k)) USING (k)")
+]
+
+
+def test_using_makes_one_column_of_all_joined_so_far_also_in_brackets(tmp_path: Path) -> None:
+    relations = "".join(f"  {name}: {{columns: {{k: int64?, {c}: int64?}}}}\n" for name, c in ("ax", "by", "cz"))
+    queries = "".join(f'  q{i}: {{sql: "{sql}"}}\n' for i, sql in enumerate(MERGED))
+    planned = plan_spec(f"version: 1\nrelations:\n{relations}queries:\n{queries}")
+    live = Views(planned.spec, planned.kept)
+    random, held = Random(5), {name: Counter[tuple[int | None, int]]() for name in "abc"}
+    for _ in range(4):
+        tables = {}
+        for (name, rows), column in zip(held.items(), "xyz", strict=True):
+            gone = random.sample(sorted(rows.elements(), key=repr), rows.total() // 2)
+            came = [(random.choice((None, 0, 1, 2)), random.randint(0, 1)) for _ in range(3)]
+            rows.subtract(gone)
+            rows.update(came)
+            tables[name] = pa.table({
+                "_change_type": ["delete"] * len(gone) + ["insert"] * len(came),
+                "k": pa.array([k for k, _ in gone + came], pa.int64()),
+                column: pa.array([v for _, v in gone + came], pa.int64()),
+            })  # fmt: skip
+        live.apply(tables)
+        with duckdb.connect() as duck:
+            for (name, rows), column in zip(held.items(), "xyz", strict=True):
+                duck.execute(f"CREATE TABLE {name} (k BIGINT, {column} BIGINT)")
+                if rows.total():
+                    duck.executemany(f"INSERT INTO {name} VALUES (?, ?)", [list(row) for row in rows.elements()])
+            for i, sql in enumerate(MERGED):
+                found: Counter[tuple[int | None, ...]] = Counter()
+                for row in (row for batch in live.enum(f"q{i}") for row in batch.to_pylist()):
+                    copies = row.pop("_count", 1)
+                    found[(*row.values(),)] += copies
+                assert found == Counter(duck.execute(sql).fetchall()), sql
 
 
 def test_a_diff_shows_the_row_that_takes_the_place_of_nulls(tmp_path: Path) -> None:

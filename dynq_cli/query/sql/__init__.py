@@ -22,7 +22,7 @@ from dynq_cli.query.sql.clock import place_clock
 from dynq_cli.query.sql.constant_rows import values_as_selects
 from dynq_cli.query.sql.context import Ctes
 from dynq_cli.query.sql.duckdb_opinion import is_syntax, objection, refused
-from dynq_cli.query.sql.idle_limits import drop_idle_limits
+from dynq_cli.query.sql.idle_limits import drop_idle_limits, open_plain_values
 from dynq_cli.query.sql.ordered import canonical
 from dynq_cli.query.sql.parse import parse, too_deep
 from dynq_cli.query.sql.scope import Scope
@@ -55,6 +55,7 @@ def compile_sql(text: str, spec: Spec, query: QuerySpec, named: Named = lambda n
     tree, places = parse(text)
     canonical(tree)
     drop_idle_limits(tree)
+    open_plain_values(tree)
     try:
         values_as_selects(tree, places)
         if place_clock(tree):

@@ -1,10 +1,15 @@
-"""LIMIT of a query that has one row at most: it leaves out nothing, so no order has to say which row comes first."""
+"""What changes nothing: LIMIT of a query that has one row at most, and SELECT around one value.
+
+Such a LIMIT leaves out nothing, so no order has to say which row comes first. `(SELECT x + 1)` without FROM is `x + 1`.
+"""
 
 from __future__ import annotations
 
 from sqlglot import exp
 
 from dynq_cli.query.sql.shape import is_aggregating, unwrapped
+
+_NO_VALUE = (exp.From, exp.Join, exp.Lateral, exp.CTE, exp.SetOperation, exp.Subquery, exp.Exists, exp.Any, exp.All)
 
 
 def drop_idle_limits(tree: exp.Expr) -> None:
@@ -15,6 +20,31 @@ def drop_idle_limits(tree: exp.Expr) -> None:
         is_number = isinstance(many, exp.Literal) and many.this.isdigit() and int(many.this) > 0
         if is_number and select.args.get("offset") is None and _has_one_row(select):
             select.set("limit", None)
+
+
+def open_plain_values(tree: exp.Expr) -> None:
+    """Put the value itself in the place of each SELECT of one value, without FROM, that stands as a value."""
+    for subquery in list(tree.find_all(exp.Subquery, bfs=False))[::-1]:
+        value = _plain_value(subquery.this)
+        around = subquery.parent
+        if value is None or around is None or isinstance(around, _NO_VALUE):
+            continue
+        if isinstance(around, exp.In) and subquery.arg_key != "this":
+            continue
+        made: exp.Expr = exp.Paren(this=value.copy())
+        made.meta.update(subquery.meta)
+        alias = subquery.args.get("alias")
+        subquery.replace(made if alias is None else exp.Alias(this=made, alias=alias.this.copy()))
+
+
+def _plain_value(select: exp.Expr) -> exp.Expr | None:
+    if not isinstance(select, exp.Select) or is_aggregating(select) or len(select.expressions) != 1:
+        return None
+    if any(part for name, part in select.args.items() if name not in ("expressions", "kind", "hint")):
+        return None
+    value = select.expressions[0].unalias()
+    kinds = (exp.Star, exp.Window, exp.Explode, exp.Unnest, exp.Query)
+    return None if value.find(*kinds) is not None else value
 
 
 def _has_one_row(query: exp.Expr) -> bool:

@@ -25,6 +25,7 @@ from decimal import Decimal
 from functools import reduce
 
 from sqlglot import exp
+from sqlglot.optimizer.simplify import simplify
 
 from dynq_cli.query import scalar as sql
 from dynq_cli.query.draft import Draft, Expression, Term
@@ -48,6 +49,7 @@ _FULL = "the rows of both sides, each with NULLs where it finds none of the othe
 _ROWS = "the rows of the side that may be missing, before they are looked for"
 _VALUES = "the values of the other side that are compared"
 _TRUE = Scalar("TRUE", BOOL, False, ())
+_FALSE = Scalar("FALSE", BOOL, False, ())
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,33 @@ class _Compared:
     null_safe: bool = False
 
 
+class _Names:
+    """The names that a side's scope shows: what USING has made one stays one when the columns are those of a view."""
+
+    def __init__(self, scope: Scope) -> None:
+        self._scope = Scope(scope.context, scope.around)
+        self._columns = [[key_of(e) for _, e in source.columns] for source in scope.sources]
+        self._visible = [
+            (next(i for i, s in enumerate(scope.sources) if s is source), name, e.copy())
+            for source, name, e in scope.visible
+        ]
+
+    def moved(self, sources: list[Source]) -> Scope:
+        """The same names over sources that have a column for each column of the side's sources."""
+        new = {
+            key: e
+            for keys, source in zip(self._columns, sources, strict=True)
+            for key, (_, e) in zip(keys, source.columns, strict=True)
+        }
+
+        def column(node: exp.Expr) -> exp.Expr:
+            found = new.get(key_of(node))
+            return node if found is None else found.copy()
+
+        visible = [(sources[i], name, e.copy().transform(column)) for i, name, e in self._visible]
+        return Scope(self._scope.context, self._scope.around, sources, visible)
+
+
 @dataclass
 class _Side:
     """The side that finds a match or none, as the one atom of a body; `sources` has a column of `table` per column."""
@@ -96,6 +125,7 @@ class _Side:
     table: Table
     sources: list[tuple[str, list[tuple[str, str]]]]
     compared: list[_Compared]
+    names: _Names
 
     @property
     def columns(self) -> list[str]:
@@ -103,8 +133,8 @@ class _Side:
         return list(dict.fromkeys(column for _, columns in self.sources for _, column in columns))
 
 
-def left_join(body: Body, scope: Scope, enter: Enter, on: On, turned: bool = False) -> list[Source]:
-    """The sources of the nullable side, which are columns of an atom that the body gets. The scope is that of the side
+def left_join(body: Body, scope: Scope, enter: Enter, on: On, turned: bool = False) -> Scope:
+    """The names of the nullable side, which are columns of an atom that the body gets. The scope is that of the side
     that keeps its rows; `turned`: that one is written on the right."""
     body.context.stop_on_problems()
     name = body.context.view_name(body.draft.name, on.join.this.alias_or_name or "optional")
@@ -127,19 +157,22 @@ def left_join(body: Body, scope: Scope, enter: Enter, on: On, turned: bool = Fal
         key = body.draft.term(body.atoms[padded.number], scalar(body.context, column_node(padded, column)), "on")
         body.draft.equal(value, key, at, null_safe=True)
     shown = dict(zip(side.columns, padded.columns[len(keys) :], strict=True))
-    return [Source(alias, [(n, column_node(padded, shown[c])) for n, c in columns]) for alias, columns in side.sources]
+    return side.names.moved(
+        [Source(alias, [(n, column_node(padded, shown[c])) for n, c in columns]) for alias, columns in side.sources]
+    )
 
 
-def full_join(body: Body, scope: Scope, sides: tuple[Enter, Enter], on: On) -> tuple[list[Source], list[Source]]:
-    """The sources of both sides, which are columns of an atom that the body gets."""
+def full_join(body: Body, scope: Scope, sides: tuple[Enter, Enter], on: On) -> tuple[Scope, Scope]:
+    """The names of both sides, which are columns of an atom that the body gets."""
     context = body.context
     name = context.view_name(body.draft.name, on.join.this.alias_or_name or "full")
     kept, left = _inside(body, f"{name}.left"), Scope(context, scope.around)
     sides[0](kept, left)
     context.stop_on_problems()
+    left_names = _Names(left)
     _join_mixed(kept, left)
     lefts = list(left.sources)
-    rights = left_join(kept, left, sides[1], on)
+    rights = left_join(kept, left, sides[1], on).sources
     names, shown = _named([*lefts, *rights])
     for column, node in shown:
         kept.draft.output(column, _value(kept, node))
@@ -147,6 +180,7 @@ def full_join(body: Body, scope: Scope, sides: tuple[Enter, Enter], on: On) -> t
     alone, right = _inside(body, f"{name}.right"), Scope(context, scope.around)
     sides[1](alone, right)
     context.stop_on_problems()
+    right_names = _Names(right)
     _join_mixed(alone, right)
     side = _side(alone, right, sides[0], on, True, f"{name}.left")
     _refuse_match(alone, side)
@@ -156,7 +190,7 @@ def full_join(body: Body, scope: Scope, sides: tuple[Enter, Enter], on: On) -> t
     table = _view(body, name, _union(name, first, _closed(alone)), on.join.this.alias_or_name or "full", _FULL)
     body.add(table)
     sources = [Source(a, [(n, column_node(table, table.column(c))) for n, c in columns]) for a, columns in names]
-    return sources[: len(lefts)], sources[len(lefts) :]
+    return left_names.moved(sources[: len(lefts)]), right_names.moved(sources[len(lefts) :])
 
 
 def _inside(body: Body, name: str) -> Body:
@@ -175,7 +209,12 @@ def _side(body: Body, scope: Scope, enter: Enter, on: On, turned: bool, name: st
     sub, inner = _inside(body, f"{name}.rows"), Scope(body.context, scope.around)
     enter(sub, inner)
     body.context.stop_on_problems()
+    seen = _Names(inner)
+    never = False
     for conjunct in on.conjuncts(inner, scope) if turned else on.conjuncts(scope, inner):
+        if _never_holds(conjunct):
+            never = True
+            continue
         for piece in sub.pieces(conjunct):
             sub.take(piece)
     _join_mixed(sub, inner)
@@ -191,7 +230,15 @@ def _side(body: Body, scope: Scope, enter: Enter, on: On, turned: bool, name: st
             message = "this condition of an outer join does not compare its two sides"
             raise body.context.refuse_at(at, message, "write it in a derived table that is one of the sides")
     sub, table, names, links = _one_atom(body, sub, inner, links, name)
-    return _Side(sub, table, names, _compared(body, scope, links, outside))
+    return _Side(sub, table, names, _compared(body, scope, links, outside, never), seen)
+
+
+def _never_holds(node: exp.Expr) -> bool:
+    """Whether a condition is FALSE or NULL, or has no columns and becomes that."""
+    if node.find(exp.Column, exp.Func) is not None:
+        return False
+    value = bare(simplify(node.copy(), dialect="duckdb"))
+    return isinstance(value, exp.Null) or (isinstance(value, exp.Boolean) and not value.this)
 
 
 def _join_mixed(body: Body, scope: Scope) -> None:
@@ -228,14 +275,21 @@ def _one_atom(
     return made, table, names, moved
 
 
-def _compared(body: Body, scope: Scope, links: Sequence[Link], outside: dict[int, list[Scalar]]) -> list[_Compared]:
-    """What ON compares; a value of the side that keeps its rows is NULL where a condition of ON about it fails."""
+def _compared(
+    body: Body, scope: Scope, links: Sequence[Link], outside: dict[int, list[Scalar]], never: bool
+) -> list[_Compared]:
+    """What ON compares; a value of the side that keeps its rows is NULL where a condition of ON about it fails,
+    as it does for all of them if ON never holds."""
     context = body.context
     found = []
     for k in links:
         table = tables_of(k.left)[0]
         sides = scalar(context, k.left), scalar(context, k.right)
         found.append(_Compared(table, sides[0], k.op, sides[1], k.offset, k.at, k.null_safe))
+    shown = [t for _, _, e in scope.visible for t in tables_of(e) if t in body.atoms]
+    some = (shown or list(body.atoms))[0]
+    if never:
+        outside.setdefault(some, []).append(_FALSE)
     for table, conditions in outside.items():
         at = next((i for i, c in enumerate(found) if c.table == table and c.op == "=" and not c.null_safe), None)
         if at is None:
@@ -243,8 +297,7 @@ def _compared(body: Body, scope: Scope, links: Sequence[Link], outside: dict[int
             at = len(found) - 1
         found[at] = replace(found[at], outer=_where(conditions, found[at].outer))
     if not any(c.op == "=" for c in found):
-        shown = [t for _, _, e in scope.visible for t in tables_of(e) if t in body.atoms]
-        found.append(_Compared((shown or list(body.atoms))[0], _TRUE, "=", _TRUE, Decimal(0), 0))
+        found.append(_Compared(some, _TRUE, "=", _TRUE, Decimal(0), 0))
     return found
 
 

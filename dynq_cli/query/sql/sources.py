@@ -93,10 +93,10 @@ def _add(body: Body, scope: Scope, entry: _Entry, ctes: Ctes) -> None:
         assert join is not None
         before = len(scope.sources)
         inside = left_join(body, scope, partial(_enter, [entry], ctes), On(join, join.args.get("on"), _using(join)))
-        for source in inside:
-            scope.add(source, node)
+        _add_names(scope, inside, node)
         for name in _using_names(join, scope, scope.sources[before:]):
-            scope.merge(scope.sources[before], name)
+            for source in scope.sources[before:]:
+                scope.merge(source, name)
         return
     entered = len(scope.sources)
     _enter([(node, None)], ctes, body, scope)
@@ -138,6 +138,11 @@ def _bracketed(body: Body, scope: Scope, node: exp.Expr, ctes: Ctes) -> None:
     if node.alias:
         scope.add(Source(node.alias, [(name, e) for _, name, e in inner.visible]), node)
         return
+    _add_names(scope, inner, node)
+
+
+def _add_names(scope: Scope, inner: Scope, node: exp.Expr) -> None:
+    """Add the sources of a side, and of their names those that are seen."""
     before = list(scope.visible)
     for source in inner.sources:
         scope.add(source, node)
@@ -153,12 +158,12 @@ def _turned(body: Body, scope: Scope, before: list[_Entry], entry: _Entry, ctes:
     if _side(join) == "RIGHT":
         kept = Scope(body.context, scope.around)
         right(body, kept)
-        lefts, rights = left_join(body, kept, left, on, turned=True), kept.sources
+        lefts, rights = left_join(body, kept, left, on, turned=True), kept
     else:
         lefts, rights = full_join(body, scope, (left, right), on)
-    for source in (*lefts, *rights):
-        scope.add(source, node)
-    for name in _using_names(join, scope, rights):
+    _add_names(scope, lefts, node)
+    _add_names(scope, rights, node)
+    for name in _using_names(join, scope, rights.sources):
         _merge_turned(scope, lefts, rights, name, both=_side(join) == "FULL")
 
 
@@ -167,16 +172,15 @@ def _enter_group(entries: list[_Entry], ctes: Ctes, body: Body, scope: Scope) ->
     body.context.stop_on_problems()
 
 
-def _merge_turned(scope: Scope, lefts: list[Source], rights: list[Source], name: str, both: bool) -> None:
+def _merge_turned(scope: Scope, lefts: Scope, rights: Scope, name: str, both: bool) -> None:
     """USING makes one column of two: the right one, or of FULL the first that is not NULL."""
-    left = next(e for s in lefts if (e := s.find(name)) is not None)
-    right = next(e for s in rights if (e := s.find(name)) is not None)
+    (left,), (right,) = lefts.matches(name), rights.matches(name)
     value = exp.Coalesce(this=left.copy(), expressions=[right.copy()]) if both else right
     kept = []
     for source, own, e in scope.visible:
-        if own.lower() != name.lower() or all(source is not s for s in (*lefts, *rights)):
+        if own.lower() != name.lower() or all(source is not s for s in (*lefts.sources, *rights.sources)):
             kept.append((source, own, e))
-        elif any(source is s for s in lefts):
+        elif any(source is s for s in lefts.sources):
             kept.append((source, own, value))
     scope.visible = kept
 
@@ -208,15 +212,15 @@ def _using(join: exp.Join) -> Callable[[Scope, Scope], list[exp.Expr]]:
 def _equality(scope: Scope, sources: list[Source], join: exp.Join, name: str) -> exp.Expr:
     context, alias = scope.context, sources[0].alias
     left = [e for s, n, e in scope.visible if n.lower() == name.lower() and all(s is not own for own in sources)]
-    right = next((e for source in sources if (e := source.find(name)) is not None), None)
-    if not left or right is None:
-        side = f"{alias} has" if right is None else "the tables before it have"
+    right = [e for s, n, e in scope.visible if n.lower() == name.lower() and any(s is own for own in sources)]
+    if not left or not right:
+        side = "the tables before it have" if right else f"{alias} has"
         message = f"USING ({name}): {side} no such column"
         raise context.refuse(_identifier(join, name), message, "name a column that both sides have, or write ON")
-    if len(left) > 1:
-        message = f"USING ({name}): the name is ambiguous on the left"
+    if len(left) > 1 or len(right) > 1:
+        message = f"USING ({name}): the name is ambiguous on the {'left' if len(left) > 1 else 'right'}"
         raise context.refuse(_identifier(join, name), message, "write ON with qualified names")
-    equality = exp.EQ(this=left[0].copy(), expression=right.copy())
+    equality = exp.EQ(this=left[0].copy(), expression=right[0].copy())
     equality.meta["start"] = context.at(_identifier(join, name))
     return equality
 

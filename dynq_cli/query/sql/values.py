@@ -506,7 +506,7 @@ class _Inside:
         source = Source("value", [(c.name, column_node(table, c)) for c in columns])
         is_padded = bool(on or conditions) and not is_needed
         if is_padded:
-            (source,) = left_join(around, self.outer, _enter(table, source), _on([*on, *conditions]))
+            (source,) = left_join(around, self.outer, _enter(table, source), _on([*on, *conditions])).sources
         else:
             around.add(table)
             for each in (*on, *conditions):
