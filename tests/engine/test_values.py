@@ -49,6 +49,7 @@ EXPECTED = {
     "SELECT a FROM l WHERE a > (SELECT AVG(a) FROM l)": [(30,)],
     "SELECT a FROM l WHERE a > (SELECT MAX(k) FROM e)": [],
     "SELECT a FROM l WHERE a = 30 OR EXISTS (SELECT 1 FROM r WHERE r.k = l.k)": [(10,), (30,)],
+    "SELECT a FROM l WHERE ((SELECT MAX(b) FROM r WHERE r.k = l.k) > 5 AND a > 20) = FALSE": [(10,), (20,)],
     "SELECT a, k IN (SELECT k FROM r) AS i FROM l": [(10, True), (20, None), (30, None)],
     "SELECT a, k NOT IN (SELECT k FROM r WHERE b < 8) AS i FROM l": [(10, False), (20, True), (30, None)],
     "SELECT a, k IN (SELECT k FROM e) AS i FROM l": [(10, False), (20, False), (30, False)],

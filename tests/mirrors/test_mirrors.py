@@ -256,6 +256,18 @@ def test_a_result_without_columns_has_no_table(target: Target) -> None:
         run("state", "inbox")
 
 
+def test_duckdb_cannot_keep_a_column_that_hides_the_ids_of_its_rows(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("inbox").mkdir()
+    text = SMALL.format(output='to: "duckdb:///m.duckdb", table: m')
+    Path("spec.yaml").write_text(text.replace("x, s FROM", "x AS RowId, s FROM"), "utf-8")
+    make("spec.yaml", "state").close()
+    with pytest.raises(DynqError, match="no column can have that name"):
+        run("state", "inbox")
+
+
 SMALL = """\
 version: 1
 relations: {{R: {{columns: {{x: int64, s: string?}}}}}}

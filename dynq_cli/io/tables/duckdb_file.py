@@ -17,7 +17,7 @@ from typing import Any
 import pyarrow as pa
 
 from dynq_cli.atomic import make_directories
-from dynq_cli.errors import DynqError, RejectedError
+from dynq_cli.errors import DynqError, RejectedError, UsageError
 from dynq_cli.io.tables.mirror import Stamp, TouchedError, Written, place_of, value_columns
 from dynq_cli.io.tables.mirror_sql import DELTA, Change, Looked, delta_schema, quoted, quoted_table, signed
 from dynq_cli.query.duck import Duck, DuckError
@@ -83,7 +83,7 @@ class DuckMirror:
         return Stamp.of(stamp)
 
     def load(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], stamp: Stamp) -> Written:
-        value_columns(schema)
+        self._refuse_row_ids(schema)
         deleted = 0
         if self._is_there(self._name):
             deleted = self._duck.rows(f"SELECT count(*) FROM {self._table}")[0][0]
@@ -99,6 +99,7 @@ class DuckMirror:
         return Written(deleted, self._commit(stamp))
 
     def change(self, schema: pa.Schema, batches: Iterator[pa.RecordBatch], stamp: Stamp) -> Written:
+        self._refuse_row_ids(schema)
         reader = pa.RecordBatchReader.from_batches(delta_schema(schema), signed(schema, batches))
         with self._duck.seeing(_ROWS, reader):
             self._duck.run(f"CREATE TEMPORARY TABLE {DELTA} AS SELECT * FROM {_ROWS}")
@@ -111,6 +112,15 @@ class DuckMirror:
         self._duck.run(change.insert())
         self._commit(stamp)
         return Written(looked.there, looked.coming)
+
+    def _refuse_row_ids(self, schema: pa.Schema) -> None:
+        """UsageError if a column hides the `rowid` by which rows are deleted."""
+        for name in value_columns(schema):
+            if name.lower() == "rowid":
+                raise UsageError(
+                    f"{self._place}: DuckDB finds the rows of a table by `rowid`, so no column can have that name; "
+                    "nothing was written\n  hint: name the column otherwise in the query, with AS"
+                )
 
     def _commit(self, stamp: Stamp) -> int:
         """Write the stamp and commit; return how many rows the table has."""

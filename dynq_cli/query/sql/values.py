@@ -103,9 +103,10 @@ class _Asked:
                 self.values[name] = made
                 child.replace(exp.Placeholder(this=name))
                 continue
-            both = isinstance(child, exp.And | exp.Paren)
             strict = is_strict(child) and not isinstance(child, exp.Not | exp.Or | exp.In)
-            self.replace_in(child, is_true and (both or isinstance(child, exp.Or)), is_needed and (both or strict))
+            # NULL AND FALSE is FALSE: inside a comparison, AND may be known where a part of it is not.
+            needed = strict or (is_true and isinstance(child, exp.And))
+            self.replace_in(child, is_true and isinstance(child, exp.And | exp.Paren | exp.Or), is_needed and needed)
 
     def _value(self, node: exp.Expr, is_true: bool, is_needed: bool) -> exp.Expr | None:
         if isinstance(node, exp.Exists):
