@@ -97,7 +97,7 @@ tpc: $(STAMP) $(LIBRARY) ## the papers' TPC-H and TPC-DS queries at scale 0.1 ag
 fuzz: $(STAMP) $(LIBRARY) ## every test with random cases, with 80 times as many of them: hours
 	@DYNQ_FUZZ=80 $(BIN)/pytest -q --numprocesses=auto $(RANDOM) $(PYTEST_ARGS)
 
-crash: $(STAMP) $(LIBRARY) ## 2,000 kills at random moments, every way in which every call can fail, and 20,000 damaged data files: half an hour
+crash: $(STAMP) $(LIBRARY) ## 2,000 kills at random moments, every way in which every call can fail, a server under load and kills, and 20,000 damaged data files: half an hour
 	@DYNQ_CRASH=2000 DYNQ_MUTATIONS=$${DYNQ_MUTATIONS:-20000} $(BIN)/pytest -q tests/crash $(PYTEST_ARGS)
 	@DYNQ_STREAM_KILLS=140 $(BIN)/pytest -q tests/spark/test_stream_kills.py $(PYTEST_ARGS)
 

@@ -83,7 +83,11 @@ class Arena:
             self._grow_slots(table, 1 << (3 * needed // 2).bit_length())
 
     def watch(self, node: int, room: int) -> None:
-        """Have the rows of a node whose payload changes noted, as far as they fit."""
+        """Have the rows of a node whose payload changes noted from now on, as far as they fit."""
+        noted = int(self.nodes["watch"][node])
+        if noted >= 0 and self.words[noted + 1] >= room:
+            self.words[noted] = 0
+            return
         self.nodes = self.nodes.copy()
         self._gather()
         place = self._allocate(room + 2)

@@ -236,20 +236,23 @@ class _Http:
 
         async def events() -> AsyncIterator[str]:
             with service.subscribed(name) as subscriber:
-                known = -1
                 yield ": subscribed\n\n"
-                if since is not None:
+                if since is None:
+                    known = await service.ask(lambda view: service.publish())
+                else:
                     try:
-                        first, known = await service.ask(lambda view: (service.event_since(name, asked), view.version))
+                        asked_version = await service.ask(lambda view: view.version_of(asked))
+                        first, known = await service.ask(lambda view: service.first_event(name, asked_version))
                     except DynqError as error:  # the query was not there then, or had other columns
                         yield error_event(error)
                         return
-                    if known > await service.ask(lambda view: view.version_of(asked)):
+                    if known > asked_version:
                         yield first
                 while True:
                     try:
                         event = await asyncio.wait_for(subscriber.events.get(), _BEAT_SECONDS)
                     except TimeoutError:
+                        await service.ask(lambda view: service.publish())  # what other processes applied
                         yield ": still here\n\n"
                         continue
                     if event is None:

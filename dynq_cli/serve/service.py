@@ -13,18 +13,21 @@ import asyncio
 import json
 import logging
 from collections import defaultdict, deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
 
+import pyarrow as pa
+
 from dynq_cli.errors import DynqError
 from dynq_cli.io.results.lines import json_objects
 from dynq_cli.session.apply_logs import Options, Outcome, apply_logs
 from dynq_cli.session.report import Point
 from dynq_cli.session.run import run_on
+from dynq_cli.storage.follow import Follow
 from dynq_cli.storage.manifest import Manifest, read_manifest
 from dynq_cli.storage.state import State
 from dynq_cli.storage.state import open as open_state
@@ -56,6 +59,10 @@ class Service:
         self.logs = {"applied": 0, "skipped": 0, "refused": 0}
         self._manifest = read_manifest(directory)
         self._seen: tuple[int, int] = (0, 0)
+        # The version that subscribers were told of last. Used in the engine's thread alone.
+        self._told = self._manifest.version
+        self._follow = Follow(directory)
+        self._is_ending = False
 
     async def start(self) -> None:
         """Open the engine, and apply what waits in the inbox."""
@@ -96,7 +103,10 @@ class Service:
             return
 
         def run(view: State) -> None:
-            run_on(view, self.directory, inbox, self._applied, quarantine=self._quarantine)
+            try:
+                run_on(view, self.directory, inbox, self._applied, quarantine=self._quarantine)
+            finally:
+                self.publish()  # the clock may have moved without a log
 
         try:
             await self.ask(run)
@@ -107,26 +117,76 @@ class Service:
     def _applied(self, outcome: Outcome) -> None:
         """Tell subscribers of a version, in the engine's thread, before the next one."""
         self.logs["applied" if outcome.version is not None else "refused" if outcome.refused else "skipped"] += 1
-        if outcome.version is None:
-            return
-        self._note_counts()
-        for query in {subscriber.query for subscriber in self._subscribers}:
+        if outcome.version is not None:
+            self._note_counts()
+            self.publish()
+
+    def publish(self) -> int:
+        """Tell subscribers of all versions up to the one in force; return it. In the engine's thread.
+
+        The versions that other processes made since the last call are one event.
+        """
+        queries = {subscriber.query for subscriber in list(self._subscribers)}
+        if not queries:
+            self._follow.end()
+            self._told = read_manifest(self.directory).version
+            return self._told
+        self._follow.start(self._view.planned)
+        while self._told < (version := read_manifest(self.directory).version):
+            events = self._events(queries, version)
+            if events is None:
+                continue  # another process has committed meanwhile
+            for query, event in events.items():
+                self._loop.call_soon_threadsafe(self._tell, query, event)
+            self._told = version
+        return self._told
+
+    def _events(self, queries: set[str], version: int) -> dict[str, str] | None:
+        """Return an event for each query, with the changes from the version told last. None if not to `version`."""
+        found = self._follow.advance(self._view.planned, [query for query in queries if self._has_diff(query)])
+        events: dict[str, str] = {}
+        for query in queries:
+            if found is not None and query in found[1] and found[0] == version == self._told + 1:
+                events[query] = _event(self._told, version, found[1][query])
+                continue
             try:
-                event = self.event_since(query, outcome.version - 1)
+                events[query], until = self.event_since(query, self._told)
             except DynqError as error:
-                event = error_event(error)
-            self._loop.call_soon_threadsafe(self._tell, query, event)
+                events[query], until = error_event(error), version
+            if until != version:
+                return None
+        return events
+
+    def _has_diff(self, query: str) -> bool:
+        try:
+            self._view.require("diff", query)
+        except DynqError:  # an `alter` may have dropped it
+            return False
+        return True
+
+    def first_event(self, query: str, since: str | int) -> tuple[str, int]:
+        """Return the changes since a version for a new subscriber, and the version to which they lead.
+
+        Published events continue there. In the engine's thread.
+        """
+        while True:
+            told = self.publish()
+            event, until = self.event_since(query, since)
+            if until == told:
+                return event, until
 
     def _note_counts(self) -> None:
         manifest = read_manifest(self.directory)
         for name, counts in manifest.counts.items():
             self.curves[name].append(Point(manifest.version, None if counts is None else counts.rows))
 
-    def event_since(self, query: str, since: str | int) -> str:
-        """Return the changes of a result since a version, as an event. In the engine's thread."""
+    def event_since(self, query: str, since: str | int) -> tuple[str, int]:
+        """Return the changes of a result since a version, as an event, and the version in force.
+
+        In the engine's thread.
+        """
         found = self._view.diff(query, since)
-        data = f'{{"version":{found.until},"since":{found.since},"rows":[{json_objects(found.batches)}]}}'
-        return f"event: change\nid: {found.until}\ndata: {data}\n\n"
+        return _event(found.since, found.until, found.batches), found.until
 
     def _tell(self, query: str, event: str) -> None:
         for subscriber in [s for s in self._subscribers if s.query == query]:
@@ -142,13 +202,16 @@ class Service:
         """Subscribe to a query for as long as the block lasts."""
         subscriber = Subscriber(query)
         self._subscribers.add(subscriber)
+        if self._is_ending:  # a client that came back at once
+            subscriber.events.put_nowait(None)
         try:
             yield subscriber
         finally:
             self._subscribers.discard(subscriber)
 
     def end_streams(self) -> None:
-        """Let all subscribers go."""
+        """Let all subscribers go, and those that come back."""
+        self._is_ending = True
         for subscriber in list(self._subscribers):
             if subscriber.events.full():
                 subscriber.events.get_nowait()
@@ -159,6 +222,11 @@ class Service:
         self.end_streams()
         await self.ask(lambda view: view.close())
         self._thread.shutdown()
+
+
+def _event(since: int, until: int, changes: Iterable[pa.RecordBatch]) -> str:
+    data = f'{{"version":{until},"since":{since},"rows":[{json_objects(changes)}]}}'
+    return f"event: change\nid: {until}\ndata: {data}\n\n"
 
 
 def error_event(error: DynqError) -> str:

@@ -165,6 +165,11 @@ class State:
         return self._plans().spec
 
     @property
+    def planned(self) -> Planned:
+        """The spec with the plans of its queries."""
+        return self._plans()
+
+    @property
     def queries(self) -> list[str]:
         """The names of the queries, in the order of the spec. O(queries), without opening the engine."""
         return list(read_manifest(self._directory).counts)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -12,6 +13,7 @@ import pytest
 
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.storage import commit
+from dynq_cli.storage.follow import Follow
 from dynq_cli.storage.history import kept_since
 from dynq_cli.storage.manifest import read_manifest
 from dynq_cli.storage.prune import prune
@@ -36,8 +38,12 @@ def result(state: State, query: str, at: str | int | None = None) -> Result:
 
 
 def changed(state: State, query: str, since: str | int | None) -> Result:
+    return changes_in(state.diff(query, since).batches)
+
+
+def changes_in(batches: Iterable[pa.RecordBatch]) -> Result:
     found: Result = Counter()
-    for batch in state.diff(query, since).batches:
+    for batch in batches:
         for row in batch.to_pylist():
             sign = {"insert": 1, "delete": -1}[row.pop("_change_type")]
             found[tuple(map(plain, row.values())) if "_count" not in row else _counted(row)] += sign * row.get(
@@ -66,19 +72,32 @@ def test_so_do_versions_of_results_that_are_read_from_several_trees(
 
 
 def check_versions(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A history with restarts, snapshots, marks and prunes; some versions are read after each step."""
+    """A history with restarts, snapshots, marks and prunes; some versions are read after each step.
+
+    Who follows it is told the same changes, unless there is a snapshot between.
+    """
     chance = Random(case.seed)
     (tmp_path / "spec.yaml").write_text(spec_text(case), "utf-8")
     state = create(tmp_path / "spec.yaml", tmp_path / "state")
     stored = Stored(case.spec)
     results: list[dict[str, Result]] = [{q.name: result(state, q.name) for q in case.queries}]
     marks: dict[str, int] = {}
+    follow, generation = Follow(tmp_path / "state"), read_manifest(tmp_path / "state").generation
+    follow.start(state.planned)
     for batch in case.history:
         changes = stored.applicable(batch.changes)
         due = chance.random() < 0.3
         monkeypatch.setattr(commit, "snapshot_is_due", lambda *_, due=due, **__: due)
         state.apply({r.name: as_table(r, changes) for r in case.spec.relations if r.name in batch.relations})
         results.append({q.name: result(state, q.name) for q in case.queries})
+        told = follow.advance(state.planned, [q.name for q in case.queries])
+        before_it, generation = generation, read_manifest(tmp_path / "state").generation
+        assert (told is None) == (generation != before_it)
+        for name, batches in told[1].items() if told else ():
+            came = Counter(results[-1][name])
+            came.subtract(results[-2][name])
+            found = {row: many for row, many in changes_in(batches).items() if many}
+            assert found == {row: many for row, many in came.items() if many}, (name, state.version)
         if chance.random() < 0.3:
             name = chance.choice(["daily", "hourly"])
             marks[name] = state.mark(name)
