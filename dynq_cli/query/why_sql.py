@@ -1,6 +1,7 @@
 """Write as SQL what explains a row of a result: the rows of the atoms that make it, or the atoms that keep it out.
 
     bindings_sql(query, columns, limit)    the row of each joined atom, by number, of every binding that makes the row
+    groups_sql(query, columns)             the keys of the groups that are the row, a table for `bindings_sql`
     exists_sql(query, columns, atoms)      whether these atoms alone have a binding that would make it
 
 The row asked for is the one row of a table `GIVEN`, with the given output columns. Each source is a table with its rows
@@ -17,6 +18,7 @@ from dynq_cli.query.normal_form import ConjunctiveQuery, OutputColumn
 from dynq_cli.query.scalar import quote
 
 GIVEN = "given row"
+GROUPS = "groups of the row"
 
 
 def joined_atoms(query: ConjunctiveQuery) -> list[int]:
@@ -28,7 +30,7 @@ def bindings_sql(query: ConjunctiveQuery, columns: Collection[str], limit: int) 
     """Return the row numbers of the joined atoms, a column `r0`, `r1`, … each, of at most `limit` bindings."""
     as_joins = _with_joins(query)
     rows = ", ".join(f"{alias_of(i)}.rowid AS r{i}" for i in joined_atoms(query))
-    condition = _groups(query, columns) if query.grouped else ""
+    condition = _in_groups(query) if query.grouped else ""
     body = body_of(as_joins, numbered=True)
     heads = ", ".join(f"{where_bound(as_joins, v)} AS {quote(v)}" for v in query.head)
     inner = f"SELECT {', '.join(filter(None, [rows, heads])) or '1 AS one'} {body}"
@@ -48,20 +50,25 @@ def _matches(query: ConjunctiveQuery, columns: list[OutputColumn]) -> str:
     return " AND ".join(conditions) or "TRUE"
 
 
-def _groups(query: ConjunctiveQuery, columns: Collection[str]) -> str:
-    """The keys of the groups that are the row: with aggregates that are as given, and HAVING."""
-    if not query.head:
-        return "TRUE"
+def groups_sql(query: ConjunctiveQuery, columns: Collection[str]) -> str:
+    """Return the keys of the groups that are the row, with aggregates that are as given, and HAVING; "" of a query
+    without keys."""
+    if not query.grouped or not query.head:
+        return ""
     told = [c for c in query.columns if c.name in columns]
     if {c.source for c in told if c.kind == "variable"} >= set(query.head):
         told = [c for c in told if c.kind == "variable"]  # the key says which group it is; sums may differ in digits
     having = [query.having.sql] if query.having else []
     where = " AND ".join([*having, _matches(query, told)])
     keys = ", ".join(quote(v) for v in query.head)
+    return f"SELECT {keys} FROM ({grouped_of(query)}) AS result WHERE {where}"
+
+
+def _in_groups(query: ConjunctiveQuery) -> str:
+    if not query.head:
+        return "TRUE"
     same = " AND ".join(f"g.{quote(v)} IS NOT DISTINCT FROM result.{quote(v)}" for v in query.head)
-    return (
-        f"EXISTS (SELECT 1 FROM (SELECT {keys} FROM ({grouped_of(query)}) AS result WHERE {where}) AS g WHERE {same})"
-    )
+    return f"EXISTS (SELECT 1 FROM {quote(GROUPS)} AS g WHERE {same})"
 
 
 def exists_sql(query: ConjunctiveQuery, columns: Collection[str], atoms: Collection[int]) -> str:

@@ -8,12 +8,13 @@ that were aggregated, of a union those of each member; a row of a subquery stand
 is the base row as JSON, as results are written.
 
 The base tables are loaded into DuckDB, which finds the bindings by the query's normal form: O(base rows), nothing is
-kept for it.
+kept for it. Bindings are of rows without their copies; views and groups are made of all copies, which they count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -28,16 +29,18 @@ from dynq_cli.query.compile import compile_query
 from dynq_cli.query.duck import Duck, DuckError
 from dynq_cli.query.normal_form import Atom, ConjunctiveQuery, Query, UnionQuery, View, walk
 from dynq_cli.query.scalar import quote
-from dynq_cli.query.why_sql import GIVEN, bindings_sql, exists_sql, joined_atoms, refusing_sql
+from dynq_cli.query.why_sql import GIVEN, GROUPS, bindings_sql, exists_sql, groups_sql, joined_atoms, refusing_sql
 from dynq_cli.storage.state import State
 
 LIMIT = 100
+MOST_ROWS = 1 << 31
 SCHEMA = pa.schema(
     [("_derivation", pa.int64()), ("_atom", pa.string()), ("_relation", pa.string()), ("row", pa.string())]
 )
 SCHEMA_NOT = SCHEMA.append(pa.field("_reason", pa.string()))
 _LOADED = "loaded rows"
 _ROW = "row by number"
+_COPIES = "_count"
 
 
 class Used(NamedTuple):
@@ -100,7 +103,7 @@ def _table(views: Views, query: str, row: Mapping[str, Any]) -> pa.Table:
 
 
 class _Found:
-    """The base tables of a query in DuckDB, with numbered rows; each row once, whatever its copies."""
+    """The base tables of a query in DuckDB, with numbered rows; each row once, beside the number of its copies."""
 
     def __init__(self, views: Views, name: str) -> None:
         written = views.spec.query(name)
@@ -110,6 +113,7 @@ class _Found:
         self._duck = Duck()
         # Also those of queries around: a view reads the views before it.
         self._made: dict[str, View] = {}
+        self._tables: dict[str, int] = {}  # and how many rows it has more when copies are counted
 
     def __enter__(self) -> _Found:
         used = {atom.source for part in walk(self.query) for atom in part.atoms}
@@ -125,11 +129,35 @@ class _Found:
                     columns = ", ".join(
                         f"CAST({quote(c.name)} AS {c.type.sql}) AS {quote(c.name)}" for c in relation.columns
                     )
-                    self._duck.run(f"CREATE TABLE {quote(relation.name)} AS SELECT {columns} FROM {quote(_LOADED)}")
+                    self._load(relation.name, f"SELECT {columns}, {quote(_COPIES)} FROM {quote(_LOADED)}")
         return self
 
     def __exit__(self, *_: object) -> None:
         self._duck.close()
+
+    def _load(self, name: str, sql: str) -> None:
+        """Keep rows beside the numbers of their copies."""
+        self._duck.run(f"CREATE OR REPLACE TABLE memory.main.{quote(name)} AS {sql}")
+        ((more,),) = self._rows(f"SELECT COALESCE(sum({quote(_COPIES)} - 1), 0) FROM memory.main.{quote(name)}")
+        self._tables[name] = int(more)
+
+    @contextmanager
+    def _copied(self, query: Query) -> Iterator[None]:
+        """Inside, the tables that a query and its views read have each row as often as it has copies."""
+        read = {atom.source for part in walk(query) for atom in part.atoms}
+        several = [name for name, more in self._tables.items() if more and name in read]
+        for name in several:
+            if self._tables[name] > MOST_ROWS:
+                message = f"{name} has more than {MOST_ROWS:,} rows, counting copies"
+                raise DynqError(f"{message}, and DuckDB would have to make each; no derivation was looked for")
+            copies = f'SELECT *, unnest(range({quote(_COPIES)})) AS "_copy" FROM memory.main.{quote(name)}'
+            without = f'SELECT * EXCLUDE ({quote(_COPIES)}, "_copy") FROM ({copies})'
+            self._duck.run(f"CREATE TEMP VIEW {quote(name)} AS {without}")
+        try:
+            yield
+        finally:
+            for name in several:
+                self._duck.run(f"DROP VIEW temp.{quote(name)}")
 
     def derivations(self, query: Query, given: pa.Table, limit: int) -> list[list[Used]]:
         """Return at most `limit` derivations of a row."""
@@ -142,6 +170,10 @@ class _Found:
             return []
         self._make_views(query)
         with self._duck.seeing(GIVEN, given):
+            groups = groups_sql(query, given.column_names)
+            if groups:
+                with self._copied(query):
+                    self._duck.run(f"CREATE OR REPLACE TABLE {quote(GROUPS)} AS {groups}")
             bindings = self._rows(bindings_sql(query, given.column_names, limit))
         atoms = [query.atoms[i] for i in joined_atoms(query)]
         return [
@@ -205,7 +237,7 @@ class _Found:
         values = self._duck.table(f"SELECT * FROM {quote(atom.source)} WHERE rowid = {int(row)}")
         view = self._made.get(atom.source)
         if view is None:
-            yield Used(atom.alias, atom.source, _json(values))
+            yield Used(atom.alias, atom.source, _json(values.drop_columns([_COPIES])))
             return
         # A window function is computed from other rows, too: these are the ones behind the row itself.
         values = values.select([c.name for c in view.query.columns])
@@ -215,7 +247,11 @@ class _Found:
 
     def _make_views(self, query: ConjunctiveQuery) -> None:
         for view in query.views:
-            self._duck.run(f"CREATE OR REPLACE TABLE {quote(view.name)} AS {view_sql(view)}")
+            with self._copied(view.query):
+                self._load(
+                    view.name,
+                    f"SELECT *, COUNT(*) AS {quote(_COPIES)} FROM ({view_sql(view)}) GROUP BY ALL ORDER BY ALL",
+                )
             self._made[view.name] = view
 
     def _rows(self, sql: str) -> list[tuple[Any, ...]]:

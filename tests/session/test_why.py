@@ -42,6 +42,12 @@ queries:
     sql: >
       SELECT c.city, t.s FROM customers c, (SELECT customer, SUM(total) AS s FROM orders GROUP BY customer) t
       WHERE t.customer = c.customer
+  often: {sql: "SELECT customer FROM banned GROUP BY customer HAVING COUNT(*) > 1"}
+  counted:
+    sql: >
+      SELECT o.id, b.n FROM orders o, (SELECT customer, COUNT(*) AS n FROM banned GROUP BY customer) b
+      WHERE o.customer = b.customer
+  running: {sql: "SELECT customer, COUNT(*) OVER (ORDER BY customer) AS n FROM banned"}
   total: {sql: "SELECT SUM(total) AS s FROM orders"}
   both: {sql: "SELECT o.id, c.city FROM orders o FULL JOIN customers c ON o.customer = c.customer"}
   before: {sql: "SELECT o.id, c.city FROM orders o LEFT JOIN customers c ON o.customer < c.customer"}
@@ -87,6 +93,14 @@ def test_subqueries_and_unions_are_told_by_their_base_rows(state: State) -> None
     assert sorted(used(state, "everyone", customer="bob")) == [(1, "orders", 3), (2, "banned", "bob")]
     found = used(state, "of_sums", city="Lyon", s=Decimal("12.00"))
     assert sorted(found, key=str) == [(1, "customers", "ada"), (1, "orders", 1), (1, "orders", 2)]
+
+
+def test_copies_of_rows_are_counted(state: State) -> None:
+    state.apply(pa.table({"customer": ["bob", "bob", "eve"]}), "banned")
+    assert used(state, "often", customer="bob") == [(1, "banned", "bob")]
+    assert used(state, "counted", id=3, n=3) == [(1, "orders", 3), (1, "banned", "bob")]
+    assert used(state, "running", customer="bob", n=3) == [(1, "banned", "bob")]
+    assert used(state, "running", customer="eve", n=4) == [(1, "banned", "eve")]
 
 
 def test_outer_joins_are_told_by_their_base_rows(state: State) -> None:
