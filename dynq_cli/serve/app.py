@@ -171,7 +171,12 @@ class _Http:
         def read(view: State) -> Response:
             schema = view.schema(name, at)
             version = view.version if at is None else view.version_of(at)
-            if where is None and offset <= view.counts(name, at=at).rows:
+            written = view.spec.query(name)
+            if where is None and written is not None and written.keep == "rows":
+                # No row has a position: they come in the order of the walk, which a version keeps.
+                found = limit(expand(view.enum(name, at=at), schema), offset + many)
+                batches = _skipped(found, offset)
+            elif where is None and offset <= view.counts(name, at=at).rows:
                 batches = view.page(name, offset=offset, limit=many, at=at)
             elif where is None:
                 batches = iter(())

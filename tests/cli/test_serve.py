@@ -75,6 +75,26 @@ def test_questions_are_answered_as_the_commands_do(served: Served) -> None:
     assert served.get("/healthz") == {"status": "ok", "version": 2}
 
 
+def test_rows_of_a_query_kept_for_walks_come_in_the_order_of_the_walk(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("DYNQ_STATE", raising=False)
+    Path("spec.yaml").write_text(SPEC.replace(' ORDER BY x, z"}', '", keep: rows}'))
+    with dynq_cli.create("spec.yaml") as view:
+        view.apply(
+            {
+                "R": pa.table({"x": [1, 2, 2], "y": ["a", "a", "a"]}),
+                "S": pa.table({"y": ["a"], "z": pa.array([None], pa.decimal128(9, 2))}),
+            }
+        )
+    with Served(tmp_path) as made:
+        every = made.get("/queries/pairs/rows")["rows"]
+        assert sorted(row["x"] for row in every) == [1, 2, 2]
+        pages = [made.get(f"/queries/pairs/rows?offset={n}&limit=1")["rows"] for n in range(4)]
+        assert pages == [[row] for row in every] + [[]]
+
+
 def test_rows_come_as_csv_and_arrow_too(served: Served) -> None:
     status, headers, body = served.ask("GET", "/queries/pairs/rows?limit=2", Accept="text/csv")
     assert (status, headers["x-dynq-version"], body) == (200, "2", b"x,z\n1,\n1,1.50\n")
