@@ -86,6 +86,9 @@ class Scope:
                     raise self._unknown(node, f"{source.alias} has no column {node.name}", names)
                 return self._crossing(scope, node, found)
             scope = scope.around
+        if node.table == CLOCK_ALIAS:
+            message = "the time cannot stand in the ON of a RIGHT or FULL JOIN"
+            raise self.context.refuse(node, message, "write the condition in a derived table that is one of the sides")
         aliases = [s.alias for s in self._all_sources()]
         hint = _near(node.table, aliases) or f"in sight are {', '.join(aliases)}"
         raise self.context.refuse(node, f"there is no table {node.table} in sight", hint)
