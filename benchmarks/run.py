@@ -12,6 +12,7 @@
     commands     whole commands: apply of a stream, count, enum to a file; against the dicts, --help, pyarrow
     write        rows to a Parquet file, beside pyarrow's writer and DuckDB's COPY
     cron         many small applies in a row, on a small and on a large state
+    serve        durable posts and counts over HTTP with 20 readers, beside the disk's fsync
     tpch         the papers' TPC-H queries, beside DuckDB computing them again
     tpcds        the papers' TPC-DS queries, likewise
     inequalities joins by comparisons, against sorted lists, and as the data grow
@@ -52,6 +53,7 @@ import payoff
 import peers
 import ranked
 import recompute
+import serve
 import skeleton
 import startup
 import tpcds_queries
@@ -77,6 +79,7 @@ GROUPS: dict[str, tuple[str, Callable[[Settings], Section]]] = {
     "commands": (commands.TITLE, commands.measure),
     "write": (write.TITLE, write.measure),
     "cron": (cron.TITLE, cron.measure),
+    "serve": (serve.TITLE, serve.measure),
     "tpch": (tpch_queries.TITLE, tpch_queries.measure),
     "tpcds": (tpcds_queries.TITLE, tpcds_queries.measure),
     "inequalities": (inequalities.TITLE, inequalities.measure),

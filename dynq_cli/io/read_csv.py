@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import lru_cache
 
 import pyarrow as pa
 from pyarrow import csv
@@ -19,6 +20,7 @@ from dynq_cli.spec.shown import visible
 
 _CUT_OFF = "it ends inside quotes: it was cut off, or a quote is never closed"
 _ROW = re.compile(r"(?:CSV parse error: )?\bRow #(\d+)")
+_KEPT = 1 << 14
 _FIELD = re.compile(r"In CSV column #(\d+): (Row #\d+)")
 
 
@@ -26,11 +28,22 @@ def header(path: str) -> list[str]:
     """The names of the columns, as often as they stand there; reads the first row only."""
     with pa.input_stream(path, compression="detect") as stream:
         start = stream.read(BLOCK)
-    first = pa.BufferReader(_first_row(start) or start)
+    first = _first_row(start) or start
+    return list(_known_names(first) if len(first) <= _KEPT else _names_in(first))
+
+
+def _names_in(start: bytes) -> tuple[str, ...]:
+    """The names in a first row."""
     with _explained():
         options = csv.ReadOptions(block_size=BLOCK, use_threads=False)
-        names: list[str] = csv.open_csv(first, read_options=options, parse_options=_dialect()).schema.names
-    return names
+        names: list[str] = csv.open_csv(
+            pa.BufferReader(start), read_options=options, parse_options=_dialect()
+        ).schema.names
+    return tuple(names)
+
+
+# Kept, as the parser takes longer to start than to read a small file.
+_known_names = lru_cache(64)(_names_in)
 
 
 def _first_row(start: bytes) -> bytes:
