@@ -36,6 +36,7 @@ from dynq_cli.session import mirrors
 from dynq_cli.session.marks import make_missing, mark_of, marks_of
 from dynq_cli.spec.model import CLOCK
 from dynq_cli.spec.shown import visible
+from dynq_cli.storage.clock import refuse_past
 from dynq_cli.storage.layout import RUN_LOCK
 from dynq_cli.storage.lock import holding, writing_to
 from dynq_cli.storage.state import State, StrPath
@@ -117,6 +118,9 @@ def run_on(
     with ExitStack() as stack:
         if not os.path.isdir(inbox):
             raise UsageError(f"{inbox} is no directory\n  hint: name the folder that change logs are put into")
+        if view.now is not None:
+            # No log is to blame for it, and set aside.
+            refuse_past(view.current(), view.now)
         refuse = None
         if quarantine is not None:
             from dynq_cli.session.quarantine import Rehearsed, quarantining

@@ -23,6 +23,15 @@ def clock_of(views: Views) -> int | None:
     return max(rows, default=None)
 
 
+def refuse_past(views: Views, now: int | None) -> None:
+    """RejectedError if a given time is before that of the clock."""
+    before = None if now is None else clock_of(views)
+    if before is not None and now is not None and now < before:
+        raise RejectedError(
+            f"--now {shown(now)} is before the clock of the state, {shown(before)}, and it never goes back"
+        )
+
+
 def clock_changes(views: Views, now: int | None) -> Mapping[str, Changes]:
     """The changes that set the clock to a time, by default that of the system; none if it shows it, or a later one.
 
@@ -30,11 +39,8 @@ def clock_changes(views: Views, now: int | None) -> Mapping[str, Changes]:
     """
     if views.spec.relation(CLOCK) is None:
         return {}
+    refuse_past(views, now)
     before, after = clock_of(views), system_time() if now is None else now
-    if before is not None and now is not None and now < before:
-        raise RejectedError(
-            f"--now {shown(now)} is before the clock of the state, {shown(before)}, and it never goes back"
-        )
     if before is not None and after <= before:
         return {}
     rows = [after] if before is None else [before, after]

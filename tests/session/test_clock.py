@@ -6,6 +6,7 @@ Random histories of changes and ticks, the state opened anew between versions, a
 from __future__ import annotations
 
 import re
+import shutil
 from collections import Counter
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -200,6 +201,10 @@ def test_ticks_runs_and_given_times_move_the_clock_forward_only(
         changed = [row["_change_type"] for batch in view.diff().batches for row in batch.to_pylist()]
         assert changed == ["delete"]
         assert view.counts(at=0).rows == 1
+    shutil.copy("ev.csv", "inbox/ev.2.csv")
+    with pytest.raises(RejectedError, match="never goes back"):
+        run(".dynq", "inbox", quarantine="aside", now=moment("2024-01-01T01:00:00"))
+    assert Path("inbox/ev.2.csv").exists() and not Path("aside").exists()
 
 
 def test_a_spec_that_begins_to_ask_for_the_time_gets_a_clock(tmp_path: Path) -> None:
