@@ -324,3 +324,10 @@ def test_distinct_over_hidden_groups_is_a_projection_of_a_view() -> None:
 def test_the_smallest_several_are_refused_and_not_taken_for_the_smallest(call: str) -> None:
     with pytest.raises(QueryProblems, match="takes one argument here"):
         query(f"SELECT {call} AS x FROM r")
+
+
+def test_a_select_of_one_number_is_no_place_in_the_select() -> None:
+    assert str(query("SELECT a, (SELECT 1) AS one FROM r")) == str(query("SELECT a, 1 AS one FROM r"))
+    for clause in ("ORDER BY (SELECT 1)", "GROUP BY (SELECT 1)"):
+        with pytest.raises(QueryProblems, match=r"\(SELECT 1\)|subquery"):
+            query(f"SELECT a FROM r {clause}")

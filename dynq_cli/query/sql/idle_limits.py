@@ -10,6 +10,8 @@ from sqlglot import exp
 from dynq_cli.query.sql.shape import is_aggregating, unwrapped
 
 _NO_VALUE = (exp.From, exp.Join, exp.Lateral, exp.CTE, exp.SetOperation, exp.Subquery, exp.Exists, exp.Any, exp.All)
+# A number in these is a place in the SELECT, or no value.
+_BY_NUMBER = (exp.Group, exp.Order, exp.Distinct, exp.Limit, exp.Offset)
 
 
 def drop_idle_limits(tree: exp.Expr) -> None:
@@ -28,6 +30,8 @@ def open_plain_values(tree: exp.Expr) -> None:
         value = _plain_value(subquery.this)
         around = subquery.parent
         if value is None or around is None or isinstance(around, _NO_VALUE):
+            continue
+        if isinstance(subquery.find_ancestor(exp.Select, *_BY_NUMBER), _BY_NUMBER):
             continue
         if isinstance(around, exp.In) and subquery.arg_key != "this":
             continue
