@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -36,6 +37,8 @@ Answer = TypeVar("Answer")
 _log = logging.getLogger("dynq")
 # Versions that a slow subscriber may be behind before it is cut off, and points of a curve.
 MOST_WAITING, MOST_POINTS = 1000, 400
+# Longer than a tick of the clock that file systems take times from.
+_TICK_NS = 50_000_000
 
 
 @dataclass(eq=False)
@@ -72,10 +75,13 @@ class Service:
 
     @property
     def manifest(self) -> Manifest:
-        """The manifest in force; read again only if the file is another one."""
+        """The manifest in force; read again only if the file is another one.
+
+        Of two commits within a tick of the clock the second may have the number and time of the one before the first.
+        """
         told = (self.directory / "CURRENT").stat()
         seen = (told.st_ino, told.st_mtime_ns)
-        if seen != self._seen:
+        if seen != self._seen or time.time_ns() - told.st_mtime_ns < _TICK_NS:
             self._manifest, self._seen = read_manifest(self.directory), seen
         return self._manifest
 
