@@ -73,7 +73,7 @@ SELECT SUM(a) AS t FROM r
 SELECT SUM(r.a * k.c) AS t FROM r, k WHERE r.y = k.y
 SELECT r.x, COUNT(*) AS n FROM r, s WHERE r.y = s.y GROUP BY r.x
 SELECT MAX(r.a) AS m FROM r, s WHERE r.y = s.y
-SELECT SUM(CAST(r.a AS DOUBLE)) AS t FROM r, s WHERE r.y = s.y
+SELECT SUM(CAST(r.a AS DOUBLE) * s.b) AS t FROM r, s WHERE r.y = s.y
 """.strip().splitlines()
 BATCHES: Sequence[dict[str, list[tuple[str, tuple[int | None, ...]]]]] = (
     {"r": [("insert", (0, 1, 5)), ("insert", (0, 1, 5)), ("insert", (1, 1, None)), ("insert", (1, 2, -3))]},

@@ -9,6 +9,7 @@ from pathlib import Path
 from random import Random
 from typing import Any
 
+import duckdb
 import pyarrow as pa
 import pytest
 
@@ -266,6 +267,19 @@ def test_duckdb_cannot_keep_a_column_that_hides_the_ids_of_its_rows(
     make("spec.yaml", "state").close()
     with pytest.raises(DynqError, match="no column can have that name"):
         run("state", "inbox")
+
+
+def test_duckdb_makes_the_schema_of_a_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("inbox").mkdir()
+    Path("spec.yaml").write_text(SMALL.format(output='to: "duckdb:///m.duckdb", table: marts.m'), "utf-8")
+    make("spec.yaml", "state").close()
+    for x in (1, 2):
+        with open("state") as state:
+            state.apply({"R": pa.table({"x": [x], "s": ["a"]})})
+        run("state", "inbox")
+        with duckdb.connect("m.duckdb", read_only=True) as file:
+            assert file.execute("SELECT max(x), count(*) FROM marts.m").fetchone() == (x, x)
 
 
 SMALL = """\

@@ -92,6 +92,7 @@ class DuckMirror:
         declared = (
             f"{quoted(f.name)} {kind}{'' if f.nullable else ' NOT NULL'}" for f, kind in zip(schema, kinds, strict=True)
         )
+        self._duck.run(f"CREATE SCHEMA IF NOT EXISTS {quoted(self._schema)}")
         self._duck.run(f"CREATE TABLE {self._table} ({', '.join(declared)})")
         reader = pa.RecordBatchReader.from_batches(schema, batches)
         with self._duck.seeing(_ROWS, reader):
