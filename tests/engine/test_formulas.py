@@ -77,7 +77,7 @@ def _run(seed: int, draw: Callable[[Random], Drawn] = drawn, formulas: int = 5, 
     live._check()
 
 
-@pytest.mark.parametrize("seed", seeds(60))
+@pytest.mark.parametrize("seed", seeds(60, 196))
 def test_results_are_those_of_a_model_checker_after_every_commit(seed: int) -> None:
     _run(seed)
 

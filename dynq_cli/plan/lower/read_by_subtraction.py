@@ -30,6 +30,7 @@ from dynq_cli.plan.lower.inequality_by_subtraction import (
     without,
 )
 from dynq_cli.plan.lower.partial_program import PartialProgram
+from dynq_cli.plan.lower.push_down_filters import filtered_within
 from dynq_cli.plan.lower.query_builders import is_wide, part_of
 from dynq_cli.plan.lower.ranges import in_one_tree
 from dynq_cli.plan.program import Member, Term, Together
@@ -78,6 +79,8 @@ def _subtracted(query: ConjunctiveQuery, program: PartialProgram) -> PartialProg
         counted = with_head(made.query, (*made.query.head, *made.said.values()))
         if denied and some:
             counted = core(counted)
+        # What is joined may have both sides of a comparison.
+        counted = filtered_within(counted)
         if in_one_tree(counted, program.spec) is None:
             return None
         sign = -1 if len(some) % 2 else 1
