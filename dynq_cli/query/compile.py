@@ -144,11 +144,11 @@ def _keeping(query: Query, keep: Keep) -> Query:
     return replace(query, keep=keep)
 
 
-def duckdb_text(query: QuerySpec) -> str | None:
+def duckdb_text(query: QuerySpec, spec: Spec) -> str | None:
     """What DuckDB is asked for the result that the one text of a query means; None if it knows no such text."""
     if len(query.texts) > 1:
         return None
-    asked: str | None = import_module(language_of(query.language).module).duckdb_text(query.texts[0].value)
+    asked: str | None = import_module(language_of(query.language).module).duckdb_text(query.texts[0].value, spec)
     return asked
 
 

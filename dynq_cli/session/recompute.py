@@ -191,7 +191,7 @@ def _forgive(duck: Duck, floats: Mapping[str, bool]) -> None:
 
 def _text(spec: Spec, written: QuerySpec, meant: Query) -> str:
     """Return the SQL for DuckDB: the user's text if it has the semantics that the spec demands, else our own."""
-    text = None if reads_queries(spec, written) else duckdb_text(written)
+    text = None if reads_queries(spec, written) else duckdb_text(written, spec)
     if text is None:
         return as_sql(meant)
     if meant.semantics == "set":

@@ -16,7 +16,8 @@ class Language:
     `module` has two functions:
 
         compile_text(text: str, spec: Spec, query: QuerySpec) -> Query     raises QueryProblems, with places in the text
-        duckdb_text(text: str) -> str | None      what DuckDB is asked for the same result; None: the normal form as SQL
+        duckdb_text(text: str, spec: Spec) -> str | None      what DuckDB is asked for the same result; None: the normal
+                                                              form as SQL
 
     A query `may_be_list` of texts with the same columns, which are united. `synonyms` are words that people write for
     the key.

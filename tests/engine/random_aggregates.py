@@ -186,7 +186,7 @@ def _drawn(
     except SpecError:
         return None
     program = program_of(query, spec)
-    asked_text = duckdb_text(asked)
+    asked_text = duckdb_text(asked, spec)
     oracle = as_sql(query) if asked_text is None else asked_text
     return Drawn(name, language, text, semantics, oracle, plan_of(program), program, order_by=order)
 

@@ -22,5 +22,5 @@ def compile_text(text: str, spec: Spec, query: QuerySpec) -> Query:
     return normalise(draft)
 
 
-def duckdb_text(text: str) -> str | None:
+def duckdb_text(text: str, _: Spec) -> str | None:
     return f"SELECT * FROM {quote(text.strip())}"

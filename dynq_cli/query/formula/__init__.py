@@ -6,12 +6,14 @@
     near_far   quantifiers over all values, counted less the near ones
     build      alternatives → joins, anti atoms, groups, unions
     understood what `explain` says of a formula
+    as_sql     syntax → SQL, which `verify` recomputes with
 
 First-order logic with counting quantifiers over the values in the database. The result is a set; NULL is no value.
 """
 
 from __future__ import annotations
 
+from dynq_cli.query.formula.as_sql import as_sql
 from dynq_cli.query.formula.build import build
 from dynq_cli.query.formula.parse import parse
 from dynq_cli.query.formula.resolve import resolve
@@ -28,9 +30,9 @@ def compile_text(text: str, spec: Spec, query: QuerySpec) -> Query:
     return build(resolve(parse(text), spec), spec, query.name)
 
 
-def duckdb_text(_: str) -> str | None:
-    """None: DuckDB knows no formulas."""
-    return None
+def duckdb_text(text: str, spec: Spec) -> str | None:
+    """The formula as SQL, written from its text alone."""
+    return as_sql(parse(text), spec)
 
 
 def explained(text: str, spec: Spec) -> Understood:

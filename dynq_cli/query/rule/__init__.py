@@ -25,6 +25,6 @@ def compile_text(text: str, spec: Spec, query: QuerySpec) -> Query:
     return normalise(compile_rule(text, spec, query))
 
 
-def duckdb_text(_: str) -> str | None:
+def duckdb_text(_: str, __: Spec) -> str | None:
     """None: DuckDB knows no rules."""
     return None

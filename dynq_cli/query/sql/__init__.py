@@ -116,7 +116,7 @@ def names_of(text: str) -> set[str]:
     return {t.name.lower() for t in parse(text)[0].find_all(exp.Table)}
 
 
-def duckdb_text(text: str) -> str | None:
+def duckdb_text(text: str, _: Spec) -> str | None:
     """The text itself, unless DuckDB does not have an aggregate, or may give otherwise, or ties are left open."""
     tree = parse(text)[0]
     if place_clock(tree.copy()):
