@@ -26,6 +26,7 @@ from dynq_cli.engine.changes import BatchError, Changes, Codes
 from dynq_cli.engine.check import check_engine
 from dynq_cli.engine.check_cycles import check_cycles
 from dynq_cli.engine.check_derived import check_derived
+from dynq_cli.engine.commit_sequence import CommitSequence, SequenceError
 from dynq_cli.engine.degrees import Degrees
 from dynq_cli.engine.delta_routing import DerivedError
 from dynq_cli.engine.derived_relations import DerivedRelations
@@ -41,6 +42,7 @@ from dynq_cli.engine.kernels.table import find_or_insert
 from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.lookup import Lookup
 from dynq_cli.engine.lookup_result import LookupResult
+from dynq_cli.engine.mixed_commits import Ends, MixedCommits
 from dynq_cli.engine.multi_tree_result import MultiTreeResult
 from dynq_cli.engine.order_statistic_trees import CountedTrees
 from dynq_cli.engine.result_reader import BLOCK, OverflowedError, ResultReader, record_of
@@ -121,6 +123,8 @@ class Engine:
         self._read_by = {
             tree: [name for name, path in self._paths.items() if tree in path.stages] for tree in layout.trees
         }
+        reached = {name: path.reached for name, path in self._paths.items()}
+        self._sequence = CommitSequence(layout, self.arena, self.ordered, self._feeding, reached)
         self._reading = ResultReader(layout, self.arena, self.ordered)
         self.degrees = Degrees(layout, self._reading)
         self.combined = {name: MultiTreeResult(step, self._reading, meaning) for name, step in layout.together.items()}
@@ -174,6 +178,40 @@ class Engine:
                 applied = done + (error.applied or 0)
                 raise BatchError(relation, error.reason, error.change + start, applied, error.degree) from None
             done += many
+
+    def apply_mixed(self, batch: Mapping[str, Changes], ends: Ends) -> None:
+        """Apply commits of several relations, in order: of each relation, the k-th has changes up to `ends[k]`.
+
+        Raises BatchError at the first refused commit, with the number of commits before it, which are applied.
+        """
+        commits = MixedCommits(batch, ends)
+        for first, stop in commits.blocks(0, CHUNK):
+            if self._may_run(commits, first, stop):
+                self._run_sequence(commits, first, stop)
+                continue
+            for commit in range(first, stop):
+                try:
+                    self.apply(commits.part(commit, commit + 1))
+                except BatchError as error:
+                    raise commits.in_batch(error, commit, 0) from None
+
+    def _may_run(self, commits: MixedCommits, first: int, stop: int) -> bool:
+        """Whether trees alone read the relations of some commits, and no bound can be passed."""
+        part = commits.part(first, stop)
+        return (
+            commits.size(first, stop) <= CHUNK
+            and self._feeding.isdisjoint(part)
+            and all(self.degrees.surely_fit(name, changes) for name, changes in part.items())
+        )
+
+    def _run_sequence(self, commits: MixedCommits, first: int, stop: int) -> None:
+        if not self._work:
+            self._work.append(DeltaBuffers(2 * CHUNK))
+        try:
+            self.skipped += self._sequence.run(commits, first, stop, self._work[0], self._scratch)
+        except SequenceError as refused:
+            self.skipped += refused.skipped
+            raise commits.in_batch(refused.error, first, refused.error.applied or 0) from None
 
     def _commit_each(self, relation: str, changes: Changes, ends: Codes) -> None:
         """Apply commits of a relation one by one, since one of them may pass its `max_degree`."""
@@ -299,7 +337,7 @@ class Engine:
                 rows, reached = delta.n if delta.stage == path.last else CHUNK, path.reached_at.get(delta.stage, ())
             for table, times in reached:
                 a.reserve(table, rows * times)
-            self.ordered.reserve(relation, rows)
+            self.ordered.reserve({relation: rows})
             batch, entries, may_miss = delta.batch, delta.entries, delta.may_miss
             status = advance(a.store, path.route, batch, delta.ends, entries, scratch, may_miss, delta.progress, until)
             if status == f.NO_ROOM:

@@ -45,9 +45,9 @@ class CountedTrees:
             self.trees.orders["labels"][key.tree, key.key] = starts[key.dictionary]
         self._arena.keep_in_order(self.trees._replace(labels=labels))
 
-    def reserve(self, relation: str, changes: int) -> None:
-        """Make room for changes of a relation, each touching one row per level. O(trees)."""
-        operations = changes * self._groups[relation]
+    def reserve(self, changes: Mapping[str, int]) -> None:
+        """Make room for so many changes of each relation, each touching one row per level. O(trees)."""
+        operations = sum(many * self._groups[relation] for relation, many in changes.items())
         if operations:
             self.fit_notes()
             rows = int(self._arena.tables["live"][self._tables].sum()) + operations

@@ -29,6 +29,7 @@ from dynq_cli.engine.frames import table_of
 from dynq_cli.engine.in_order import Bound
 from dynq_cli.engine.ingest import RowError
 from dynq_cli.engine.layout import Layout, layout_of
+from dynq_cli.engine.mixed_commits import Ends
 from dynq_cli.engine.pairs import joined, split
 from dynq_cli.engine.rejection_messages import past_degree, why
 from dynq_cli.errors import BlockedError, DynqError, RejectedError, UsageError
@@ -74,18 +75,33 @@ class Views:
 
         Each is checked by itself. Raises RejectedError at the first refused commit; those before it are applied.
         """
-        stops = np.asarray(ends, np.int64)
-        if len(stops) == 0 or stops[-1] != len(table) or (np.diff(stops, prepend=0) < 0).any():
-            raise UsageError("the ends of commits must ascend, and the last one must be the number of rows")
-        self.take(self.changes({relation: table}, stops), stops)
+        self.apply_mixed({relation: table}, {relation: ends})
 
-    def changes(self, tables: Mapping[str, Any], ends: Codes | None = None) -> dict[str, Changes]:
+    def apply_mixed(self, tables: Mapping[str, pa.Table], ends: Mapping[str, Sequence[int] | Codes]) -> None:
+        """Apply many commits of several relations: commit k has each table's rows from `ends[k - 1]` to `ends[k]`.
+
+        Every table has as many ends as there are commits, ascending. Each commit is checked by itself. Raises
+        RejectedError at the first refused commit; those before it are applied.
+        """
+        stops = {name: np.asarray(given, np.int64) for name, given in ends.items()}
+        if stops.keys() != tables.keys() or not stops:
+            raise UsageError("every table has the ends of its commits")
+        if len({len(each) for each in stops.values()}) > 1:
+            raise UsageError("all tables have the ends of the same commits, also of those without a row of theirs")
+        for name, each in stops.items():
+            if len(each) == 0 or each[-1] != len(tables[name]) or (np.diff(each, prepend=0) < 0).any():
+                raise UsageError("the ends of commits must ascend, and the last one must be the number of rows")
+        self.take(self.changes(tables, stops), stops)
+
+    def changes(self, tables: Mapping[str, Any], ends: Ends | None = None) -> dict[str, Changes]:
         """Encode tables as changes, adding values to dictionaries. Raises RejectedError with nothing changed."""
         self._usable()
         known, batch = self.dictionaries.counts(), {}
         try:
             for name, table in tables.items():
-                batch[name] = changes_of(table_of(table), self.base(name), self.dictionaries, ends)
+                batch[name] = changes_of(
+                    table_of(table), self.base(name), self.dictionaries, None if ends is None else ends[name]
+                )
         except RowError as error:
             self.dictionaries.truncate(known)
             raise RejectedError.in_row(name, error.row + 1, error.column, error.reason) from None
@@ -97,8 +113,8 @@ class Views:
             raise
         return batch
 
-    def take(self, batch: Mapping[str, Changes], ends: Codes | None = None) -> None:
-        """Apply encoded changes: a commit, or several of one relation. Raises RejectedError.
+    def take(self, batch: Mapping[str, Changes], ends: Ends | None = None) -> None:
+        """Apply encoded changes: a commit, or several with their ends by relation. Raises RejectedError.
 
         A refused commit changes nothing, except that dictionaries may keep values that no row has.
         """
@@ -118,7 +134,7 @@ class Views:
         number = error.change + 1 if row is None else row
         return RejectedError.in_row(place or error.relation, number, columns, reason)
 
-    def attempt(self, batch: Mapping[str, Changes], ends: Codes | None = None) -> None:
+    def attempt(self, batch: Mapping[str, Changes], ends: Ends | None = None) -> None:
         """As `take`, but raises the engine's BatchError where a change is refused.
 
         BlockedError if a result, or a view that is kept for it, would be too large.
@@ -128,9 +144,11 @@ class Views:
         try:
             if ends is None:
                 self.engine.apply(batch)
-            else:
+            elif len(batch) == 1:
                 ((relation, changes),) = batch.items()
-                self.engine.apply_commits(relation, changes, ends)
+                self.engine.apply_commits(relation, changes, ends[relation])
+            else:
+                self.engine.apply_mixed(batch, ends)
         except OverflowedError:
             self._unusable = "a result would have more than 2^127 - 1 rows\n  hint: use `semantics: set`"
             raise BlockedError(self._unusable) from None

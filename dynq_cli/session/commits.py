@@ -19,6 +19,7 @@ import numpy as np
 from dynq_cli.engine.codes import Codes
 from dynq_cli.engine.engine import BatchError, Changes
 from dynq_cli.engine.ingest import RowError, encode_rows, operations, refuse_losses
+from dynq_cli.engine.mixed_commits import Ends
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError
 from dynq_cli.io.logs.model import LogFile, LogRows
@@ -30,7 +31,7 @@ from dynq_cli.values import change_kinds as k
 # Once a commit holds this many rows, try to apply them without the rest.
 EARLY = 1_000_000
 
-Take = Callable[[Mapping[str, Changes], Codes | None], None]
+Take = Callable[[Mapping[str, Changes], Ends | None], None]
 
 
 class BackwardsError(Exception):
@@ -95,7 +96,7 @@ class Commits:
             self._keep(relation, piece.part(0, first))
             self._flush()
             if last > first:
-                self._take_several(relation, piece.part(first, last), starts[1:] - first)
+                self._take_several({relation: piece.part(first, last)}, {relation: starts[1:] - first})
             piece = piece.part(last, len(versions))
         self._keep(relation, piece)
         self._version = int(versions[-1])
@@ -107,9 +108,8 @@ class Commits:
     def _flush(self) -> None:
         pending, self._pending, self._rows = self._pending, {}, 0
         if pending:
-            self._take_commit(
-                {relation: SourcedChanges.joined(pieces).in_order() for relation, pieces in pending.items()}
-            )
+            joined = {relation: SourcedChanges.joined(pieces).in_order() for relation, pieces in pending.items()}
+            self._take_several(joined, None)
 
     def _take_early(self) -> None:
         """Apply the rows read so far if they are valid by themselves; else keep them.
@@ -129,44 +129,33 @@ class Commits:
             return
         self._pending, self._rows, self._early = {}, 0, EARLY
 
-    def _take_commit(self, joined: Mapping[str, SourcedChanges]) -> None:
-        batch = {relation: self._operations(relation, j, None) for relation, j in joined.items()}
+    def _take_several(self, joined: Mapping[str, SourcedChanges], ends: Ends | None) -> None:
+        """Apply one commit, or several with their ends by relation."""
+        batch = {
+            relation: self._operations(relation, j, None if ends is None else ends[relation])
+            for relation, j in joined.items()
+        }
         try:
-            self._take_counted(joined, batch, None)
+            self._take_counted(joined, batch, ends)
         except BatchError as error:
             raise self._why(error, joined[error.relation], batch) from None
 
-    def _take_several(self, relation: str, piece: SourcedChanges, ends: Codes) -> None:
-        batch = {relation: self._operations(relation, piece, ends)}
-        try:
-            self._take_counted({relation: piece}, batch, ends)
-        except BatchError as error:
-            raise self._why(error, piece, batch) from None
-
     def _take_held(self) -> None:
         pending, self._pending, self._rows = self._pending, {}, 0
-        joined = {relation: SourcedChanges.joined(pieces) for relation, pieces in pending.items()}
-        ordered = {relation: j.in_order() for relation, j in joined.items()}
-        if len(ordered) == 1:
-            ((relation, one),) = ordered.items()
-            assert one.commits is not None
-            ends = np.append(np.flatnonzero(np.diff(one.commits)) + 1, len(one.commits))
-            self._take_several(relation, one, ends)
-            return
-        for version in np.unique(np.concatenate([j.commits for j in ordered.values() if j.commits is not None])):
-            commit = {}
-            for relation, j in ordered.items():
-                assert j.commits is not None
-                # Do not search for version + 1: it may overflow.
-                start, stop = (int(np.searchsorted(j.commits, version, side)) for side in ("left", "right"))
-                if start < stop:
-                    commit[relation] = j.part(start, stop)
-            self._take_commit(commit)
+        joined = {relation: SourcedChanges.joined(pieces).in_order() for relation, pieces in pending.items()}
+        numbers = {relation: j.commits for relation, j in joined.items() if j.commits is not None}
+        if numbers:
+            versions = np.unique(np.concatenate([*numbers.values()]))
+            ends = {relation: np.searchsorted(each, versions, "right") for relation, each in numbers.items()}
+            self._take_several(joined, ends)
 
     def _take_counted(
-        self, joined: Mapping[str, SourcedChanges], batch: Mapping[str, Changes], ends: Codes | None
+        self, joined: Mapping[str, SourcedChanges], batch: Mapping[str, Changes], ends: Ends | None
     ) -> None:
-        watches = [Watch(self._views, relation, changes, ends) for relation, changes in batch.items()]
+        watches = [
+            Watch(self._views, relation, changes, None if ends is None else ends[relation])
+            for relation, changes in batch.items()
+        ]
         self._take(batch, ends)
         for watch in watches:
             watch.add_to(self.counted, joined[watch.relation])

@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 
 from dynq_cli.engine.consolidate import NetDelta
 from dynq_cli.engine.engine import Changes
+from dynq_cli.engine.mixed_commits import Ends
 from dynq_cli.storage.layout import FORMAT, write_at
 from dynq_cli.storage.manifest import SnapshotFacts, WalFacts, damaged
 
@@ -43,14 +44,14 @@ _SMALL = 1 << 20
 class Record(NamedTuple):
     """One call of the engine: changes by relation, and the bytes and offsets of values added to dictionaries.
 
-    With `ends`, the changes are several commits of one relation: each number is the end of a commit, exclusive. `nets`
+    With `ends`, the changes are several commits: by relation, each number is the end of a commit, exclusive. `nets`
     has the net change of relations whose changes include upserts, as it then depends on the rows before.
     """
 
     version: int
     batch: Mapping[str, Changes]
     values: Values
-    ends: NDArray[np.int64] | None = None
+    ends: Ends | None = None
     nets: Mapping[str, NetDelta] = MappingProxyType({})
 
 
@@ -175,8 +176,11 @@ def _bytes_of(array: NDArray[Any]) -> memoryview:
 def _arrays_of(record: Record) -> dict[tuple[str, str, str], NDArray[Any]]:
     """Return the arrays of a record by (kind, relation or dictionary, part); omit arrays of default values."""
     arrays: dict[tuple[str, str, str], NDArray[Any]] = {}
-    if record.ends is not None:
-        arrays["commits", "", "ends"] = record.ends
+    if record.ends is not None and len(record.ends) == 1:
+        (arrays["commits", "", "ends"],) = record.ends.values()
+    elif record.ends is not None:
+        for name, ends in record.ends.items():
+            arrays["mixed", name, "ends"] = ends.astype(np.int32) if len(ends) and ends[-1] < 1 << 31 else ends
     for name, net in record.nets.items():
         arrays["net", name, "codes"], arrays["net", name, "delta"] = net
     for name, (data, offsets) in record.values.items():
@@ -195,7 +199,8 @@ def _arrays_of(record: Record) -> dict[tuple[str, str, str], NDArray[Any]]:
 
 
 def _record_of(version: int, listed: list[Any], data: Bytes) -> Record:
-    found: dict[str, dict[str, dict[str, NDArray[Any]]]] = {"values": {}, "batch": {}, "commits": {}, "net": {}}
+    kinds = ("values", "batch", "commits", "mixed", "net")
+    found: dict[str, dict[str, dict[str, NDArray[Any]]]] = {kind: {} for kind in kinds}
     place = 0
     for kind, name, part, dtype, shape in listed:
         # Copy: kernels are compiled for aligned, writable arrays.
@@ -207,7 +212,10 @@ def _record_of(version: int, listed: list[Any], data: Bytes) -> Record:
     batch = {name: _changes_of(parts) for name, parts in found["batch"].items()}
     values = {name: (parts["data"], parts["offsets"]) for name, parts in found["values"].items()}
     nets = {name: NetDelta(parts["codes"], parts["delta"]) for name, parts in found["net"].items()}
-    return Record(version, batch, values, found["commits"].get("", {}).get("ends"), nets)
+    ends = {name: parts["ends"].astype(np.int64) for name, parts in found["mixed"].items()}
+    if found["commits"]:
+        ends = dict.fromkeys(batch, found["commits"][""]["ends"])
+    return Record(version, batch, values, ends or None, nets)
 
 
 def _changes_of(parts: Mapping[str, NDArray[Any]]) -> Changes:

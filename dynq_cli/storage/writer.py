@@ -14,8 +14,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from dynq_cli.engine.codes import Codes
 from dynq_cli.engine.engine import BatchError, Changes
+from dynq_cli.engine.mixed_commits import Ends
 from dynq_cli.engine.net_delta import look_around, plain_net_delta
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import DamagedError, RejectedError
@@ -114,8 +114,8 @@ class Writer:
         """The version in force, or the last rehearsed one."""
         return self.manifest.version
 
-    def take(self, batch: Mapping[str, Changes], ends: Codes | None = None) -> None:
-        """Apply changes to the uncommitted version: one commit, or several of one relation with the exclusive `ends`.
+    def take(self, batch: Mapping[str, Changes], ends: Ends | None = None) -> None:
+        """Apply changes to the uncommitted version: one commit, or several with exclusive `ends` by relation.
 
         BatchError if a change is rejected: then the call has no effect, or, with `ends`, only the commits before the
         bad one. RejectedError if a result or a view would be too large.

@@ -1,0 +1,154 @@
+"""Commits of mixed relations do what they do one by one: the same rows under the same ids, up to the first refused."""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from dynq_cli.engine import engine as engine_module
+from dynq_cli.engine.check import rows_of
+from dynq_cli.engine.views import Views
+from dynq_cli.errors import RejectedError, UsageError
+from dynq_cli.plan.choose import plan_query
+from dynq_cli.query.compile import compile_spec
+from dynq_cli.spec.load import parse_spec
+from tests.seeds import seeds
+
+RELATIONS = """
+version: 1
+relations:
+  R: {columns: {a: int64, b: int64}}
+  S: {columns: {b: int64, c: int64, d: string?}, key: [b]}
+  T: {columns: {c: int64, e: int64}}
+"""
+TREES = """
+queries:
+  joined: {sql: "SELECT R.a, R.b, S.c, S.d FROM R, S WHERE R.b = S.b AND S.d <> 'x'"}
+  paths: {rule: "paths(x, y, z) :- R(x, y), R(y, z)", semantics: bag}
+  chain: {sql: "SELECT a, R.b, T.c, e FROM R, S, T WHERE R.b = S.b AND S.c = T.c"}
+  less: {sql: "SELECT R.a, T.e FROM R, T WHERE R.b = T.c AND R.a < T.e"}
+  ranked: {sql: "SELECT b, c FROM S ORDER BY c DESC, b"}
+"""
+Change = tuple[str, str, tuple[Any, ...]]
+COLUMNS = {"R": ("a", "b"), "S": ("b", "c", "d"), "T": ("c", "e")}
+
+
+def fresh(queries: str) -> Views:
+    spec = parse_spec(RELATIONS + queries, "spec")
+    return Views(spec, {name: plan_query(query, spec) for name, query in compile_spec(spec).items()})
+
+
+def drawn_commits(rng: Random, many: int) -> list[list[Change]]:
+    """Commits of one to three changes of any relations: inserts, deletes of what is there, upserts of S."""
+    there: dict[str, list[tuple[Any, ...]]] = {name: [] for name in COLUMNS}
+    commits: list[list[Change]] = []
+    for _ in range(many):
+        commit: list[Change] = []
+        for _ in range(rng.choice([1, 1, 1, 2, 3])):
+            name = rng.choice("RST")
+            rows = there[name]
+            if rows and rng.random() < 0.4:
+                commit.append((name, "delete", rows.pop(rng.randrange(len(rows)))))
+            elif name == "S":
+                row = (rng.randrange(8), rng.randrange(4), rng.choice(["x", "y", None]))
+                old = [other for other in rows if other[0] == row[0]]
+                rows[:] = [other for other in rows if other[0] != row[0]] + [row]
+                commit.append((name, "update_postimage" if old or rng.random() < 0.3 else "insert", row))
+            else:
+                rows.append((rng.randrange(4), rng.randrange(4)))
+                commit.append((name, "insert", rows[-1]))
+        commits.append(commit)
+    return commits
+
+
+def tables_of(commits: list[list[Change]]) -> tuple[dict[str, pa.Table], dict[str, list[int]]]:
+    """A table per relation with the changes of all commits, and where each commit ends in it."""
+    tables, ends = {}, {}
+    for name, columns in COLUMNS.items():
+        mine = [change for commit in commits for change in commit if change[0] == name]
+        types = {"d": pa.string()}
+        made = {c: pa.array([row[i] for *_, row in mine], types.get(c, pa.int64())) for i, c in enumerate(columns)}
+        tables[name] = pa.table({"_change_type": pa.array([kind for _, kind, _ in mine], pa.string()), **made})
+        ends[name] = np.cumsum([sum(change[0] == name for change in commit) for commit in commits]).tolist()
+    return tables, ends
+
+
+def one_by_one(live: Views, commits: list[list[Change]]) -> int:
+    """Apply commits one by one until one is refused; how many were applied."""
+    for done, commit in enumerate(commits):
+        tables, _ = tables_of([commit])
+        try:
+            live.apply({name: table for name, table in tables.items() if len(table)})
+        except RejectedError:
+            return done
+    return len(commits)
+
+
+def stored(live: Views) -> list[Any]:
+    """The data of all tables: the record of every row by its id, and the ids that are free, in their order."""
+    a, found = live.engine.arena, []
+    for table in range(len(a.tables)):
+        start, stride = int(a.tables["rows"][table]), int(a.tables["stride"][table])
+        rows = [(r, a.words[start + r * stride : start + (r + 1) * stride].tobytes()) for r in rows_of(a, table)]
+        free, row = [], int(a.tables["free"][table])
+        while row >= 0:
+            free.append(row)
+            row = int(a.words[start + row * stride])
+        found.append((int(a.tables["live"][table]), int(a.tables["used"][table]), rows, free))
+    return found
+
+
+def shown(live: Views) -> list[Any]:
+    return [[row for batch in live.enum(q) for row in batch.to_pylist()] for q in live.queries]
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 8192])
+def test_mixed_commits_are_stored_as_one_by_one(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in seeds(10):
+        rng = Random(seed)
+        commits = drawn_commits(rng, rng.randint(1, 60))
+        singly, together = fresh(TREES), fresh(TREES)
+        assert one_by_one(singly, commits) == len(commits), f"seed {seed}"
+        monkeypatch.setattr(engine_module, "CHUNK", chunk)
+        together.apply_mixed(*tables_of(commits))
+        monkeypatch.undo()
+        together.engine._check()
+        assert shown(together) == shown(singly), f"seed {seed}"
+        assert stored(together) == stored(singly), f"seed {seed}"
+
+
+@pytest.mark.parametrize("chunk", [2, 8192])
+def test_the_first_refused_commit_stops_with_those_before_it(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in seeds(10):
+        rng = Random(seed)
+        commits = drawn_commits(rng, 30)
+        at = rng.randrange(30)
+        bad: Change = rng.choice([("R", "delete", (9, 9)), ("T", "delete", (9, 9)), ("S", "delete", (99, 0, "y"))])
+        commits[at].insert(rng.randrange(len(commits[at]) + 1), bad)
+        singly, together = fresh(TREES), fresh(TREES)
+        assert one_by_one(singly, commits) == at, f"seed {seed}"
+        monkeypatch.setattr(engine_module, "CHUNK", chunk)
+        tables, ends = tables_of(commits)
+        row = tables[bad[0]].select(COLUMNS[bad[0]]).to_pylist().index(dict(zip(COLUMNS[bad[0]], bad[2], strict=True)))
+        with pytest.raises(RejectedError, match=f"{bad[0]}: row {row + 1}.* deletes"):
+            together.apply_mixed(tables, ends)
+        monkeypatch.undo()
+        together.engine._check()
+        assert stored(together) == stored(singly), f"seed {seed}"
+        rest = commits[at + 1 :]
+        if one_by_one(singly, rest) == len(rest) and rest:
+            together.apply_mixed(*tables_of(rest))
+            assert stored(together) == stored(singly), f"seed {seed}"
+
+
+def test_the_ends_of_all_tables_are_of_the_same_commits() -> None:
+    live = fresh(TREES)
+    row = pa.table({"a": [1], "b": [1]})
+    for ends in ({"R": [1]}, {"R": [1], "T": [0, 1]}, {"R": [0], "T": [1]}):
+        with pytest.raises(UsageError):
+            live.apply_mixed({"R": row, "T": pa.table({"c": [1], "e": [1]})}, ends)
+    assert live.count("paths") == (0, 0)
