@@ -129,6 +129,24 @@ class Arena:
             self._free(int(row["slots"]), had)
         row["slots"], row["mask"] = place, slots - 1
 
+    def take_over(self, table: int, other: Arena, theirs: int, *, records: bool = True) -> None:
+        """Make a table one of another arena: the same ids and slots, and, unless told otherwise, the same records."""
+        mine, given = self.tables[table], other.tables[theirs]
+        used, slots = int(given["used"]), int(given["mask"]) + 1
+        mine["used"] = 0
+        if used > mine["capacity"]:
+            self.grow_records(table, used + used // 4 + LEAST_ROWS)
+        if slots:
+            if mine["mask"] != given["mask"]:
+                self._free(int(mine["slots"]), int(mine["mask"]) + 1)
+                mine["slots"], mine["mask"] = self._allocate(slots), slots - 1
+            self.words[mine["slots"] : mine["slots"] + slots] = other.words[given["slots"] : given["slots"] + slots]
+        for name in ("used", "live", "free"):
+            mine[name] = given[name]
+        if records:
+            words, first = used * int(mine["stride"]), int(given["rows"])
+            self.words[mine["rows"] : mine["rows"] + words] = other.words[first : first + words]
+
     def _allocate(self, words: int) -> int:
         words = _rounded(words)
         fitting = [h for h in self.holes if h[1] >= words]

@@ -6,7 +6,7 @@ import numpy as np
 
 from dynq_cli.engine.base_layout import BaseLayout
 from dynq_cli.engine.changes import Changes, Codes
-from dynq_cli.engine.kernels.commit import PROGRESS
+from dynq_cli.engine.kernels.commit import PROGRESS, RESOLVE
 from dynq_cli.engine.kernels.fields import DeltaEntries, rows_of
 
 _FIELDS = list(PROGRESS.names or ())
@@ -51,6 +51,14 @@ class BaseDelta:
         self._words = work.words
         self._words.fill(0)
         self._words[_ROOM] = room
+
+    def settle(self, rows: Codes) -> None:
+        """Take the changes for inserts of rows that are in the base table, with their copies, under these ids."""
+        many, entries = len(rows), self.entries
+        entries.touched[:many], entries.net[:many], entries.new[:many] = rows, self.changes.counts, self.changes.counts
+        entries.first[:many] = entries.last[:many] = np.arange(many)
+        entries.old[:many] = 0
+        self._words[_ENTRIES], self._words[_STAGE] = many, RESOLVE + 1
 
     @property
     def n(self) -> int:

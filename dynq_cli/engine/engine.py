@@ -16,7 +16,7 @@ trees alone, else from step to step.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 import numpy as np
 
@@ -47,7 +47,7 @@ from dynq_cli.engine.multi_tree_result import MultiTreeResult
 from dynq_cli.engine.order_statistic_trees import CountedTrees
 from dynq_cli.engine.result_reader import BLOCK, OverflowedError, ResultReader, record_of
 from dynq_cli.engine.tree_layout import TreeLayout
-from dynq_cli.plan.program import Cycle, Derived
+from dynq_cli.plan.program import Cycle, Derived, Tree
 from dynq_cli.records import record
 
 __all__ = ["BLOCK", "BatchError", "Changes", "DerivedError", "Engine", "OverflowedError"]
@@ -240,28 +240,49 @@ class Engine:
                 self._revert(earlier)
             raise
         for step in self.layout.steps:
-            if isinstance(step, Derived):
-                self._derive(step, deltas)
-            elif step.name in self.layout.passages:
-                self._deriving.pass_through(step.name, deltas)
-            elif isinstance(step, Cycle):
-                self._deriving.pass_delta(step.name, deltas)
-            else:
-                self._update_tree(step.name, deltas)
+            self._take_step(step, deltas)
         for delta in deltas.values():
             if not delta.done:
                 self._advance(delta)
+
+    def fill(self, relation: str, rows: Codes, changes: Changes, steps: Collection[str]) -> None:
+        """Insert rows that the base table has, under these ids, into some steps that do not have them yet."""
+        delta = self._delta(relation, changes, np.array([len(changes)], np.int64))
+        delta.settle(rows)
+        self._keep_computed(delta)
+        deltas, stages = {relation: delta}, self._paths[relation].stages
+        for step in self.layout.steps:
+            if step.name in steps:
+                if step.name in stages:
+                    delta.skip_to(stages[step.name])
+                self._take_step(step, deltas)
+        for made in deltas.values():
+            if made is not delta and not made.done:
+                self._advance(made)
+
+    def _take_step(self, step: Tree | Derived | Cycle, deltas: dict[str, BaseDelta]) -> None:
+        if isinstance(step, Derived):
+            self._derive(step, deltas)
+        elif step.name in self.layout.passages:
+            self._deriving.pass_through(step.name, deltas)
+        elif isinstance(step, Cycle):
+            self._deriving.pass_delta(step.name, deltas)
+        else:
+            self._update_tree(step.name, deltas)
 
     def _resolve(self, relation: str, changes: Changes, deltas: dict[str, BaseDelta]) -> BaseDelta:
         """Add the base delta of a relation to those of the commit. Raises BatchError with nothing changed."""
         delta = self._delta(relation, changes, np.array([len(changes)], np.int64), len(deltas))
         self._advance(delta, RESOLVE + 1, self._paths[relation].reached_at[RESOLVE])
-        stored = self._stored[relation]
-        if len(stored):
-            # Trees and passages compute from rows that go, too, of which only codes may be known by then.
-            keep_computed(self.arena.store, delta.base.table, delta.entries, delta.n, delta.changes.computed, stored)
+        self._keep_computed(delta)
         deltas[relation] = delta
         return delta
+
+    def _keep_computed(self, delta: BaseDelta) -> None:
+        """Store what was computed from rows that came: of rows that go, only codes may be known."""
+        stored = self._stored[delta.relation]
+        if len(stored):
+            keep_computed(self.arena.store, delta.base.table, delta.entries, delta.n, delta.changes.computed, stored)
 
     def _update_tree(self, name: str, deltas: Mapping[str, BaseDelta]) -> None:
         """Apply base deltas to a tree, and route the delta of its result."""

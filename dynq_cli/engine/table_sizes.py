@@ -64,25 +64,38 @@ def bytes_used(tables: Rows) -> Words:
 def owners_of(layout: Layout, programs: Mapping[str, Program]) -> dict[int, set[str]]:
     """Return the queries that use each table, without the spec's base tables. O(tables + nodes)."""
     needed: dict[int, set[str]] = {}
-    of_groups = _group_tables(layout)
-    given = {base.table for name, base in layout.bases.items() if name not in layout.derived}
+    of_steps = tables_of_steps(layout)
     pools = range(layout.first_pool, len(layout.tables)) if len(layout.ordered) else range(0)
     for query, program in programs.items():
         found: set[int] = set()
         for step in program.steps:
+            found |= set(of_steps.get(step.name, ()))
             if isinstance(step, Derived):
-                found |= {layout.bases[step.name].table, *of_groups.get(step.name, ())}
-            elif isinstance(step, Cycle):
-                found |= set(layout.cycles[step.name].tables)
+                found.add(layout.bases[step.name].table)
             elif isinstance(step, Tree) and step.name in layout.trees:
                 tree = layout.trees[step.name]
                 nodes = layout.nodes[tree.first : tree.stop]
-                found |= {int(table) for table in (*nodes["table"], *nodes["group"]) if table >= 0}
                 if (nodes["tree"] >= 0).any() or (nodes["readers"] >= 0).any():
                     found |= set(pools)
-        for table in found - given:
+        for table in found:
             needed.setdefault(table, set()).add(query)
     return needed
+
+
+def tables_of_steps(layout: Layout) -> dict[str, list[int]]:
+    """Return the tables of each step but for base tables and blocks of ordered trees, in the order of their numbers."""
+    of_groups, found = _group_tables(layout), dict[str, list[int]]()
+    for step in layout.steps:
+        own: set[int] = set()
+        if isinstance(step, Derived):
+            own = set(of_groups.get(step.name, ()))
+        elif isinstance(step, Cycle):
+            own = set(layout.cycles[step.name].tables)
+        elif step.name in layout.trees:
+            nodes = layout.nodes[layout.trees[step.name].first : layout.trees[step.name].stop]
+            own = {int(table) for table in (*nodes["table"], *nodes["group"]) if table >= 0}
+        found[step.name] = sorted(own - layout.base_tables)
+    return found
 
 
 def _group_tables(layout: Layout) -> dict[str, Iterable[int]]:

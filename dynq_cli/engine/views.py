@@ -9,7 +9,8 @@ views.test("q", {"x": 1})           the multiplicity of a row
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from functools import cache
 from typing import Any
 
@@ -46,14 +47,25 @@ _LARGEST = 2**63 - 1
 
 
 class Views:
-    def __init__(self, spec: Spec, plans: Mapping[str, AnyPlan | Program], arrays: Arrays | None = None) -> None:
-        """Create empty views, or use a snapshot's arrays. ValueError if their layout differs. O(tables)."""
+    def __init__(
+        self,
+        spec: Spec,
+        plans: Mapping[str, AnyPlan | Program],
+        arrays: Arrays | None = None,
+        values: Arrays | None = None,
+    ) -> None:
+        """Create empty views, or use a snapshot's arrays. ValueError if their layout differs. O(tables).
+
+        The dictionaries of empty views may begin with the `values` of others (`Dictionaries.arrays`).
+        """
         self.spec = spec
         self.queries = {name: _program(name, plan, spec) for name, plan in plans.items()}
         self.layout: Layout = layout_of(spec.relations, _steps(self.queries.values()))
         self.dictionaries = Dictionaries(self.layout.ordered_dictionaries)
         self.meaning = Evaluator(lambda: self.dictionaries)
         self._unusable = ""
+        if values is not None:
+            self.dictionaries = Dictionaries.from_arrays(values, self.layout.ordered_dictionaries)
         if arrays is None:
             self.engine = Engine(self.layout, self.meaning)
             return
@@ -139,9 +151,7 @@ class Views:
 
         BlockedError if a result, or a view that is kept for it, would be too large.
         """
-        self._usable()
-        self.label()
-        try:
+        with self._updating():
             if ends is None:
                 self.engine.apply(batch)
             elif len(batch) == 1:
@@ -149,6 +159,24 @@ class Views:
                 self.engine.apply_commits(relation, changes, ends[relation])
             else:
                 self.engine.apply_mixed(batch, ends)
+
+    def fill(self, relation: str, rows: Codes, changes: Changes, steps: Collection[str]) -> None:
+        """Insert base rows that are there, under these ids, into steps that do not have them. BlockedError."""
+        with self._updating():
+            self.engine.fill(relation, rows, changes, steps)
+
+    def restart(self) -> None:
+        """Begin to use what was written to the arena from outside. O(tables)."""
+        self.engine = Engine(self.layout, self.meaning, self.engine.arena)
+        self.label()
+
+    @contextmanager
+    def _updating(self) -> Iterator[None]:
+        """Change the engine inside. BlockedError if a result, or a view that is kept for it, would be too large."""
+        self._usable()
+        self.label()
+        try:
+            yield
         except OverflowedError:
             self._unusable = "a result would have more than 2^127 - 1 rows\n  hint: use `semantics: set`"
             raise BlockedError(self._unusable) from None

@@ -3,9 +3,10 @@
     alter(".dynq", "shop.yaml")                                    from the rows that are there
     alter(".dynq", "shop.yaml", [("orders", "channels.csv")])      new columns of orders have the file's values by key
 
-Where only outputs, marks or the way that logs are read changed, views and rows stay as they are. Any other change fills
-new views: base rows are moved (`engine/alteration`), and the results built from them. Readers go on with the version
-before until the new one is in force. Versions before it, and their marks, are still read as they were (`eras`).
+Where only outputs, marks or the way that logs are read changed, views and rows stay as they are. After any other change
+the views of unchanged queries over unchanged relations are copied (`engine/carried_views`), and the others are filled:
+rows of changed relations are moved (`engine/alteration`). Readers go on with the version before until the new one is in
+force. Versions before it, and their marks, are still read as they were (`eras`).
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dynq_cli.engine.alteration import Fill, Moved, fill_relation, moved, past_degree, refuse_lossy
+from dynq_cli.engine.carried_views import carry_over, fill, left_to_fill
 from dynq_cli.engine.size_facts import TableSizes
 from dynq_cli.engine.table_sizes import sizes_of
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError, UsageError
-from dynq_cli.phases import phase
+from dynq_cli.phases import Phase, phase
+from dynq_cli.plan.program import Lookups, Together
 from dynq_cli.session.apply_logs import columns_in, load
 from dynq_cli.session.marks import marks_of
 from dynq_cli.spec.differences import differences
@@ -47,7 +50,8 @@ class Altered:
 
     - `differences`: empty if the specs mean the same; then there is no new version
     - `is_built`: whether views were filled; else rows and views stay as they are
-    - `moved`: base rows that were moved, by relation; `loaded`: rows of new relations
+    - `moved`: base rows that views were filled from, by relation; `loaded`: rows of new relations
+    - `stayed`: queries whose views were taken as they are, byte for byte
     - `dropped`: rows of relations that are gone
     - `seconds`: how long filling the views took
     """
@@ -56,6 +60,7 @@ class Altered:
     differences: tuple[str, ...]
     is_built: bool = False
     moved: Mapping[str, Moved] = field(default_factory=dict)
+    stayed: tuple[str, ...] = ()
     loaded: Mapping[str, int] = field(default_factory=dict)
     dropped: Mapping[str, int] = field(default_factory=dict)
     counts: Mapping[str, Counts | None] = field(default_factory=dict)
@@ -98,7 +103,7 @@ def alter(
                 keep_views(directory, manifest, planned, source.text, marks)
             return Altered(manifest.version + 1, found, counts=manifest.counts)
         began = time.monotonic()
-        views, altered, logs = _built(directory, kept, planned, loads, progress)
+        views, altered, logs, stayed = _built(directory, kept, planned, loads, progress)
         seconds = time.monotonic() - began
         if not dry_run:
             commit_views(directory, manifest, planned, source.text, views, logs, marks)
@@ -107,6 +112,7 @@ def alter(
             found,
             is_built=True,
             moved=altered,
+            stayed=stayed,
             loaded=_loaded(views, kept.spec),
             dropped={r.name: n for r in kept.spec.own_relations if (n := _dropped(manifest, planned.spec, r.name))},
             counts=counts_of(views),
@@ -117,23 +123,54 @@ def alter(
 
 def _built(
     directory: Path, kept: Planned, planned: Planned, loads: Loads, progress: Callable[[int], None]
-) -> tuple[Views, dict[str, Moved], list[AppliedLog]]:
-    """Fill views for a spec with the rows of the version in force, and with those of the loads."""
-    views = Views(planned.spec, planned.kept)
+) -> tuple[Views, dict[str, Moved], list[AppliedLog], tuple[str, ...]]:
+    """Fill views for a spec with the rows of the version in force, and with those of the loads.
+
+    Views of which neither the plan nor the rows are others are taken as they are; return their queries, too.
+    """
     fills = dict(_fills(kept.spec, planned.spec, loads, progress))
-    logs = load(views, [each for each in loads if each[0] not in fills], progress)
     _, old = open_latest(directory, kept)
+    views = Views(planned.spec, planned.kept, values=old.dictionaries.arrays())
+    carried = carry_over(old, views, _same_relations(kept.spec, planned.spec, fills))
+    if not carried.steps:
+        views = Views(planned.spec, planned.kept)
+    logs = load(views, [each for each in loads if each[0] not in fills], progress)
     altered = {}
     for relation in planned.spec.relations:
-        if kept.spec.relation(relation.name) is None:
+        if kept.spec.relation(relation.name) is None or relation.name in carried.relations:
             continue
-        many = int(old.engine.arena.tables["live"][old.base(relation.name).table])
-        with phase(f"building the views from the rows of {relation.name}", total=many) as building:
-            fill = fills.get(relation.name)
-            altered[relation.name] = moved(old, views, relation.name, fill, building.add)
+        with _building(old, relation.name) as building:
+            altered[relation.name] = moved(old, views, relation.name, fills.get(relation.name), building.add)
+    for name in left_to_fill(views, carried):
+        with _building(views, name) as building:
+            rows = fill(views, name, carried, building.add)
+        if planned.spec.relation(name) is not None:
+            altered[name] = Moved(rows)
+    stayed = tuple(
+        name
+        for name, program in views.queries.items()
+        if all(step.name in carried.steps for step in program.steps if not isinstance(step, Together | Lookups))
+    )
+    for name in stayed:
+        assert views.kept_count(name) == old.kept_count(name), f"{name} has other rows than before"
     views.take(clock_changes(views, None))
     views.engine.arena.settle()
-    return views, altered, logs
+    return views, altered, logs, stayed
+
+
+def _building(views: Views, name: str) -> Phase:
+    many = int(views.engine.arena.tables["live"][views.layout.bases[name].table])
+    return phase(f"building the views from the rows of {name}", total=many)
+
+
+def _same_relations(kept: Spec, given: Spec, fills: Mapping[str, Fill]) -> list[str]:
+    """Return the relations whose rows stay what they are."""
+    both = [(after, kept.relation(after.name)) for after in given.relations if after.name not in fills]
+    return [
+        after.name
+        for after, before in both
+        if before is not None and (after.columns, after.key) == (before.columns, before.key)
+    ]
 
 
 def _fills(kept: Spec, given: Spec, loads: Loads, progress: Callable[[int], None]) -> Iterator[tuple[str, Fill]]:

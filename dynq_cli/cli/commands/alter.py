@@ -37,7 +37,7 @@ def alter(
     by key with --load), dropped and widened; keys added where they hold. Marks and older versions stay, with the
     queries and columns that they had. A query that was not there at a version cannot be read there.
 
-    Readers go on meanwhile. Where only outputs or sources changed, nothing is built.
+    Readers go on meanwhile. Views of unchanged queries over unchanged relations stay as they are.
     """
     loads = [load_of(item) for item in load or ()]
     from dynq_cli.session.alter import alter as alter_state
@@ -72,7 +72,9 @@ def _tell(altered: Altered, state: str, spec: str, *, dry_run: bool) -> None:
         output.warn(f"{relation}: its {rows:,} rows {'would be' if dry_run else 'are'} gone from the state")
     if altered.is_built:
         length = 0 if altered.sizes is None else _length(altered)
-        output.note(f"all views are built anew: {length:,} bytes in {altered.seconds:.1f} s")
+        if altered.stayed:
+            output.note(f"views of {', '.join(altered.stayed)} stay as they are, byte for byte")
+        output.note(f"rows and views take {length:,} bytes; building took {altered.seconds:.1f} s")
     else:
         output.note("rows and views stay as they are")
     kept = ", ".join(
@@ -100,6 +102,7 @@ def _show_json(altered: Altered, *, dry_run: bool) -> None:
         "differences": altered.differences,
         "built": altered.is_built,
         "moved": {name: vars(moved) for name, moved in altered.moved.items()},
+        "stayed": altered.stayed,
         "loaded": altered.loaded,
         "dropped": altered.dropped,
         "counts": {name: counts and vars(counts) for name, counts in altered.counts.items()},
