@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from dynq_cli.plan.lower.break_cycles import breaking_of, joined
 from dynq_cli.plan.lower.inequality_by_subtraction import (
     MOST_UNEQUAL,
     differing,
@@ -81,6 +82,8 @@ def _subtracted(query: ConjunctiveQuery, program: PartialProgram) -> PartialProg
             counted = core(counted)
         # What is joined may have both sides of a comparison.
         counted = filtered_within(counted)
+        if some and in_one_tree(counted, program.spec) is None:
+            counted, program = _joined_by_delta(counted, program)
         if in_one_tree(counted, program.spec) is None:
             return None
         sign = -1 if len(some) % 2 else 1
@@ -107,6 +110,17 @@ def _denied(query: ConjunctiveQuery) -> tuple[Atom, ...]:
         if is_linked and is_narrow and not (compared & atom.variables - frozenset().union(*joins)):
             found.append(atom)
     return tuple(found)
+
+
+def _joined_by_delta(query: ConjunctiveQuery, program: PartialProgram) -> tuple[ConjunctiveQuery, PartialProgram]:
+    """The query with a relation in place of each cyclic part: rows that only denials tie to a cycle are few."""
+    breaking = breaking_of(query, program.spec)
+    if not breaking.by_delta or query.comparisons:
+        return query, program
+    for aliases in [{query.atoms[i].alias for i in group} for group in breaking.groups]:
+        group = tuple(i for i, atom in enumerate(query.atoms) if atom.alias in aliases)
+        query, program = joined(query, program, group)
+    return query, program
 
 
 def _with_own_views(query: ConjunctiveQuery) -> ConjunctiveQuery:

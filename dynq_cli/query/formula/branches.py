@@ -149,13 +149,20 @@ def _few(found: list[Branch]) -> list[Branch]:
     return found
 
 
-def widened(branch: Branch, around: Branch, needed: frozenset[str]) -> Branch:
-    """A branch with atoms of the conjunction around it that give values to variables which it needs and lacks."""
+def widened(branch: Branch, around: Branch, needed: frozenset[str], shared: frozenset[str]) -> Branch:
+    """A branch with atoms of the conjunction around it, so that it has no more rows than these look at.
+
+    They give values to variables which it needs and lacks. And where no atom of the branch has all the variables that
+    it shares with the conjunction, but one around it has, it joins that one: it would have pairs that nobody asks for.
+    """
     missing = needed - branch.joined
     for atom in around.atoms:
         if missing & {v.name for v in variables_of(atom)}:
             branch = replace(branch, atoms=tuple(dict.fromkeys((*branch.atoms, atom))))
             missing = needed - branch.joined
+    if len(branch.atoms) > 1 and not any(shared <= {v.name for v in variables_of(a)} for a in branch.atoms):
+        guards = [a for a in around.atoms if shared <= {v.name for v in variables_of(a)}]
+        branch = replace(branch, atoms=(*branch.atoms, *guards[:1]))
     return branch
 
 

@@ -109,7 +109,7 @@ class _Builder:
         """
         free = tuple(sorted(free_variables(tally)))
         wanted = (*free, tally.variable)
-        inside = [widened(b, around, frozenset(wanted)) for b in branches(tally.body)]
+        inside = [widened(b, around, frozenset(wanted), frozenset(free)) for b in branches(tally.body)]
         draft = Draft("", "set")
         if len(inside) == 1 and inside[0].is_one_atom and inside[0].joined == set(wanted):
             bindings, _ = bind_atoms(inside[0].atoms, self.spec, draft, nulls=False)
@@ -323,7 +323,7 @@ class _Drafted:
             if branch.is_one_atom and joins:
                 self._anti(branch.atoms[0])
             elif shared:
-                inside = widened(branch, self.branch, branch.named & free)
+                inside = widened(branch, self.branch, branch.named & free, frozenset(shared))
                 with suppress(NeverError):
                     self._anti_view(self.builder.view("denied", self.builder.query("", [inside], shared)), shared)
             else:
