@@ -56,6 +56,7 @@ lint: $(STAMP) ## ruff and mypy --strict: the package, tests and benchmarks
 SPARK_TESTS := build/spark-tests.txt
 test: $(STAMP) $(LIBRARY) ## lint, then all tests on all cores; ends with where the time went
 	@tests/spark/install_postgres
+	@tests/install_chromium
 	@$(BIN)/python benchmarks/environments.py tpcds
 	@mkdir -p $(dir $(SPARK_TESTS)); begin=$$(date +%s%N); status=0; \
 	$(BIN)/pytest tests/spark --durations=5 $(PYTEST_ARGS) >$(SPARK_TESTS) 2>&1 & spark=$$!; \

@@ -17,7 +17,7 @@ from dynq_cli.engine.kernels.fields import Rows, Words
 from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.size_facts import QuerySize, RelationSize, TableSizes
 from dynq_cli.engine.views import Views
-from dynq_cli.plan.program import Cycle, Derived, Program, Tree
+from dynq_cli.plan.program import Cycle, Derived, Program, Tree, passed_rows
 from dynq_cli.spec.model import CLOCK
 
 _WORD = 8
@@ -53,6 +53,26 @@ def sizes_in(
         queries[name] = QuerySize(int(used[own].sum()), stored)
     shared = [table for table, queries_ in owners.items() if len(queries_) > 1]
     return TableSizes(relations, queries, int(used[shared].sum()), dictionaries)
+
+
+def rows_of_steps(views: Views) -> dict[tuple[str, int], int]:
+    """Return the rows of each tree's nodes, children first, of each cycle's atoms, and of derived relations (0).
+
+    Leaves that are base rows behind a filter are left out: how many pass it is not kept. O(nodes).
+    """
+    layout, tables, found = views.layout, views.engine.arena.tables, dict[tuple[str, int], int]()
+    for name, tree in layout.trees.items():
+        for number, node in enumerate(layout.nodes[tree.first : tree.stop]):
+            if int(node["table"]) not in layout.base_tables or node["filter"] < 0:
+                found[name, number] = int(tables["live"][node["table"]])
+    for name, cycle in layout.cycles.items():
+        found |= {(name, i): int(tables["live"][cycle.edges[e].table]) for i, e in enumerate(cycle.number)}
+    own: dict[str, int] = {name: layout.bases[name].table for name in layout.derived}
+    own |= {name: made.table for name, made in layout.groups.items()}
+    found |= {
+        (name, 0): int(tables["live"][table]) for name, table in own.items() if name not in passed_rows(layout.steps)
+    }
+    return found
 
 
 def bytes_used(tables: Rows) -> Words:

@@ -7,7 +7,7 @@ trees that feed it, so rows flow upwards. Pictures of several queries are arrang
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -70,9 +70,12 @@ _LEGEND_COLUMNS = 3
 
 @dataclass(frozen=True)
 class Box:
+    """`of` says whose rows these are: a step, and the number of a node, children first, or of a cycle's atom, or 0."""
+
     name: str
     text: str
     kind: BoxKind
+    of: tuple[str, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -158,7 +161,7 @@ class _Drawing:
         for i, atom in enumerate(step.query.atoms):
             name = f"{place}_{i}"
             where = "".join(f"\nwhere {s.sql}" for s in atom.filters)
-            inside.boxes.append(Box(name, atom.brief + where, "leaf"))
+            inside.boxes.append(Box(name, atom.brief + where, "leaf", (step.name, i)))
             shared = [v for v in (b.variable for b in atom.bindings) if _is_shared(step.query, v)]
             self.frame.lines.append(Line(top, name, "groups", f"by {' and '.join(shared)}"))
             self._reads(name, atom.source)
@@ -167,22 +170,30 @@ class _Drawing:
         order = f", in the order of {', '.join(map(str, step.plan.order))}" if step.plan.order else ""
         inside = Frame(place, f"tree {step.name}{order}")
         self.frame.frames.append(inside)
-        self.roots[step.name] = self._node(step.plan, step.plan.tree, inside, None)
+        numbers = {id(node): (step.name, number) for number, node in enumerate(_children_first(step.plan.tree))}
+        self.roots[step.name] = self._node(step.plan, step.plan.tree, inside, None, numbers)
 
-    def _node(self, plan: Plan, node: Node, inside: Frame, parent: tuple[Node, str] | None) -> str:
+    def _node(
+        self,
+        plan: Plan,
+        node: Node,
+        inside: Frame,
+        parent: tuple[Node, str] | None,
+        numbers: Mapping[int, tuple[str, int]],
+    ) -> str:
         name = f"{inside.name}_{len(inside.boxes)}"
         kind: BoxKind = "result" if node.output else "view"
         text = label(plan, node)
         if node.atom is not None:
             kind = "result leaf" if node.output else "leaf"
             text += "".join(f"\nwhere {s.sql}" for s in plan.query.atoms[node.atom].filters)
-        inside.boxes.append(Box(name, text, kind))
+        inside.boxes.append(Box(name, text, kind, numbers[id(node)]))
         if parent is not None:
             self.frame.lines.append(_edge(*parent, node, name))
         if node.atom is not None:
             self._reads(name, plan.query.atoms[node.atom].source)
         for child in node.children:
-            self._node(plan, child, inside, (node, name))
+            self._node(plan, child, inside, (node, name), numbers)
         return name
 
     def _reads(self, name: str, source: str) -> None:
@@ -203,7 +214,7 @@ class _Drawing:
             per = f"per {', '.join(step.groups.keys)}" if step.groups.keys else "one row"
             made = [f"{m.aggregate.name} = {m.aggregate.function}" for m in step.groups.measures]
             text, kind = "\n".join([f"{step.name}: {per}", *made]), "groups"
-        self.frame.boxes.append(Box(place, text, kind))
+        self.frame.boxes.append(Box(place, text, kind, (step.name, 0)))
         self.roots[step.name] = place
         for feed in step.feeds:
             where = " and ".join(map(str, feed.where))
@@ -232,6 +243,12 @@ class _Drawing:
             for lookup in each.lookups:
                 kind: LineKind = "less" if lookup.counts == "absent" else "reads"
                 self.frame.lines.append(Line(above, self.roots[lookup.tree], kind))
+
+
+def _children_first(node: Node) -> Iterator[Node]:
+    for child in node.children:
+        yield from _children_first(child)
+    yield node
 
 
 def _is_shared(query: ConjunctiveQuery, variable: str) -> bool:

@@ -1,6 +1,7 @@
 """Draw what a program keeps as SVG: an outline with a box per line; what feeds a box stands below it, indented.
 
-    as_svg(frame)     one `<svg>` element, which takes its colours from the page that it stands in
+    as_svg(frame)           one `<svg>` element, which takes its colours from the page that it stands in
+    as_svg(frame, rows)     the same with the number of rows that boxes have
 
 Lines are those of `picture`: bold for a guard, dashed for rows in groups, dotted where changes are passed on. The text
 of a box that is too long is cut; its title has all of it.
@@ -8,8 +9,9 @@ of a box that is too long is cut; its title has all of it.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from html import escape
+from types import MappingProxyType
 
 from dynq_cli.plan.picture import Box, Frame, Line
 
@@ -17,16 +19,20 @@ _ROW, _STEP, _CHAR, _PAD = 34, 26, 7.2, 10
 _LONGEST = 64
 
 
-def as_svg(frame: Frame) -> str:
-    """Draw a query. O(boxes)."""
-    rows = list(_outline(frame))
-    widths = [depth * _STEP + 2 * _PAD + _CHAR * (len(_cut(box.text)) + len(_by(line))) for box, depth, line, _ in rows]
-    width, height = int(max(widths, default=0)) + 8, _ROW * len(rows) + 6
+def as_svg(frame: Frame, rows: Mapping[tuple[str, int], int] = MappingProxyType({})) -> str:
+    """Draw a query; `rows` are the rows of boxes (`Box.of`). O(boxes)."""
+    outline = list(_outline(frame))
+    beside = [_by(line, rows.get(box.of) if box.of else None) for box, _, line, _ in outline]
+    widths = [
+        depth * _STEP + 2 * _PAD + _CHAR * (len(_cut(box.text)) + len(text))
+        for (box, depth, _, _), text in zip(outline, beside, strict=True)
+    ]
+    width, height = int(max(widths, default=0)) + 24, _ROW * len(outline) + 6
     parts = [
         f'<svg class="tree" role="img" width="{width}" height="{height}" viewBox="0 0 {width} {height}">',
         f"<title>{escape(frame.title)}</title>",
     ]
-    for number, (box, depth, line, above) in enumerate(rows):
+    for number, (box, depth, line, above) in enumerate(outline):
         x, y = depth * _STEP + 4, number * _ROW + 4
         if line is not None:
             left = x - _STEP + 12
@@ -40,8 +46,8 @@ def as_svg(frame: Frame) -> str:
             f'<rect x="{x}" y="{y}" width="{wide:.0f}" height="26" rx="{13 if "[" in text else 4}"/>'
             f'<text x="{x + _PAD}" y="{y + 17.5}">{escape(text)}</text></g>'
         )
-        if _by(line):
-            parts.append(f'<text class="by" x="{x + wide + 8:.0f}" y="{y + 17.5}">{escape(_by(line))}</text>')
+        if beside[number]:
+            parts.append(f'<text class="by" x="{x + wide + 8:.0f}" y="{y + 17.5}">{escape(beside[number])}</text>')
     return "".join([*parts, "</svg>"])
 
 
@@ -71,8 +77,12 @@ def _lines(frame: Frame) -> Iterator[Line]:
         yield from _lines(inner)
 
 
-def _by(line: Line | None) -> str:
-    return "" if line is None else line.text or {"feeds": "fed by", "less": "less", "reads": "reads"}.get(line.kind, "")
+def _by(line: Line | None, rows: int | None) -> str:
+    """What stands beside a box: how it is read from above, and how many rows it has."""
+    words = {"feeds": "fed by", "less": "less", "reads": "reads"}
+    read = "" if line is None else line.text or words.get(line.kind, "")
+    many = "" if rows is None else f"{rows:,} row{'' if rows == 1 else 's'}"
+    return " · ".join(text for text in (read, many) if text)
 
 
 def _cut(text: str) -> str:

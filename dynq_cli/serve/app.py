@@ -9,6 +9,7 @@
     GET  /queries/Q/changes               ?since; server-sent events, one per version
     POST /logs                            ?relation &batch &format; answers once the version is durable
     GET  /metrics, /healthz, /            Prometheus, liveness, the page
+    GET  /pages/Q, /pages/Q/diff, …/why   the same for people (`pages`)
 
 Bodies and answers are bounded. With a token, all but /healthz need `Authorization: Bearer TOKEN` (`guard`).
 """
@@ -37,6 +38,7 @@ from dynq_cli.io.results.row import row_of
 from dynq_cli.io.results.where import equalities
 from dynq_cli.serve.answers import error_answer, refusal, rows_answer
 from dynq_cli.serve.guard import Guard
+from dynq_cli.serve.pages import changes_page, error_page, rows_page, why_page
 from dynq_cli.serve.service import Service, error_event
 from dynq_cli.session.metrics import state_text
 from dynq_cli.session.report import report
@@ -72,6 +74,9 @@ def app_of(service: Service, token: str = "") -> ASGIApp:
         Route("/metrics", http.metrics),
         Route("/queries", http.queries),
         Route("/logs", http.logs, methods=["POST"]),
+        Route("/pages/{query}", http.rows_page),
+        Route("/pages/{query}/diff", http.changes_page),
+        Route("/pages/{query}/why", http.why_page),
         *(
             Route(f"/queries/{{query}}/{name}", getattr(http, name))
             for name in ("count", "rows", "diff", "jth", "changes")
@@ -112,14 +117,35 @@ class _Http:
         version = self._service.manifest.version
         if self._page is None or self._page[0] != version:
             curves = {name: list(points) for name, points in self._service.curves.items()}
-            links = "".join(
-                f'<a href="queries/{name}/rows?limit=20">{name}</a> ' for name in self._service.manifest.counts
-            )
-            live = f'<p>Served live. Rows: {links}· <a href="queries">queries</a> · <a href="metrics">metrics</a></p>'
+            live = '<p>Served live: <a href="queries">queries</a> · <a href="metrics">metrics</a></p>'
             directory = self._service.directory
             text = await self._service.ask(lambda view: report(view, directory, curves=curves, live=live))
             self._page = version, text
-        return HTMLResponse(self._page[1])
+        return _html(self._page[1])
+
+    async def rows_page(self, request: Request) -> Response:
+        name, asked = self._query(request), request.query_params
+        where, at = asked.get("where", ""), asked.get("at", "")
+
+        def read(view: State) -> str:
+            return rows_page(view, name, _number(asked, "offset", 0), where, at)
+
+        return await self._shown(name, read)
+
+    async def changes_page(self, request: Request) -> Response:
+        name, since = self._query(request), request.query_params.get("since", "")
+        return await self._shown(name, lambda view: changes_page(view, name, since))
+
+    async def why_page(self, request: Request) -> Response:
+        name, asked = self._query(request), request.query_params
+        row, at = asked.get("row", ""), asked.get("at", "")
+        return await self._shown(name, lambda view: why_page(view, name, row, at, _number(asked, "offset", 0)))
+
+    async def _shown(self, query: str, read: Callable[[State], str]) -> Response:
+        try:
+            return _html(await self._service.ask(read))
+        except DynqError as error:
+            return _html(error_page(error, query), error_answer(error).status_code)
 
     async def health(self, request: Request) -> Response:
         return JSONResponse({"status": "ok", "version": self._service.manifest.version})
@@ -294,6 +320,14 @@ class _Http:
             return JSONResponse(told | {"reason": outcome.reason.replace(folder + "/", "")})
         counted = {name: getattr(outcome, name) for name in ("rows", "inserted", "replaced", "deleted")}
         return JSONResponse({**told, "version": outcome.version, **counted, "warnings": list(outcome.warnings)})
+
+
+def _html(text: str, status: int = 200) -> Response:
+    """A page that may load nothing and send forms nowhere else."""
+    policy = (
+        "default-src 'none'; style-src 'unsafe-inline'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+    )
+    return HTMLResponse(text, status, {"Content-Security-Policy": policy, "Referrer-Policy": "no-referrer"})
 
 
 def _skipped(batches: Any, offset: int) -> Any:

@@ -6,6 +6,7 @@ read the answers. Its requests carry that name as `Host`, so without a token onl
 
 from __future__ import annotations
 
+import base64
 import hmac
 import ipaddress
 
@@ -30,15 +31,30 @@ class Guard:
 
     def _refusal(self, authorization: bytes, host: bytes) -> Response | None:
         if self._token:
-            kind, _, token = authorization.partition(b" ")
-            if kind.lower() == b"bearer" and hmac.compare_digest(token.strip(), self._token):
+            if hmac.compare_digest(_token_in(authorization), self._token):
                 return None
-            return refusal("unauthorized", "a valid token is needed", 401, {"WWW-Authenticate": "Bearer"})
+            asked = {"WWW-Authenticate": 'Bearer, Basic realm="dynq: the token as password"'}
+            return refusal("unauthorized", "a valid token is needed", 401, asked)
         named = host_of(host.decode("latin-1"))
         if is_loopback(named):
             return None
         told = f"Host {named[:80]!r} is no name of this machine\nhint: ask 127.0.0.1, or serve with --token-file"
         return refusal("host", told, 403)
+
+
+def _token_in(authorization: bytes) -> bytes:
+    """Return the token of a Bearer header, or the password of a Basic one, which is what browsers ask people for.
+
+    >>> _token_in(b"Bearer abc"), _token_in(b"Basic bWU6YWJj"), _token_in(b"Basic ?")
+    (b'abc', b'abc', b'')
+    """
+    kind, _, given = authorization.partition(b" ")
+    if kind.lower() == b"basic":
+        try:
+            return base64.b64decode(given.strip(), validate=True).partition(b":")[2]
+        except ValueError:
+            return b""
+    return given.strip() if kind.lower() == b"bearer" else b""
 
 
 def host_of(header: str) -> str:

@@ -13,21 +13,25 @@ from datetime import UTC, datetime
 from html import escape
 from pathlib import Path
 
+from dynq_cli.engine.table_sizes import rows_of_steps
+from dynq_cli.errors import DynqError
 from dynq_cli.phases import phase
 from dynq_cli.plan.explain import explain_json
-from dynq_cli.plan.lower import program_of
 from dynq_cli.plan.picture import frame_of
 from dynq_cli.plan.svg import as_svg
 from dynq_cli.session.explain import explain_state
-from dynq_cli.session.report_style import STYLE
+from dynq_cli.session.report_html import derivations, document, rows_in, rows_table
+from dynq_cli.session.why import why
 from dynq_cli.spec.model import HIDDEN
 from dynq_cli.storage.facts import StateFacts, facts_of
 from dynq_cli.storage.state import State
 
 VERSIONS = 12
 _LOGS = 30
+# Rows and derivations that a page shows of a result, and the base rows up to which it looks for derivations.
+_ROWS, _DERIVATIONS, _FEW = 10, 3, 200_000
 _CLASSES = {
-    "q-hierarchical": "The best class: every change takes constant time, every row of the result too.",
+    "q-hierarchical": "The best class: without an order, every change and every row of the result take constant time.",
     "free-connex acyclic": "Each row of the result comes in constant time; a change may touch many rows.",
     "acyclic": "The joins form a tree, but the selected columns do not hang together in it: something is stored.",
     "cyclic": "The joins form a cycle: part of them is stored as rows.",
@@ -67,27 +71,53 @@ def report(
     """Return the page. A process that serves it gives the counts that it has seen, and HTML below the head line."""
     facts = facts_of(directory, recent=_LOGS)
     explanation = explain_state(directory)
+    views = state.current()
     if curves is None:
         curves = counts_over(state, facts, versions)
+    rows = rows_of_steps(views)
     body = [*_head(directory, facts), live]
     for name, plan in explanation.plans.items():
-        if name.startswith(HIDDEN):
+        if name.startswith(HIDDEN) or name not in views.queries:
             continue
         told = explain_json(plan, explanation.spec)
-        drawn = as_svg(frame_of("q", name, program_of(plan.query, explanation.spec)))
+        drawn = as_svg(frame_of("q", name, views.queries[name]), rows)
         written = explanation.spec.query(name)
         texts = [text.value for text in written.texts] if written is not None else []
-        body += _query(name, facts, told, drawn, texts, curves.get(name, []))
+        shown = f'<p><a href="pages/{escape(name)}">rows, changes, derivations</a></p>'
+        if not live:
+            shown = "\n".join(_rows(state, name, facts))
+        body += _query(name, facts, told, drawn, texts, curves.get(name, []), shown)
     body += [*_relations(facts), *_sizes(facts), *_versions(facts)]
-    title = escape(f"dynq: {directory.resolve().name or directory}, version {facts.version}")
-    return (
-        '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
-        '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        '<meta name="color-scheme" content="light dark">'
-        f"<title>{title}</title><style>{STYLE}</style></head><body><main>\n"
-        + "\n".join(body)
-        + "\n</main></body></html>\n"
-    )
+    return document(f"dynq: {directory.resolve().name or directory}, version {facts.version}", body)
+
+
+def _rows(state: State, name: str, facts: StateFacts) -> Iterator[str]:
+    """The first rows of a result, what came and went last, and how its first row comes about."""
+    written = state.spec.query(name)
+    keep, schema = written.keep if written is not None else "all", state.schema(name)
+    if keep == "test":
+        return
+    first = rows_in(state.enum(name), _ROWS)
+    counts = facts.counts[name]
+    more = "" if counts is None or counts.distinct <= len(first) else f" of {counts.distinct:,}"
+    order = "in its order" if state.current().is_ordered(name) else "in no particular order"
+    yield f"<details><summary>The first {len(first)}{more} rows, {order}</summary>"
+    yield f"{rows_table(first, schema.names)}</details>"
+    try:
+        found = state.diff(name)
+        changed = rows_in(found.batches, _ROWS + 1)
+    except DynqError as error:  # the query is new, or had other columns
+        yield f'<p class="quiet">{escape(str(error).splitlines()[0])}</p>'
+    else:
+        last = f"<p class=quiet>the first {_ROWS}; `dynq diff` has all</p>" if len(changed) > _ROWS else ""
+        yield f"<details><summary>What came and went since version {found.since:,}</summary>"
+        yield f"{rows_table(changed[:_ROWS], found.schema.names)}{last}</details>"
+    base = sum(size.rows for size in facts.tables.relations.values()) if facts.tables is not None else _FEW + 1
+    if first and base <= _FEW:
+        row = next(state.enum(name)).slice(0, 1).to_pylist()[0]
+        row.pop("_count", None)
+        yield "<details><summary>Why the first row is there</summary>"
+        yield f"{derivations(why(state, row, name, limit=_DERIVATIONS))}</details>"
 
 
 def counts_over(state: State, facts: StateFacts, most: int) -> dict[str, list[Point]]:
@@ -120,7 +150,13 @@ def _head(directory: Path, facts: StateFacts) -> Iterator[str]:
 
 
 def _query(
-    name: str, facts: StateFacts, told: dict[str, object], drawn: str, texts: Sequence[str], points: Sequence[Point]
+    name: str,
+    facts: StateFacts,
+    told: dict[str, object],
+    drawn: str,
+    texts: Sequence[str],
+    points: Sequence[Point],
+    shown: str,
 ) -> Iterator[str]:
     counts = facts.counts[name]
     rows = "not counted" if counts is None else f"{counts.rows:,}"
@@ -133,6 +169,7 @@ def _query(
     yield f'<div class="top"><p class="count">{rows}<span> rows</span>{distinct}</p>{curve(points)}</div>'
     found, strategy = str(told["class"]), str(told["strategy"])
     known = escape(_CLASSES.get(found, ""))
+    yield shown
     yield f"<p><b>{escape(found)}</b>, kept as <code>{escape(strategy)}</code>. {known}</p>"
     if told["witness"]:
         yield f'<p class="quiet">Why not better: {escape(str(told["witness"]))}.</p>'

@@ -1,4 +1,4 @@
-"""The style of the page of `dynq report`: light and dark by the reader's setting, one column on a phone."""
+"""The style of the report and of the pages of `dynq serve`: light and dark, one column on a phone."""
 
 from __future__ import annotations
 
@@ -28,6 +28,12 @@ th{text-align:left;font-weight:600;color:var(--quiet);white-space:nowrap}
 th,td{padding:.3rem .8rem .3rem 0;border-bottom:1px solid var(--edge);vertical-align:top}
 tr:last-child td{border-bottom:0}
 td.n{font-variant-numeric:tabular-nums;white-space:nowrap}td:first-child,time,td code{white-space:nowrap}
+.rows td{overflow-wrap:anywhere}code.row{white-space:normal;overflow-wrap:anywhere}
+form{display:flex;flex-wrap:wrap;gap:.5rem;align-items:end;margin:.5rem 0}label{color:var(--quiet);font-size:.85rem}
+input{display:block;font:inherit;padding:.35rem .5rem;border:1px solid var(--edge);border-radius:6px;max-width:100%;
+background:var(--bg);color:var(--fg)}button{font:inherit;padding:.35rem .9rem;border:0;border-radius:6px;
+background:var(--accent);color:var(--bg);cursor:pointer}nav{display:flex;gap:1rem;margin:.5rem 0}
+.came{color:var(--green)}.went{color:var(--red)}.error{border-left:4px solid var(--red);padding-left:.8rem}
 .bars td.b{width:50%}.bar{display:block;height:.7rem;margin-top:.35rem;background:var(--accent);border-radius:3px;
 min-width:1px}
 code,pre,.tree text{font-family:ui-monospace,"SF Mono",Menlo,Consolas,monospace}

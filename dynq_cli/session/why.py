@@ -61,15 +61,23 @@ class Kept(NamedTuple):
 
 
 def why(
-    state: State, row: Mapping[str, Any], query: str | None = None, at: str | int | None = None, limit: int = LIMIT
+    state: State,
+    row: Mapping[str, Any],
+    query: str | None = None,
+    at: str | int | None = None,
+    limit: int = LIMIT,
+    offset: int = 0,
 ) -> pa.Table:
-    """Return the base rows of at most `limit` derivations of a row. RejectedError if it is not in the result."""
+    """Return the base rows of at most `limit` derivations of a row, those after the first `offset` of them.
+
+    Derivations of a version have an order. RejectedError if the row is not in the result.
+    """
     views, name = _views(state, query, at)
     if not views.test(name, row):
         raise RejectedError(f"the row is not in the result of {name}\n  hint: --not says which atoms keep it out")
     with _Found(views, name) as found:
-        derivations = found.derivations(found.query, _table(views, name, row), limit)
-    return _listed([(n, *used) for n, several in enumerate(derivations, start=1) for used in several], SCHEMA)
+        derivations = found.derivations(found.query, _table(views, name, row), offset + limit)[offset:]
+    return _listed([(n, *used) for n, several in enumerate(derivations, start=offset + 1) for used in several], SCHEMA)
 
 
 def why_not(

@@ -147,8 +147,18 @@ def test_the_command_reads_old_versions_and_writes_files(state: State, capsys: p
     assert main(["why", "-q", "by_city", "--row", '{"city":"Lyon","s":7,"n":1}', "--limit", "1"]) == 0
     captured = capsys.readouterr()
     assert captured.out.splitlines()[0] == "_derivation,_atom,_relation,row"
-    assert "may be more than 1" in captured.err
+    assert "may be more than 1 derivations: --offset 1" in captured.err
     assert main(["why", "-q", "open", "--row", '{"q": 1}']) == 3
+
+
+def test_derivations_come_by_page_in_one_order(state: State) -> None:
+    state.apply(pa.table({"customer": ["bob"] * 2 + ["ada"], "city": ["Nice", "Oslo", "Oslo"]}), "customers")
+    state.apply(pa.table({"id": range(10, 20), "customer": ["ada"] * 10, "total": [Decimal(1)] * 10}), "orders")
+    (row,) = [row for b in state.enum("by_city") for row in b.to_pylist() if row["city"] == "Oslo"]
+    every = why(state, row, "by_city").to_pylist()
+    pages = [why(state, row, "by_city", limit=5, offset=start).to_pylist() for start in range(0, 20, 5)]
+    assert [used for page in pages for used in page] == every
+    assert {used["_derivation"] for used in every} == set(range(1, row["n"] + 1))
 
 
 def lines(batches: Any, names: list[str]) -> Counter[str]:

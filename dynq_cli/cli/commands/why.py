@@ -20,6 +20,7 @@ def why(
         bool, typer.Option("--not", help="Of a row that is not in the result: the atoms that keep it out.")
     ] = False,
     most: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="At most N derivations.")] = 100,
+    offset: Annotated[int, typer.Option("--offset", metavar="N", min=0, help="Without the first N derivations.")] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON lines.")] = False,
     out: options.RowsFile = None,
 ) -> None:
@@ -38,11 +39,13 @@ def why(
 
     with open(state) as view, Progress("looking for the base rows"):
         given = row_of(row, view.schema(query, at))
-        find = reasons.why_not if out_of else reasons.why
-        found = find(view, given, query, at, most)
+        if out_of:
+            found = reasons.why_not(view, given, query, at, most)
+        else:
+            found = reasons.why(view, given, query, at, most, offset)
     last = found["_derivation"][-1].as_py() if len(found) else 0
-    if last == most:
-        output.note(f"there may be more than {most:,} derivations: --limit N")
+    if last == offset + most:
+        output.note(f"there may be more than {last:,} derivations: --offset {last} has those after them")
     if form is None:
         show_rows(iter(found.to_batches()), found.schema, SHOWN, len(found))
         return
