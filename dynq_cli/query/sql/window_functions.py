@@ -10,9 +10,10 @@ from __future__ import annotations
 from sqlglot import exp
 
 from dynq_cli.query.problems import QueryProblems
-from dynq_cli.query.sql.calls import is_aggregate
-from dynq_cli.query.sql.context import Context
+from dynq_cli.query.sql.calls import definition_of, is_aggregate
+from dynq_cli.query.sql.context import Context, tables_of
 from dynq_cli.query.sql.scalars import text_of
+from dynq_cli.query.sql.shape import window_parts
 
 # By the class of their call: their names, and whether they number rows, look at neighbours, or read rows of the frame.
 _NUMBERING: dict[type[exp.Expr], str] = {exp.RowNumber: "row_number", exp.Ntile: "ntile"}
@@ -48,8 +49,22 @@ def _call(window: exp.Window) -> exp.Expr:
     return call
 
 
+def is_whole(window: exp.Window) -> bool:
+    """Whether a window function is an aggregate over the whole partition, whatever its order."""
+    call, spec = window.this, window.args.get("spec")
+    call = call.this if isinstance(call, exp.Filter) else call
+    if definition_of(call) is None or not any(True for part in window_parts(window) if tables_of(part)):
+        return False
+    if spec is None:
+        return window.args.get("order") is None
+    ends = {str(spec.args.get(end) or "").upper() for end in ("start", "end")}
+    return ends == {"UNBOUNDED"} and not spec.args.get("exclude") and spec.args.get("end_side") == "FOLLOWING"
+
+
 def check_window(context: Context, window: exp.Window) -> None:
     """Raise QueryProblems for a window function that is not known."""
+    if is_whole(window):
+        return
     call = _call(window)
     if type(call) not in _NAMES and not (isinstance(call, _AGGREGATES) and is_aggregate(call)):
         raise _refused(context, call, window)
