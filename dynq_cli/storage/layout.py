@@ -32,7 +32,7 @@ from dynq_cli.atomic import TEMPORARY, sync_directory
 FORMAT = 2
 # Version of the layout of views in the arena. Increase it when that changes: views with another number are rebuilt from
 # the base rows.
-ENGINE = 6
+ENGINE = 7
 CURRENT, PREVIOUS, SPEC, PLANS = "CURRENT", "PREVIOUS", "spec.yaml", "plans.json"
 LOCK, RUN_LOCK = "lock", "run-lock"
 OURS = re.compile(

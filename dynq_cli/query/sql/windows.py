@@ -22,9 +22,9 @@ from dynq_cli.query.sql.build import Body, QueryContext
 from dynq_cli.query.sql.context import Table, bare, column_node, key_of, tables_of
 from dynq_cli.query.sql.items import Item
 from dynq_cli.query.sql.joined_rows import join_rows
-from dynq_cli.query.sql.scalars import typed
+from dynq_cli.query.sql.scalars import text_of, typed
 from dynq_cli.query.sql.shape import has_aggregate, has_query, has_window, window_parts
-from dynq_cli.query.sql.window_functions import check_window, is_whole, never_null, window_sql
+from dynq_cli.query.sql.window_functions import check_window, is_whole, never_null, reach_of, window_sql
 from dynq_cli.spec.model import Column
 from dynq_cli.spec.types import INT64
 
@@ -280,4 +280,5 @@ def _function(context: QueryContext, leaves: _Leaves, table: Table, window: exp.
     assert isinstance(over, exp.Window)
     sql = window_sql(over)
     kind = typed(context, sql, (*table.columns, *_HIDDEN), window)
-    return WindowFunction(name, sql, kind, not never_null(window))
+    reach = reach_of(over, lambda node: typed(context, text_of(node), table.columns, window))
+    return WindowFunction(name, sql, kind, not never_null(window), reach)
