@@ -103,8 +103,8 @@ def reach_of(window: exp.Window, kind: Callable[[exp.Expr], Type]) -> int | None
         return None
     if isinstance(call, exp.Sum | exp.Avg) and kind(call.this).is_float:
         return None
-    ends = [_distance(spec.args.get(end)) for end in ("start", "end")]
-    return max(ends) if None not in ends else None
+    start, end = _distance(spec.args.get("start")), _distance(spec.args.get("end"))
+    return None if start is None or end is None else max(start, end)
 
 
 def _distance(value: str | exp.Expr | None) -> int | None:
