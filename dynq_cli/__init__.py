@@ -12,6 +12,7 @@ The layers, top to bottom; each imports only from those below it:
     query     SQL, rules and formulas in one normal form; its class, with a witness
     values    Arrow columns as values of the spec's types; the kinds of changes
     spec      the YAML file as a frozen model; all its errors at once
+    lazy      modules that are loaded at their first use
     atomic    files and directories that appear whole or not at all
     errors    one base for every error that reaches a user
 

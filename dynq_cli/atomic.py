@@ -11,9 +11,7 @@ import fcntl
 import io
 import os
 import re
-import shutil
 import stat
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -58,6 +56,8 @@ def atomic_directory(directory: Path) -> Iterator[Path]:
 
     OSError if there is one of that name by then which is not empty.
     """
+    import shutil
+
     directory.parent.mkdir(parents=True, exist_ok=True)
     stem = f"{directory.name}."
     _remove_stale(directory.parent, stem, shutil.rmtree)
@@ -130,6 +130,8 @@ def _begin(path: Path) -> tuple[int, str]:
         return os.open(path, os.O_WRONLY), ""
     stem = "." + os.fsdecode(os.fsencode(path.name)[:_LONGEST]) + "."
     _remove_stale(path.parent, stem, os.unlink)
+    import tempfile  # which `count` need not wait for
+
     while True:
         handle, temporary = tempfile.mkstemp(prefix=stem, suffix=TEMPORARY, dir=path.parent)
         _lock(handle, wait=True)
@@ -141,6 +143,8 @@ def _begin(path: Path) -> tuple[int, str]:
 
 def _begin_directory(parent: Path, stem: str) -> tuple[int, Path]:
     """The handle that holds a new directory, and its path."""
+    import tempfile
+
     while True:
         made = Path(tempfile.mkdtemp(prefix=stem, suffix=TEMPORARY, dir=parent))
         # Before it is held it looks like one left behind, and somebody may have removed it.

@@ -18,6 +18,7 @@ MODULES = sorted(PACKAGE.rglob("*.py"))
 # A layer imports from itself and from layers of a lower rank; layers of one rank do not know each other.
 RANK = {
     "records": -1,
+    "lazy": -1,
     "phases": -1,
     "errors": 0,
     "atomic": 1,

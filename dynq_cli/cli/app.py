@@ -2,6 +2,8 @@
 
 Users never see a traceback. A `DynqError` has its own exit code; an OSError is shown in the system's words; any other
 exception is reported as a fault of dynq in one line, with a hint how to see more.
+
+Typer is loaded for what `plain` does not parse.
 """
 
 from __future__ import annotations
@@ -9,110 +11,37 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
-from importlib import import_module
+from typing import TYPE_CHECKING
 
-import typer
-from typer.core import TyperGroup
-
-from dynq_cli.cli import options, output
-from dynq_cli.cli.values import Command, Group
+from dynq_cli.cli import output
+from dynq_cli.cli.plain import plain_call
 from dynq_cli.errors import EXIT_INTERRUPTED, EXIT_RUNTIME, DynqError
 
-# In the order of `dynq --help`; each is the function of its name in a module of its own, or a group of such.
-COMMANDS = (
-    # make a state and feed it
-    "infer",
-    "explain",
-    "init",
-    "alter",
-    "apply",
-    "run",
-    "tick",
-    "serve",
-    "extract",
-    # read results
-    "count",
-    "enum",
-    "diff",
-    "jth",
-    "page",
-    "sample",
-    "rank",
-    "test",
-    "why",
-    "dump",
-    "fit",
-    "moments",
-    # versions and marks
-    "mark",
-    "marks",
-    "unmark",
-    # look after a state
-    "status",
-    "report",
-    "check",
-    "verify",
-    "prune",
-    "backup",
-    "restore",
-    "demo",
-)
-# A position may be negative: it is out of range, not an option.
-_SETTINGS = {"jth": {"ignore_unknown_options": True}}
-
-
-def dynq(
-    version: options.Version = False,
-    quiet: options.Quiet = False,
-    verbose: options.Verbose = False,
-    log_format: options.Log = None,
-) -> None:
-    """Keep the results of queries up to date over change logs."""
+if TYPE_CHECKING:
+    from typer import TyperException
+    from typer.core import TyperGroup
 
 
 def group(asked: str | None = None) -> TyperGroup:
-    """The command tree that typer builds, global options on every command.
+    """The command tree; see `tree`. With a command asked for, of that alone."""
+    from dynq_cli.cli.tree import tree_of
 
-    If a command is asked for, the tree has no other: to build them all takes a fifth of the time of a short command.
-    """
-    app = typer.Typer(
-        name="dynq",
-        cls=Group,
-        rich_markup_mode=None,  # plain help: rich would double the time `dynq --help` takes
-        pretty_exceptions_enable=False,
-        no_args_is_help=True,
-        context_settings={"help_option_names": ["--help", "-h"], "max_content_width": 100},
-    )
-    app.callback()(dynq)
-    for name in (asked,) if asked in COMMANDS else COMMANDS:
-        module = import_module(f"dynq_cli.cli.commands.{name}")
-        if name == "extract":
-            app.add_typer(module.app)
-        else:
-            app.command(cls=Command, context_settings=_SETTINGS.get(name))(getattr(module, name))
-    tree = typer.main.get_command(app)
-    assert isinstance(tree, TyperGroup)
-    options.share(tree)
-    return tree
+    return tree_of(asked)
 
 
 def main(args: Sequence[str] | None = None) -> int:
     """Run one command line and return its exit code."""
     output.prepare()
-    words = options.behind(sys.argv[1:] if args is None else args)
+    words = list(sys.argv[1:] if args is None else args)
     try:
-        asked = next((word for word in words if not word.startswith("-")), None)
-        code = group(asked).main(args=words, prog_name="dynq", standalone_mode=False)
-        return code if isinstance(code, int) else 0
+        plain = plain_call(words)
+        return _typed(words) if plain is None else plain()
     except DynqError as error:
         output.fail_with(error)
         return error.exit_code
-    except typer.TyperException as error:
-        _fail_usage(error)
-        return error.exit_code
     except output.ReaderGoneError:
         return 0
-    except (KeyboardInterrupt, typer.Abort):
+    except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except OSError as error:
         return _fail_system(error)
@@ -124,7 +53,25 @@ def main(args: Sequence[str] | None = None) -> int:
         return _fail_internal(error)
 
 
-def _fail_usage(error: typer.TyperException) -> None:
+def _typed(words: Sequence[str]) -> int:
+    """Run a command line by typer."""
+    import typer
+
+    from dynq_cli.cli import options
+
+    words = options.behind(words)
+    asked = next((word for word in words if not word.startswith("-")), None)
+    try:
+        code = group(asked).main(args=words, prog_name="dynq", standalone_mode=False)
+    except typer.TyperException as error:
+        _fail_usage(error)
+        return error.exit_code
+    except typer.Abort:
+        return EXIT_INTERRUPTED
+    return code if isinstance(code, int) else 0
+
+
+def _fail_usage(error: TyperException) -> None:
     context = getattr(error, "ctx", None)
     message = error.format_message().replace("Value error, ", "")
     if message.startswith("Usage:"):

@@ -7,6 +7,7 @@ ones, are left to typer.
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any
 
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
@@ -31,6 +32,10 @@ class _Plain:
                 return value
             if self._annotation == list[str] and type(value) in (list, tuple) and all(type(v) is str for v in value):
                 return list(value)
+            if isinstance(self._annotation, type) and issubclass(self._annotation, StrEnum) and not is_multiple:
+                found = next((each for each in self._annotation if each == value), None)
+                if found is not None:
+                    return found
             if self._annotation is int and not is_multiple and self._is_number(value):
                 return int(value)
         return self._typers().coerce(value, param=param, ctx=ctx)

@@ -13,7 +13,8 @@ import typer
 
 from dynq_cli import __version__
 from dynq_cli.cli import output
-from dynq_cli.cli.app import COMMANDS, group, main
+from dynq_cli.cli.app import group, main
+from dynq_cli.cli.tree import COMMANDS
 from dynq_cli.errors import DynqError, Place, Problem, RejectedError, SpecError, UsageError
 from tests.every_case import every_case
 

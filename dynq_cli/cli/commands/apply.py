@@ -8,16 +8,20 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from dynq_cli.cli import options, output
+from dynq_cli.cli import output
 from dynq_cli.cli.progress import Progress
 from dynq_cli.cli.rows import row_counts_text, say_written
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.io.results.forms import Form, form_of
+from dynq_cli.lazy import Lazy
 
 if TYPE_CHECKING:
+    import typer
+
+    from dynq_cli.cli import options
     from dynq_cli.session.apply_logs import Outcome
+else:
+    typer, options = Lazy("typer"), Lazy("dynq_cli.cli.options")
 
 
 _FORMAT_HELP = (

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from dynq_cli.cli import options, output
+from dynq_cli.cli import output
 from dynq_cli.errors import UsageError
 from dynq_cli.io.results.counts import CountForm, count_form_of, count_text, counts_text
+from dynq_cli.lazy import Lazy
 
 if TYPE_CHECKING:
+    import typer
+
+    from dynq_cli.cli import options
     from dynq_cli.storage.state import State
+else:
+    typer, options = Lazy("typer"), Lazy("dynq_cli.cli.options")
 
 
 def count(

@@ -7,15 +7,19 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
-from dynq_cli.cli import options, output
+from dynq_cli.cli import output
 from dynq_cli.cli.rows import row_counts_text
+from dynq_cli.lazy import Lazy
 
 if TYPE_CHECKING:
+    import typer
+
+    from dynq_cli.cli import options
     from dynq_cli.storage.facts import StateFacts
     from dynq_cli.storage.ledger import Entry
     from dynq_cli.storage.manifest import Counts
+else:
+    typer, options = Lazy("typer"), Lazy("dynq_cli.cli.options")
 
 
 def status(

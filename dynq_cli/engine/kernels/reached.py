@@ -10,21 +10,16 @@ adds the notes to the list and drops what fits no kernel any more; with --all th
 
 from __future__ import annotations
 
-import argparse
 import functools
-import logging
 import os
 import shutil
 import sys
-import tempfile
 from contextlib import suppress
 from pathlib import Path
 
 from dynq_cli.engine.kernels import signatures
 from dynq_cli.engine.kernels.library import checkout
 from dynq_cli.engine.kernels.signatures import Signature
-
-_log = logging.getLogger("dynq.build")
 
 
 def folder() -> Path | None:
@@ -71,6 +66,8 @@ def forget() -> None:
 
 def write_whole(path: Path, content: bytes) -> None:
     """Write a file that is there whole or not at all. OSError if it cannot be."""
+    import tempfile
+
     path.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile(dir=path.parent, prefix=path.name, suffix="~", delete=False) as file:
         try:
@@ -84,7 +81,11 @@ def write_whole(path: Path, content: bytes) -> None:
 
 def main(arguments: list[str] | None = None) -> int:
     """Bring the list up to date with the notes, and say what has changed."""
+    import argparse
+    import logging
+
     logging.basicConfig(level=logging.INFO, format="%(message)s")
+    log = logging.getLogger("dynq.build")
     parser = argparse.ArgumentParser(description="Write the list of kernels to build.")
     parser.add_argument("--all", action="store_true", help="the notes are complete: drop all lines that were not noted")
     given = parser.parse_args(arguments)
@@ -93,8 +94,8 @@ def main(arguments: list[str] | None = None) -> int:
     signatures.write((before - stale) | found)
     for sign, lines in (("+", found - before), ("-", stale)):
         for line in sorted(lines):
-            _log.info("%s %s", sign, line)
-    _log.info("%s has %d lines", signatures.FILE.name, len(signatures.read()))
+            log.info("%s %s", sign, line)
+    log.info("%s has %d lines", signatures.FILE.name, len(signatures.read()))
     return 0
 
 

@@ -11,18 +11,24 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterator
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.types as pt
 
 from dynq_cli.errors import RejectedError
-from dynq_cli.io import json_lines, read_arrow, read_csv, read_parquet, sizes
+from dynq_cli.io import json_lines, read_arrow, read_csv, sizes
 from dynq_cli.io.damage import refusing
 from dynq_cli.io.logs.model import Chunk, LogFile
+from dynq_cli.lazy import Lazy
 from dynq_cli.spec.shown import visible
 from dynq_cli.values.convert import without_views
+
+if TYPE_CHECKING:
+    from dynq_cli.io import read_parquet
+else:
+    read_parquet = Lazy("dynq_cli.io.read_parquet")
 
 _JSON_ROWS = 16_384
 _SAMPLED_ROWS = 1_000

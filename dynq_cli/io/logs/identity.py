@@ -12,15 +12,22 @@ import json
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import xxhash
 
 from dynq_cli.errors import RejectedError, UnfinishedError
-from dynq_cli.io import read_arrow, read_parquet
+from dynq_cli.io import read_arrow
 from dynq_cli.io.damage import refusing
 from dynq_cli.io.data_files import unreadable
 from dynq_cli.io.logs.model import BatchId, Group, LogFile
+from dynq_cli.lazy import Lazy
 from dynq_cli.phases import phase
+
+if TYPE_CHECKING:
+    from dynq_cli.io import read_parquet
+else:
+    read_parquet = Lazy("dynq_cli.io.read_parquet")
 
 METADATA_KEY = b"dynq.batch"
 BATCH_FILE = "_batch.json"
