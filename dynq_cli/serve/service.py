@@ -12,7 +12,6 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
-import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -37,8 +36,6 @@ Answer = TypeVar("Answer")
 _log = logging.getLogger("dynq")
 # Versions that a slow subscriber may be behind before it is cut off, and points of a curve.
 MOST_WAITING, MOST_POINTS = 1000, 400
-# Longer than a tick of the clock that file systems take times from.
-_TICK_NS = 50_000_000
 
 
 @dataclass(eq=False)
@@ -60,10 +57,8 @@ class Service:
         self._subscribers: set[Subscriber] = set()
         self.curves: dict[str, deque[Point]] = defaultdict(lambda: deque(maxlen=MOST_POINTS))
         self.logs = {"applied": 0, "skipped": 0, "refused": 0}
-        self._manifest = read_manifest(directory)
-        self._seen: tuple[int, int] = (0, 0)
         # The version that subscribers were told of last. Used in the engine's thread alone.
-        self._told = self._manifest.version
+        self._told = read_manifest(directory).version
         self._follow = Follow(directory)
         self._is_ending = False
 
@@ -75,15 +70,8 @@ class Service:
 
     @property
     def manifest(self) -> Manifest:
-        """The manifest in force; read again only if the file is another one.
-
-        Of two commits within a tick of the clock the second may have the number and time of the one before the first.
-        """
-        told = (self.directory / "CURRENT").stat()
-        seen = (told.st_ino, told.st_mtime_ns)
-        if seen != self._seen or time.time_ns() - told.st_mtime_ns < _TICK_NS:
-            self._manifest, self._seen = read_manifest(self.directory), seen
-        return self._manifest
+        """The manifest in force; parsed again only if it is another one."""
+        return read_manifest(self.directory)
 
     async def ask(self, question: Callable[[State], Answer]) -> Answer:
         """Put a question to the state, after those before it."""

@@ -35,7 +35,7 @@ from dynq_cli.spec.model import Spec
 from dynq_cli.spec.source import read_source
 from dynq_cli.storage.commit import CHANGES_PER_SECOND, DUE_SECONDS, WORDS_PER_SECOND
 from dynq_cli.storage.facts import facts_of
-from dynq_cli.storage.ledger import Ledger
+from dynq_cli.storage.ledger import ledger_of
 from dynq_cli.storage.manifest import read_manifest
 from dynq_cli.storage.plans import plan_spec, read_plans
 from dynq_cli.storage.recover import open_latest
@@ -146,7 +146,7 @@ def estimate_state(
     manifest = read_manifest(directory)
     planned = read_plans(directory, manifest)
     _, views = open_latest(directory, planned)
-    ledger, sizes = Ledger(directory, manifest.ledger), facts_of(directory).sizes
+    ledger, sizes = ledger_of(directory, manifest), facts_of(directory).sizes
     files = []
     for file in _files(planned.spec, paths, warn):
         identity = identity_of(file, ())

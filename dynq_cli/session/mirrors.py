@@ -19,7 +19,7 @@ import xxhash
 
 from dynq_cli.errors import DynqError, LockedError, RejectedError
 from dynq_cli.phases import Phase, phase
-from dynq_cli.storage.ledger import Ledger
+from dynq_cli.storage.ledger import ledger_of
 from dynq_cli.storage.manifest import Manifest, read_manifest
 from dynq_cli.storage.state import State
 
@@ -164,7 +164,7 @@ def _name(manifest: Manifest) -> str:
 
 def _made(directory: Path, manifest: Manifest, version: int) -> int | None:
     """When a version was made: versions of copies that went another way differ in it."""
-    entry = Ledger(directory, manifest.ledger).entry(version)
+    entry = ledger_of(directory, manifest).entry(version)
     return None if entry is None else entry.time
 
 

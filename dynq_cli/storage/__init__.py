@@ -9,6 +9,7 @@ Operations:
 Writing:
 
 - `writer`: turn changes into a version; `commit`: put a version or a snapshot in force
+- `checkpoint`: bring the manifest and the ledger up to the tail of the log
 - `alter`: put a changed spec in force; `eras`: what was there before, which older versions are read with
 - `ledger`, `ledger_index`, `ledger_facts`: which logs became which version; `batches`: is a batch new?
 - `lock`: allow one writer at a time
@@ -23,8 +24,9 @@ Reading:
 Files:
 
 - `manifest`, `snapshot`, `wal`: the three kinds of file in a state, each with checksums
+- `manifest_facts`: what a manifest says; `log_tail`: the versions that are in force and not in the manifest yet
 - `layout`: file names, and atomic writes
 
-Replacing `CURRENT` is the commit: until then, readers see no change. The bytes that a manifest refers to never
-change, so readers need no lock.
+A commit record at the end of the log, or a new `CURRENT`, is the commit: until then, readers see no change. The bytes
+that a manifest or a commit record refers to never change, so readers need no lock.
 """

@@ -18,6 +18,7 @@ from dynq_cli.engine.arena_snapshot import parts_of
 from dynq_cli.engine.table_sizes import sizes_of
 from dynq_cli.engine.views import Views
 from dynq_cli.phases import phase
+from dynq_cli.storage.checkpoint import without_tail
 from dynq_cli.storage.commit import counts_of, files_kept
 from dynq_cli.storage.eras import write_era
 from dynq_cli.storage.layout import remove_others, snapshot_name, spec_name, wal_name, write_new
@@ -41,11 +42,13 @@ def has_same_rows(kept: Planned, given: Planned) -> bool:
 
 def keep_views(directory: Path, manifest: Manifest, planned: Planned, text: str, marks: Mapping[str, int]) -> Manifest:
     """Put a spec in force whose views are there. O(spec)."""
+    manifest = without_tail(directory, manifest)
     made = _with_spec(directory, manifest, planned, text, marks)
-    log = LogWriter(directory / wal_name(manifest.generation), manifest.wal)
+    log = LogWriter(directory / wal_name(manifest.generation), manifest.generation, manifest.wal)
     log.append(Record(made.version, {}, {}))
     made = replace(made, wal=log.sync(), ledger=append_entry(directory, manifest.ledger, _entry(made, ())))
-    write_manifest(directory, made)
+    log.close()
+    made = write_manifest(directory, made)
     remove_others(directory, files_kept(made))
     return made
 
@@ -63,6 +66,7 @@ def commit_views(
 
     The generation before the one in force is removed first, so that the disk never holds three snapshots.
     """
+    manifest = without_tail(directory, manifest)
     drop_previous(directory)
     remove_others(directory, manifest.files)
     era = write_era(directory, manifest)
@@ -85,7 +89,7 @@ def commit_views(
     )
     keep_manifest(directory)
     with phase(f"writing version {made.version:,} to disk"):
-        write_manifest(directory, made)
+        made = write_manifest(directory, made)
     remove_others(directory, files_kept(made))
     return made
 

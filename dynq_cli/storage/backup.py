@@ -23,9 +23,10 @@ from dynq_cli.errors import DamagedError, DynqError, UsageError
 from dynq_cli.phases import advance, phase
 from dynq_cli.storage.eras import read_era
 from dynq_cli.storage.integrity import check
-from dynq_cli.storage.layout import CURRENT, LOCK, snapshot_name, wal_name, write_at, write_new
+from dynq_cli.storage.layout import CURRENT, LOCK, SYNCED, snapshot_name, wal_name, write_at, write_new
 from dynq_cli.storage.ledger_facts import LEDGER
-from dynq_cli.storage.manifest import Manifest, parse_manifest, read_manifest
+from dynq_cli.storage.log_tail import durable, synced_bytes
+from dynq_cli.storage.manifest import Manifest, read_manifest, with_tail
 
 _BLOCK = 1 << 20
 
@@ -75,7 +76,13 @@ def _refuse_existing(target: Path) -> None:
 
 def _copied(source: Path, made: Path) -> Copied:
     content = (source / CURRENT).read_bytes()
-    manifest = parse_manifest(source / CURRENT, content)
+    try:
+        manifest = with_tail(source, content)
+    except (FileNotFoundError, DamagedError):
+        if (source / CURRENT).read_bytes() != content:
+            raise _OutrunError from None
+        read_manifest(source)  # which says what is damaged
+        raise
     try:
         for name, length in _files_of(source, manifest):
             with phase(f"copying {name}", "bytes", length):
@@ -86,6 +93,7 @@ def _copied(source: Path, made: Path) -> Copied:
         check(source)  # which names all that is missing
         raise
     write_new(made / LOCK, b"")
+    write_new(made / SYNCED, synced_bytes(durable(manifest)))
     write_new(made / CURRENT, content)
     try:
         check(made, read_data=True)

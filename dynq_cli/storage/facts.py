@@ -15,8 +15,8 @@ from pathlib import Path
 
 from dynq_cli.engine.size_facts import VALUES, TableSizes
 from dynq_cli.storage.history import kept_since, needed_since
-from dynq_cli.storage.layout import CURRENT, LOCK, PREVIOUS, RUN_LOCK, era_name, snapshot_name, wal_name
-from dynq_cli.storage.ledger import Entry, Ledger
+from dynq_cli.storage.layout import CURRENT, LOCK, PREVIOUS, RUN_LOCK, SYNCED, era_name, snapshot_name, wal_name
+from dynq_cli.storage.ledger import Entry, ledger_of
 from dynq_cli.storage.manifest import ArrayPlace, Counts, Manifest, read_manifest
 
 _BLOCK = 512  # the unit of `st_blocks`, whatever the block size of the file system
@@ -84,7 +84,6 @@ def facts_of(directory: Path, *, recent: int = 5) -> StateFacts:
     NoStateError if there is no state, DamagedError if a checksum does not match.
     """
     manifest = read_manifest(directory)
-    ledger = manifest.ledger
     return StateFacts(
         version=manifest.version,
         generation=manifest.generation,
@@ -94,8 +93,8 @@ def facts_of(directory: Path, *, recent: int = 5) -> StateFacts:
         tables=manifest.tables,
         waiting=manifest.wal.changes,
         sizes=_sizes(directory, manifest),
-        versions_noted=ledger.entries,
-        recent=tuple(Ledger(directory, ledger).entries(limit=recent)),
+        versions_noted=manifest.versions_noted,
+        recent=tuple(ledger_of(directory, manifest).entries(limit=recent)),
         commits=manifest.commits,
         sources=manifest.sources,
         before=manifest.before,
@@ -135,7 +134,7 @@ def _sizes(directory: Path, manifest: Manifest) -> Sizes:
         "history": {wal_name(past.generation) for past in manifest.past} | _era_files(manifest),
         "ledger": manifest.ledger.files,
         "before": {snapshot_name(manifest.generation - 1), wal_name(manifest.generation - 1), PREVIOUS},
-        "manifest": {CURRENT, manifest.spec_file, manifest.plans_file, LOCK, RUN_LOCK},
+        "manifest": {CURRENT, manifest.spec_file, manifest.plans_file, LOCK, RUN_LOCK, SYNCED},
     }
     found = dict.fromkeys([*names, "other"], 0)
     allocated = 0

@@ -10,7 +10,7 @@ writer removes files meanwhile, it starts again.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
@@ -22,9 +22,9 @@ from dynq_cli.phases import phase
 from dynq_cli.spec.model import DEGREES
 from dynq_cli.storage.eras import read_era
 from dynq_cli.storage.layout import CURRENT, ENGINE, PREVIOUS, checksum_of, era_name, snapshot_name, wal_name
-from dynq_cli.storage.ledger import Ledger, verify_ledger
+from dynq_cli.storage.ledger import ledger_of, verify_ledger
 from dynq_cli.storage.ledger_facts import LEDGER
-from dynq_cli.storage.manifest import Era, Manifest, PastLog, damaged, parse_manifest, read_manifest
+from dynq_cli.storage.manifest import Era, Manifest, PastLog, damaged, parse_manifest, read_checkpoint, read_manifest
 from dynq_cli.storage.prune import spare_files
 
 
@@ -47,23 +47,31 @@ Step = tuple[str, Callable[[], str]]
 def check(directory: Path, *, read_data: bool = False) -> list[Finding]:
     """Check every file of a state. Raise NoStateError, DamagedError, or with `read_data` SpecDiffersError."""
     while True:
-        manifest = read_manifest(directory)
+        manifest, of_tail = _in_force(directory)
         previous = _read_bytes(directory / PREVIOUS)
-        found, damage = _look(directory, manifest, previous, read_data)
+        found, damage = _look(directory, manifest, previous, read_data, of_tail)
         if not damage:
             return found
         # A writer or a prune may have removed a file during the check.
-        if read_manifest(directory).number == manifest.number and _read_bytes(directory / PREVIOUS) == previous:
-            told = "\n".join(damage)
+        if _in_force(directory)[0].number == manifest.number and _read_bytes(directory / PREVIOUS) == previous:
+            told = "\n".join(dict.fromkeys(damage))
             raise DamagedError(f"{told}\n  hint: put the directory back from a copy of it")
 
 
+def _in_force(directory: Path) -> tuple[Manifest, list[str]]:
+    """Read the manifest in force; if the tail of the log is damaged, the one without it, and the damage."""
+    try:
+        return read_manifest(directory), []
+    except DamagedError as error:
+        return read_checkpoint(directory), [str(error).partition("\n")[0]]
+
+
 def _look(
-    directory: Path, manifest: Manifest, previous: bytes | None, read_data: bool
+    directory: Path, manifest: Manifest, previous: bytes | None, read_data: bool, of_tail: Sequence[str]
 ) -> tuple[list[Finding], list[str]]:
     """Return the findings, and a text for each damaged file."""
     found = [Finding(CURRENT, "ok", f"version {manifest.version}, generation {manifest.generation}")]
-    damage: list[str] = []
+    damage = list(of_tail)
 
     def take(step: Step) -> None:
         name, look = step
@@ -164,7 +172,7 @@ def _past(directory: Path, past: PastLog) -> str:
 
 
 def _ledger(directory: Path, manifest: Manifest, read_data: bool) -> str:
-    known = Ledger(directory, manifest.ledger)
+    known = ledger_of(directory, manifest)
     known.check()
     if read_data:
         verify_ledger(directory, manifest.ledger)
@@ -172,7 +180,7 @@ def _ledger(directory: Path, manifest: Manifest, read_data: bool) -> str:
     if last is not None and last.version != manifest.version:
         raise damaged(directory / LEDGER, f"ends with version {last.version}, not {manifest.version}")
     return (
-        f"{manifest.ledger.entries} versions, {manifest.ledger.length} bytes{'' if read_data else ', the latest read'}"
+        f"{manifest.versions_noted} versions, {manifest.ledger.length} bytes{'' if read_data else ', the latest read'}"
     )
 
 

@@ -9,6 +9,7 @@
     era-NNNN        the last manifest before an `alter`, of generation NNNN: versions up to there are read with it
     ledger          which logs became which version
     ledger-index-NN index of the ledger by log and batch
+    synced          the length of the log at the last sync; lost or old, it is missed by nothing but damage
     lock            process id of the writer
     run-lock        process id of `dynq run`
 
@@ -28,13 +29,15 @@ import xxhash
 from dynq_cli.atomic import TEMPORARY, sync_directory
 
 # Version of the layout of files, log records, dictionaries and base rows. Increase it when any of them changes: states
-# with another number are refused.
-FORMAT = 2
+# with another number are refused, but for those in READABLE.
+FORMAT = 3
+# In states of format 2 every version is in the manifest: what is behind the log that it names was never committed.
+READABLE = (2, FORMAT)
 # Version of the layout of views in the arena. Increase it when that changes: views with another number are rebuilt from
 # the base rows.
-ENGINE = 7
+ENGINE = 6
 CURRENT, PREVIOUS, SPEC, PLANS = "CURRENT", "PREVIOUS", "spec.yaml", "plans.json"
-LOCK, RUN_LOCK = "lock", "run-lock"
+LOCK, RUN_LOCK, SYNCED = "lock", "run-lock", "synced"
 OURS = re.compile(
     r"(snapshot|wal|ledger-index|era)-\d+(\.tmp)?|(CURRENT|PREVIOUS)\.tmp|spec(-\d+)?\.yaml|plans(-\d+)?\.json"
 )

@@ -18,10 +18,11 @@ import json
 import mmap
 import os
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import xxhash
 
@@ -29,7 +30,7 @@ from dynq_cli.storage.batches import Batch
 from dynq_cli.storage.layout import write_at
 from dynq_cli.storage.ledger_facts import LEDGER, LedgerFacts, index_name
 from dynq_cli.storage.ledger_index import OpenIndex, read_index, write_index
-from dynq_cli.storage.manifest import damaged
+from dynq_cli.storage.manifest_facts import Manifest, damaged
 
 # The `form` of a file that replaced a relation. It is no log: its name may come again with other content.
 REPLACE = "replace"
@@ -84,15 +85,24 @@ class Known:
 
 
 def append_entry(directory: Path, facts: LedgerFacts, entry: Entry) -> LedgerFacts:
-    """Append an entry durably; return the facts to commit. O(entry) amortised: sometimes an index is written.
+    """Append an entry durably; see `append_entries`."""
+    return append_entries(directory, facts, [astuple(entry)])
 
-    On failure the file is truncated to its old length, at the latest by the next writer. The name of a new file is
-    durable after the next `sync_directory`, which writing the manifest does.
+
+def append_entries(directory: Path, facts: LedgerFacts, entries: Sequence[Any]) -> LedgerFacts:
+    """Append entries, as JSON has them, durably; return the facts to commit.
+
+    O(entries) amortised: sometimes an index is written. On failure the file is truncated to its old length, at the
+    latest by the next writer. The name of a new file is durable after the next `sync_directory`, which writing the
+    manifest does.
     """
-    text = json.dumps(astuple(entry), separators=(",", ":")).encode()
-    framed = _HEAD.pack(len(text)) + text
-    checksum = xxhash.xxh3_64_intdigest(framed, seed=facts.checksum)
-    framed += _END.pack(checksum, len(text))
+    framed, checksum, keys = b"", facts.checksum, 0
+    for entry in entries:
+        text = json.dumps(entry, separators=(",", ":")).encode()
+        head = _HEAD.pack(len(text)) + text
+        checksum = xxhash.xxh3_64_intdigest(head, seed=checksum)
+        framed += head + _END.pack(checksum, len(text))
+        keys += len(_keys_of(_entry_of(entry)))
     path = directory / LEDGER
     file = _open_to_append(path, facts)
     try:
@@ -110,24 +120,34 @@ def append_entry(directory: Path, facts: LedgerFacts, entry: Entry) -> LedgerFac
         facts,
         length=facts.length + len(framed),
         checksum=checksum,
-        entries=facts.entries + 1,
-        keys=facts.keys + len(_keys_of(entry)),
+        entries=facts.entries + len(entries),
+        keys=facts.keys + keys,
     )
     return _with_index(directory, made) if made.tail_keys > TAIL_KEYS else made
 
 
 class Ledger:
-    """The committed part of the ledger. Lookups raise DamagedError if a checksum does not match."""
+    """The committed part of the ledger. Lookups raise DamagedError if a checksum does not match.
 
-    def __init__(self, directory: Path, facts: LedgerFacts) -> None:
+    `unwritten` are the entries behind it that only the tail of the log has, as JSON.
+    """
+
+    def __init__(self, directory: Path, facts: LedgerFacts, unwritten: Sequence[Any] = ()) -> None:
         self._directory = directory
         self._facts = facts
         self._path = directory / LEDGER
-        self._data = _mapped(self._path, facts)
+        self._mapped: mmap.mmap | bytes | None = None
         self._indexes: list[OpenIndex] | None = None
         self._tail: dict[int, list[int]] = {}
         self._expected: dict[int, list[Entry]] = {}
         self._cached: dict[int, Entry] = {}
+        self._unwritten = list(unwritten)
+
+    @property
+    def _data(self) -> mmap.mmap | bytes:
+        if self._mapped is None:
+            self._mapped = _mapped(self._path, self._facts)
+        return self._mapped
 
     def find(self, relation: str, name: str) -> Known | None:
         """Find the latest log of a relation by file name, no replacement. O(tail) once, then O(log entries)."""
@@ -158,6 +178,11 @@ class Ledger:
     def entries(self, since_version: int = -1, limit: int | None = None) -> Iterator[Entry]:
         """Yield the entries after a version, the latest first. O(1) per entry; no index is opened."""
         stop, expected, given = self._facts.length, self._facts.checksum, 0
+        for entry in map(_entry_of, reversed(self._unwritten)):
+            if entry.version <= since_version or given == limit:
+                return
+            yield entry
+            given += 1
         while stop > 0 and (limit is None or given < limit):
             start = stop - _END.size - _HEAD.size - _size_before(self._data, stop)
             entry, checksum, end = self._read(start)
@@ -168,8 +193,14 @@ class Ledger:
             yield entry
             given, stop, expected = given + 1, start, _checksum_before(self._data, start)
 
+    def add(self, entry: Entry) -> None:
+        """Add the entry of a version that went to the tail of the log."""
+        self._unwritten.append(astuple(entry))
+        if self._indexes is not None:
+            self.expect(entry)
+
     def expect(self, entry: Entry) -> None:
-        """Let lookups find the unwritten entry of a rehearsed version."""
+        """Let lookups find an entry that is not in the file: that of the tail, or of a rehearsed version."""
         for key in _keys_of(entry):
             self._expected.setdefault(key, []).append(entry)
 
@@ -185,6 +216,8 @@ class Ledger:
                 for key in _keys_of(entry):
                     self._tail.setdefault(key, []).append(offset)
             self._indexes = [OpenIndex(self._directory, facts) for facts in reversed(self._facts.indexes)]
+            for entry in map(_entry_of, self._unwritten):
+                self.expect(entry)
         return self._indexes
 
     def _with_key(self, key: int) -> Iterator[Entry]:
@@ -207,6 +240,11 @@ class Ledger:
         if offset < 0:
             raise damaged(self._path, "has an entry that starts before the file")
         return _read(self._path, self._data, offset, _checksum_before(self._data, offset))
+
+
+def ledger_of(directory: Path, manifest: Manifest) -> Ledger:
+    """Return the ledger up to the version of a manifest. O(entries of the log's tail)."""
+    return Ledger(directory, manifest.ledger, manifest.unwritten)
 
 
 def verify_ledger(directory: Path, facts: LedgerFacts) -> None:
@@ -307,9 +345,13 @@ def _read(path: Path, data: mmap.mmap | bytes, offset: int, before: int) -> tupl
     checksum, size = _END.unpack_from(data, end)
     if size != end - text or xxhash.xxh3_64_intdigest(data[offset:end], seed=before) != checksum:
         raise damaged(path, f"has an entry at byte {offset} that is not what was written")
-    version, time, logs, batches = json.loads(data[text:end])
-    entry = Entry(version, time, tuple(AppliedLog(*log) for log in logs), tuple(Batch(*b) for b in batches))
-    return entry, checksum, end + _END.size
+    return _entry_of(json.loads(data[text:end])), checksum, end + _END.size
+
+
+def _entry_of(read: Any) -> Entry:
+    """Return the entry that JSON has."""
+    version, time, logs, batches = read
+    return Entry(version, time, tuple(AppliedLog(*log) for log in logs), tuple(Batch(*b) for b in batches))
 
 
 def _checksum_before(data: mmap.mmap | bytes, offset: int) -> int:

@@ -23,7 +23,7 @@ import xxhash
 
 from dynq_cli.storage.layout import write_whole
 from dynq_cli.storage.ledger_facts import IndexFacts, index_name
-from dynq_cli.storage.manifest import damaged
+from dynq_cli.storage.manifest_facts import damaged
 
 if TYPE_CHECKING:
     import numpy as np

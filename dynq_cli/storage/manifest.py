@@ -1,170 +1,91 @@
-"""The manifest: version, counts, lengths and checksums of all files. Every commit replaces it.
+"""The manifest: version, counts, lengths and checksums of all files.
 
 The file `CURRENT` is a line with a checksum, then the manifest as JSON. It has the lengths and checksums of all other
-files, so a flipped bit in any of them is detected. Replacing `CURRENT` is the commit: it syncs one file beside the
-log. Reading it needs neither numpy nor an engine.
+files, so a flipped bit in any of them is detected. It is a checkpoint: small versions after it are in the tail of the
+log (`log_tail`), and `read_manifest` returns the manifest with them. Reading needs neither numpy nor an engine.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import field
+import os
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from dynq_cli.atomic import sync_directory
 from dynq_cli.engine.size_facts import TableSizes
 from dynq_cli.errors import DamagedError, NoStateError, UsageError
-from dynq_cli.records import record
-from dynq_cli.storage.layout import (
-    CURRENT,
-    FORMAT,
-    PREVIOUS,
-    SPEC,
-    checksum_of,
-    era_name,
-    plans_name,
-    snapshot_name,
-    spec_name,
-    wal_name,
-    write_whole,
-)
+from dynq_cli.storage.layout import CURRENT, FORMAT, PREVIOUS, READABLE, SPEC, checksum_of, wal_name, write_whole
 from dynq_cli.storage.ledger_facts import LedgerFacts
+from dynq_cli.storage.log_tail import (
+    HEADER,
+    TAIL_BYTES,
+    commits_after,
+    durable,
+    fold,
+    parse_synced,
+    read_synced,
+    synced_bytes,
+)
+from dynq_cli.storage.manifest_facts import (
+    ArrayPlace,
+    Counts,
+    Era,
+    Manifest,
+    PastLog,
+    SnapshotFacts,
+    WalFacts,
+    damaged,
+)
+
+__all__ = [
+    "ArrayPlace",
+    "Counts",
+    "Era",
+    "Manifest",
+    "PastLog",
+    "SnapshotFacts",
+    "WalFacts",
+    "damaged",
+    "drop_previous",
+    "keep_manifest",
+    "parse_manifest",
+    "query_name",
+    "read_checkpoint",
+    "read_manifest",
+    "remember",
+    "with_tail",
+    "write_manifest",
+]
+
+# The name of fields that only a manifest in memory has.
+_IN_MEMORY = ("unwritten", "tail", "format")
 
 
-@record(frozen=True)
-class Counts:
-    """The number of result rows, as a bag or a set as the query says, and of distinct rows."""
+class _Known(NamedTuple):
+    """A manifest that was read before: the bytes of `CURRENT` and `synced`, and the log behind which nothing was."""
 
-    rows: int
-    distinct: int
-
-
-@record(frozen=True)
-class ArrayPlace:
-    """An array in a snapshot: dtype, shape, and byte offset."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    offset: int
+    content: bytes
+    synced: bytes
+    log: str
+    manifest: Manifest
 
 
-@record(frozen=True)
-class SnapshotFacts:
-    """A snapshot file: its version, length, checksum, arrays, and the layout number of its views (`ENGINE`)."""
-
-    version: int
-    length: int
-    checksum: str
-    arrays: Mapping[str, ArrayPlace]
-    engine: int
+_known: dict[str, _Known] = {}
+_MOST_KNOWN = 8
 
 
-@record(frozen=True)
-class WalFacts:
-    """The committed part of a log: its length, the checksum of its last record, and the number of changes in it."""
-
-    length: int
-    checksum: int
-    changes: int
-
-
-@record(frozen=True)
-class PastLog:
-    """The log of an earlier generation: the version and checksum at which it starts, and its committed part."""
-
-    generation: int
-    version: int
-    seed: int
-    wal: WalFacts
-
-    @property
-    def start(self) -> WalFacts:
-        """The empty log, before its first record."""
-        return WalFacts(0, self.seed, 0)
-
-
-@record(frozen=True)
-class Era:
-    """The versions before an `alter` made the views anew, the oldest of them `since`, the last one `until`.
-
-    They are read with the manifest in the file of the `generation`, whose checksum this is; it needs these `files`.
-    """
-
-    generation: int
-    since: int
-    until: int
-    checksum: str
-    files: tuple[str, ...]
-
-
-@record(frozen=True)
-class Manifest:
-    """The contents of `CURRENT`.
-
-    - `number` counts manifests, `version` the versions, `generation` the snapshots
-    - `plans`: fingerprints of the queries' plans; `counts` are None for queries that keep no count
-    - `made`, `applied`: when the state was made and last changed, in microseconds since 1970, in UTC
-    - `commits`: the last `_commit_version` of each relation; `sources`: the applied batches of each source
-    - `before`: the version before the last command that applied changes
-    - `written`: the version whose outputs were written last, or -1
-    - `marks`: named versions; `past`: logs of earlier generations back to the oldest mark, ascending
-    - `floor`: versions before it were pruned
-    - `tables`: sizes of relations and views; None if an earlier version of dynq wrote the manifest
-    - `spec_since`: the version since which the spec holds; `eras`: what came before versions that made the views anew
-    """
-
-    number: int
-    version: int
-    generation: int
-    spec: str
-    plans: Mapping[str, str]
-    counts: Mapping[str, Counts | None]
-    snapshot: SnapshotFacts
-    wal: WalFacts
-    ledger: LedgerFacts
-    made: int
-    applied: int
-    commits: Mapping[str, int]
-    sources: Mapping[str, tuple[tuple[str, str], ...]]
-    before: int = 0
-    written: int = -1
-    marks: Mapping[str, int] = field(default_factory=dict)
-    past: tuple[PastLog, ...] = ()
-    floor: int = 0
-    tables: TableSizes | None = None
-    spec_since: int = 0
-    eras: tuple[Era, ...] = ()
-
-    @property
-    def spec_file(self) -> str:
-        return spec_name(self.spec_since)
-
-    @property
-    def plans_file(self) -> str:
-        """The name of the file with the plans, which may be missing."""
-        return plans_name(self.spec_since)
-
-    @property
-    def rows_files(self) -> frozenset[str]:
-        """The names of the files that the versions since the last era need."""
-        logs = [self.generation, *(past.generation for past in self.past)]
-        return frozenset([self.spec_file, self.plans_file, snapshot_name(self.generation), *map(wal_name, logs)])
-
-    @property
-    def files(self) -> frozenset[str]:
-        """The names of the files that this version and the older ones need; `plans_file` may be missing."""
-        of_eras = (name for era in self.eras for name in (era_name(era.generation), *era.files))
-        return self.ledger.files.union(self.rows_files, of_eras)
-
-
-def write_manifest(directory: Path, manifest: Manifest) -> None:
-    """Put a manifest in force, durably. The files it names must be durable before."""
+def write_manifest(directory: Path, manifest: Manifest) -> Manifest:
+    """Put a manifest in force, durably, and return it. The files it names, and its ledger, must be durable before."""
+    assert not manifest.unwritten
     # Left out where they say nothing: so versions of dynq that know no `alter` read states that were never altered.
     said = {name: value for name, value in vars(manifest).items() if value or name not in ("spec_since", "eras")}
+    for name in _IN_MEMORY:
+        said.pop(name, None)
     text = json.dumps({"format": FORMAT, **said}, default=vars).encode() + b"\n"
     write_whole(directory / CURRENT, checksum_of(text).encode() + b"\n" + text)
+    return replace(manifest, tail=0, format=FORMAT)
 
 
 def keep_manifest(directory: Path) -> None:
@@ -185,17 +106,90 @@ def drop_previous(directory: Path) -> int:
 
 
 def read_manifest(directory: Path) -> Manifest:
-    """Read the manifest in force. O(queries). NoStateError if there is no state, DamagedError if it is damaged."""
+    """Read the manifest in force, with the tail of the log. NoStateError if there is no state.
+
+    O(tail + queries), and O(1) if it was read before and is the same. DamagedError if a checksum does not match, and
+    bytes behind it were durable.
+    """
+    while True:
+        content = _read_current(directory)
+        try:
+            return with_tail(directory, content)
+        except (FileNotFoundError, DamagedError) as error:
+            # A writer may have started another generation, or replaced the manifest, which bounds the tail.
+            if _read_current(directory) != content:
+                continue
+            if isinstance(error, DamagedError):
+                raise
+            raise damaged(Path(error.filename), "is missing") from None
+
+
+def read_checkpoint(directory: Path) -> Manifest:
+    """Read the manifest without the tail of the log, for those who look for damage."""
+    return parse_manifest(directory / CURRENT, _read_current(directory))
+
+
+def _read_current(directory: Path) -> bytes:
     path = directory / CURRENT
     try:
-        content = path.read_bytes()
+        return _bytes_of(os.path.join(directory, CURRENT))
     except (FileNotFoundError, NotADirectoryError):
         if any(directory.glob("snapshot-*")):
             raise damaged(path, "is missing") from None
         raise NoStateError(
             f"there is no state in {directory}\n  hint: make one with `dynq init SPEC`, or name another with --state"
         ) from None
-    return parse_manifest(path, content)
+
+
+def _bytes_of(path: str) -> bytes:
+    with open(path, "rb", buffering=0) as file:
+        return file.read()
+
+
+def with_tail(directory: Path, content: bytes) -> Manifest:
+    """Return the manifest with this content, and with the commits behind the log that it names.
+
+    FileNotFoundError if the log is missing.
+    """
+    name, synced = os.fspath(directory), read_synced(directory)
+    witness, known = parse_synced(synced), _known.get(name)
+    if known is not None and known.content == content and known.synced == synced and not _has_more(known):
+        return known.manifest
+    base = None
+    if known is not None and known.content == content and witness is not None:
+        # Go on from there, if the log still has it.
+        base = known.manifest if witness.reaches(known.manifest) else None
+    base = base or parse_manifest(directory / CURRENT, content)
+    if base.format != FORMAT:
+        return base
+    log = directory / wal_name(base.generation)
+    try:
+        commits = commits_after(log, base.wal, TAIL_BYTES - base.tail, witness, base.generation)
+    except DamagedError:
+        if known is None or base is not known.manifest:
+            raise
+        del _known[name]
+        return with_tail(directory, content)
+    manifest = fold(base, commits)
+    # A version that is not known to be durable may be withdrawn: what was read is not remembered.
+    if not manifest.unwritten or witness == durable(manifest):
+        if len(_known) >= _MOST_KNOWN:
+            _known.clear()
+        _known[name] = _Known(content, synced, os.fspath(log), manifest)
+    return manifest
+
+
+def _has_more(known: _Known) -> bool:
+    """Whether a record may follow those of a manifest that was read before."""
+    with open(known.log, "rb", buffering=0) as file:
+        return any(os.pread(file.fileno(), HEADER.size, known.manifest.wal.length))
+
+
+def remember(directory: Path, manifest: Manifest) -> None:
+    """Spare this process from reading the version that it has just added to the tail. The caller holds the lock."""
+    known = _known.get(os.fspath(directory))
+    if known is not None and known.manifest.generation == manifest.generation:
+        _known[os.fspath(directory)] = known._replace(synced=synced_bytes(durable(manifest)), manifest=manifest)
 
 
 def parse_manifest(path: Path, content: bytes) -> Manifest:
@@ -206,15 +200,10 @@ def parse_manifest(path: Path, content: bytes) -> Manifest:
     return _parse(path, text)
 
 
-def damaged(path: Path, what: str) -> DamagedError:
-    """Return the error for a damaged file; `what` completes the sentence after its path."""
-    return DamagedError(f"{path} {what}: the state is damaged\n  hint: put the directory back from a copy of it")
-
-
 def _parse(path: Path, text: bytes) -> Manifest:
     read: dict[str, Any] = json.loads(text)
     written = read.pop("format")
-    if written != FORMAT:
+    if written not in READABLE:
         raise NoStateError(
             f"{path.parent} has format {written} and this version of dynq reads format {FORMAT}; nothing was changed\n"
             "  hint: use the version that wrote it; or make a new state, `dynq init "
@@ -233,6 +222,7 @@ def _parse(path: Path, text: bytes) -> Manifest:
         sources={name: tuple((a, b) for a, b in taken) for name, taken in read.pop("sources").items()},
         counts={name: None if c is None else Counts(**c) for name, c in read.pop("counts").items()},
         tables=None if tables is None else TableSizes.of(tables),
+        format=written,
         **read,
     )
 

@@ -12,10 +12,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from dynq_cli.atomic import sync_directory
+from dynq_cli.storage.checkpoint import checkpoint
 from dynq_cli.storage.history import kept_since, pruned
 from dynq_cli.storage.layout import OURS, PREVIOUS
 from dynq_cli.storage.lock import writing_to
-from dynq_cli.storage.manifest import Manifest, drop_previous, read_manifest, write_manifest
+from dynq_cli.storage.manifest import Manifest, drop_previous, read_manifest
 
 
 @dataclass(frozen=True)
@@ -35,7 +36,7 @@ def prune(directory: Path) -> Pruned:
         held = read_manifest(directory)
         manifest = pruned(held)
         if manifest != held:
-            write_manifest(directory, replace(manifest, number=manifest.number + 1))
+            checkpoint(directory, replace(manifest, number=manifest.number + 1))
         removed: dict[str, int] = {}
         if length := drop_previous(directory):
             removed[PREVIOUS] = length

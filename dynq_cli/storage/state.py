@@ -3,6 +3,7 @@
     state = create("spec.yaml", ".dynq")     version 0
     state = open(".dynq")
     state.apply({"orders": table})           one version, all or nothing; O(change) once open
+    state.apply_each(tables)                 a version for each, made durable together
     state.replace({"orders": table})         make the table the whole relation: the difference is one version
     state.count("q")                         read the manifest only: no engine is opened
     state.enum("q")                          record batches: every distinct row once, `_count` last for bags
@@ -16,9 +17,8 @@ a snapshot if the state would otherwise open slowly.
 from __future__ import annotations
 
 import errno
-import logging
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -26,9 +26,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dynq_cli.errors import DamagedError, DynqError, LockedError, RejectedError, UsageError
-from dynq_cli.spec.model import HIDDEN
 from dynq_cli.storage.history import check_mark, version_of
-from dynq_cli.storage.layout import CURRENT, LOCK, SPEC, checksum_of, write_new
+from dynq_cli.storage.layout import CURRENT, LOCK, SPEC, checksum_of, wal_name, write_new
 from dynq_cli.storage.lock import writing_to
 from dynq_cli.storage.manifest import Counts, Manifest, query_name, read_manifest
 
@@ -44,9 +43,9 @@ if TYPE_CHECKING:
     from dynq_cli.storage.ledger import AppliedLog
     from dynq_cli.storage.plans import Planned
     from dynq_cli.storage.versions import Diff
+    from dynq_cli.storage.wal import LogWriter
     from dynq_cli.storage.writer import Writer
 
-_log = logging.getLogger("dynq")
 _MOST_TOLD = 12
 StrPath = str | os.PathLike[str]
 
@@ -99,9 +98,15 @@ def open(state: StrPath = ".dynq") -> State:
     return State(Path(state))
 
 
+def _warn_of(message: str, *of: object) -> None:
+    import logging  # which `count` need not wait for
+
+    logging.getLogger("dynq").warning(message, *of)
+
+
 def _warn(writer: Writer) -> None:
     for warning in writer.take_warnings():
-        _log.warning("%s", warning)
+        _warn_of("%s", warning)
 
 
 def _refuse_existing(directory: Path, spec: StrPath) -> None:
@@ -145,6 +150,10 @@ class State:
         self._old: tuple[int, Views] | None = None
         # The time that versions set the clock to, in microseconds since 1970; by default that of the system.
         self.now: int | None = None
+        # While this process holds the lock, until it commits: the manifest, which nobody else changes.
+        self._held: Manifest | None = None
+        # The log that this process wrote to last, still open.
+        self._log: LogWriter | None = None
         # Changes that this process applied before it last wrote a snapshot.
         self._applied = 0
 
@@ -190,12 +199,11 @@ class State:
     @contextmanager
     def _changing_manifest(self) -> Iterator[Callable[..., None]]:
         """Yield a function that durably updates manifest fields."""
-        from dynq_cli.storage.manifest import write_manifest
+        from dynq_cli.storage.checkpoint import checkpoint
 
         def change(**fields: Any) -> None:
             manifest = read_manifest(self._directory)
-            made = replace(manifest, number=manifest.number + 1, **fields)
-            write_manifest(self._directory, made)
+            made = checkpoint(self._directory, replace(manifest, number=manifest.number + 1, **fields))
             if self._manifest.number == manifest.number:
                 self._manifest = made
 
@@ -241,18 +249,36 @@ class State:
         RejectedError if the changes are invalid, LockedError if another process is writing; then nothing has changed.
         O(changes) for simple trees; the plan's guarantees state the cost of other trees.
         """
-        from dynq_cli.engine.engine import BatchError
         from dynq_cli.storage.writer import Origin
 
         with self.writing() as writer:
-            tables = changes if isinstance(changes, Mapping) else {self._relation(relation): changes}
-            batch = writer.views.changes(tables)
-            try:
-                writer.take(batch)
-            except BatchError as error:
-                raise writer.views.rejected(error, batch) from None
-            _warn(writer)
+            self._take(writer, changes, relation)
             return writer.commit(Origin())
+
+    def _take(self, writer: Writer, changes: Any, relation: str | None) -> None:
+        from dynq_cli.engine.engine import BatchError
+
+        tables = changes if isinstance(changes, Mapping) else {self._relation(relation): changes}
+        batch = writer.views.changes(tables)
+        try:
+            writer.take(batch)
+        except BatchError as error:
+            raise writer.views.rejected(error, batch) from None
+        _warn(writer)
+
+    def apply_each(self, several: Iterable[Any], relation: str | None = None) -> int:
+        """Apply each of several changes as a version of its own, as `apply`, all durable when this returns.
+
+        Return the last version. One write and one sync for many small versions. If one is rejected, those before it
+        stay, and those after it are not applied.
+        """
+        from dynq_cli.storage.writer import Origin
+
+        with self.writing() as writer:
+            for changes in several:
+                self._take(writer, changes, relation)
+                writer.commit(Origin(), sync=False)
+        return self.version
 
     def replace(self, tables: Any, relation: str | None = None) -> int:
         """Replace whole relations by tables; the difference is one commit. Return the new version.
@@ -297,17 +323,23 @@ class State:
             yield Writer(self._directory, self._lent, rehearsal=True, now=self.now)
             return
         with self._writing_files(), writing_to(self._directory):
-            writer = Writer(self._directory, self._lent_to_write, now=self.now)
-            before = writer.version
+            log, self._log = self._log, None
+            writer = Writer(self._directory, self._lent_to_write, now=self.now, log=log)
+            self._held, before = writer.manifest, writer.version
             try:
                 yield writer
             finally:
-                writer.abandon()
+                self._held = None
+                try:
+                    writer.sync()
+                finally:
+                    writer.abandon()
+                    self._log = writer.leave_log()
                 self._wrote |= writer.version > before
                 if writer.has_views and writer.is_clean:
                     self._manifest, self._views = writer.manifest, writer.views
             if self._wrote and self._views is not None:
-                self._snapshot_if_due(self._views, ending=False)
+                self._snapshot_if_due(self._views, writer.manifest, ending=False)
 
     @contextmanager
     def _writing_files(self) -> Iterator[None]:
@@ -412,6 +444,8 @@ class State:
 
     def named_at(self, views: Views, query: str | None, at: str | int) -> str:
         """Return the query that is meant in the views of a version. RejectedError if it was not there then."""
+        from dynq_cli.spec.model import HIDDEN
+
         names = [name for name in views.queries if not name.startswith(HIDDEN)]
         named = query if query is not None or len(names) > 1 else names[0]
         if named in names:
@@ -555,16 +589,28 @@ class State:
             try:
                 # If another process is writing, it writes the snapshot when due.
                 with suppress(LockedError), writing_to(self._directory):
-                    self._snapshot_if_due(self._views, ending=True)
+                    self._snapshot_if_due(self._views, read_manifest(self._directory), ending=True)
+                    self._close_log()
             except OSError as error:
-                _log.warning("no snapshot could be written to %s: %s", self._directory, error)
-        self._views, self._old, self._wrote = None, None, False
+                _warn_of("no snapshot could be written to %s: %s", self._directory, error)
+        if self._log is not None:
+            self._log.leave()
+        self._views, self._old, self._log, self._wrote = None, None, None, False
+
+    def _close_log(self) -> None:
+        """Cut the room behind the log's records, unless another process has gone on with it; the lock is held."""
+        log, self._log = self._log, None
+        manifest = read_manifest(self._directory)
+        if log is not None and log.continues(self._directory / wal_name(manifest.generation), manifest.wal):
+            log.close()
+        elif log is not None:
+            log.leave()
 
     def _plans(self) -> Planned:
         """Return the plans of the version in force; read them again if the spec was altered."""
         from dynq_cli.storage.plans import read_plans
 
-        while self._planned is None or self._planned.checksum != read_manifest(self._directory).spec:
+        while self._planned is None or self._planned.checksum != (self._held or read_manifest(self._directory)).spec:
             manifest = read_manifest(self._directory)
             try:
                 self._planned = read_plans(self._directory, manifest)
@@ -595,7 +641,7 @@ class State:
         from dynq_cli.storage.rebuild import has_views
         from dynq_cli.storage.recover import catch_up, open_latest
 
-        manifest, planned = read_manifest(self._directory), self._plans()
+        manifest, planned = self._held or read_manifest(self._directory), self._plans()
         since, views, self._views = self._manifest, self._views, None
         if views is not None and since.number != manifest.number:
             is_same = (since.generation, since.spec) == (manifest.generation, manifest.spec)
@@ -626,11 +672,12 @@ class State:
             raise UsageError(f"no relation {named} in the spec; there is {', '.join(relations)}")
         return named or relations[0]
 
-    def _snapshot_if_due(self, views: Views, *, ending: bool) -> None:
+    def _snapshot_if_due(self, views: Views, manifest: Manifest, *, ending: bool) -> None:
+        """Write a snapshot if it is due; `manifest` is in force, and the lock is held."""
         from dynq_cli.storage.commit import snapshot_is_due
 
         # Skip: another process has committed; this snapshot would undo it.
-        if read_manifest(self._directory).number != self._manifest.number:
+        if manifest.number != self._manifest.number:
             return
         if not snapshot_is_due(self._manifest, views, ending=ending):
             return
@@ -638,7 +685,7 @@ class State:
             self.write_snapshot()
         except OSError as error:
             # The changes are committed; without the snapshot the state only opens more slowly.
-            _log.warning("no snapshot could be written to %s: %s", self._directory, error)
+            _warn_of("no snapshot could be written to %s: %s", self._directory, error)
 
     def write_snapshot(self) -> None:
         """Write a snapshot of the version in force; the caller holds the lock. O(state).
@@ -647,6 +694,7 @@ class State:
         """
         from dynq_cli.storage.commit import commit_snapshot
 
-        views, self._views = self.current(), None
+        views, self._views, self._held = self.current(), None, None
+        self._close_log()
         commit_snapshot(self._directory, self._manifest, views, self._plans())
         self._applied = views.engine.arena.memory.applied

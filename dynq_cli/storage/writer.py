@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -22,10 +23,11 @@ from dynq_cli.errors import DamagedError, RejectedError
 from dynq_cli.phases import phase
 from dynq_cli.storage.batches import Batch, add_batch
 from dynq_cli.storage.clock import clock_changes
-from dynq_cli.storage.commit import commit_version
+from dynq_cli.storage.commit import Coming, commit_version
 from dynq_cli.storage.layout import wal_name
-from dynq_cli.storage.ledger import AppliedLog, Entry, Ledger
-from dynq_cli.storage.manifest import Manifest, read_manifest
+from dynq_cli.storage.ledger import AppliedLog, Entry, Ledger, ledger_of
+from dynq_cli.storage.log_tail import durable, parse_synced, read_synced
+from dynq_cli.storage.manifest import Manifest, read_manifest, remember
 from dynq_cli.storage.wal import LogWriter, Record
 
 
@@ -53,24 +55,44 @@ class Writer:
         *,
         rehearsal: bool = False,
         now: int | None = None,
+        log: LogWriter | None = None,
     ) -> None:
         # The time that versions set the clock to, by default that of the system.
         self._now = now
         self._directory = directory
         self._borrow = borrow
         self._rehearsal = rehearsal
+        # The log, once it is written to; and one that an earlier writer of this process has left open.
         self._log: LogWriter | None = None
+        self._left_open = log
         self._views: Views | None = None
         self._known: Mapping[str, int] = {}
         # Net number of base-row copies inserted by the uncommitted version, by relation.
         self._came: Counter[str] = Counter()
         self._warnings: dict[str, None] = {}
-        self._manifest = read_manifest(directory)
-        self._ledger = Ledger(directory, self._manifest.ledger)
+        self._manifest = self._durable = read_manifest(directory)
+        self._ledger = ledger_of(directory, self._manifest)
         if rehearsal:
             self._load_ledger()
+        else:
+            self._adopt()
         self._before = self._manifest.version
         self.is_clean = True
+
+    def _adopt(self) -> None:
+        """Sync versions of the tail that a killed process has written, before something is said to be applied."""
+        manifest, path = self._manifest, self._directory / wal_name(self._manifest.generation)
+        if self._left_open is not None and not self._left_open.continues(path, manifest.wal):
+            self._left_open.leave()
+            self._left_open = None
+        if (
+            self._left_open is None
+            and manifest.unwritten
+            and parse_synced(read_synced(self._directory)) != durable(manifest)
+        ):
+            self._left_open = LogWriter(path, manifest.generation, manifest.wal)
+            self._left_open.sync()
+            self._left_open.note_synced()
 
     def _load_ledger(self) -> None:
         """Load the ledger now: without the lock, a concurrent writer may remove indexes that it has replaced."""
@@ -82,7 +104,7 @@ class Writer:
                 now = read_manifest(self._directory)
                 if now.number == self._manifest.number:
                     raise
-                self._manifest, self._ledger = now, Ledger(self._directory, now.ledger)
+                self._manifest, self._ledger = now, ledger_of(self._directory, now)
 
     @property
     def manifest(self) -> Manifest:
@@ -99,6 +121,7 @@ class Writer:
         """The views, at the version in force plus the changes taken since; borrowed at the first use."""
         if self._views is None:
             self._manifest, self._views = self._borrow()
+            self._durable = self._manifest
             self._known = self._views.dictionaries.counts()
             # Those of the changes that the state was opened with.
             self._views.take_warnings()
@@ -142,48 +165,92 @@ class Writer:
 
     def _append(self, record: Record) -> None:
         if self._log is None:
-            self._log = LogWriter(self._directory / wal_name(self._manifest.generation), self._manifest.wal)
+            self._log = self._open_log()
         self._log.append(record)
 
-    def commit(self, origin: Origin) -> int:
-        """Commit the changes taken as a version with the time of the clock, durably; return its number."""
+    def _open_log(self) -> LogWriter:
+        path, left = self._directory / wal_name(self._manifest.generation), self._left_open
+        self._left_open = None
+        if left is not None and left.continues(path, self._manifest.wal):
+            return left
+        return LogWriter(path, self._manifest.generation, self._manifest.wal)
+
+    def commit(self, origin: Origin, *, sync: bool = True) -> int:
+        """Commit the changes taken as a version with the time of the clock, durably; return its number.
+
+        Without `sync`, it is durable, and seen by others, after `sync` or the next commit with it.
+        """
         moved = clock_changes(self.views, self._now)
         if moved:
             self.take(moved)
         views, manifest = self.views, self.manifest
         now = time.time_ns() // 1000
         entry = Entry(version=self.version + 1, time=now, logs=tuple(origin.logs), batches=tuple(origin.batches))
-        sources = dict(manifest.sources)
-        for batch in origin.batches:
-            sources[batch.source] = add_batch(sources.get(batch.source, ()), batch)
-        made = replace(
-            manifest,
-            applied=now,
-            commits={**manifest.commits, **origin.commits},
-            sources=sources,
-            before=self._before,
-        )
         if self._rehearsal:
+            sources = dict(manifest.sources)
+            for batch in origin.batches:
+                sources[batch.source] = add_batch(sources.get(batch.source, ()), batch)
+            commits = {**manifest.commits, **origin.commits}
+            made = replace(manifest, applied=now, commits=commits, sources=sources, before=self._before)
             self._manifest = replace(made, version=entry.version)
             self._ledger.expect(entry)
             self.is_clean = True
         else:
-            self._write(views, made, entry)
+            self._write(views, Coming(entry, self._before, origin.commits, self._came), sync)
         return self.version
 
-    def _write(self, views: Views, made: Manifest, entry: Entry) -> None:
-        if self._log is None:
-            self._append(Record(entry.version, {}, {}))
+    def _write(self, views: Views, coming: Coming, sync: bool) -> None:
+        if self._log is None or self._log.facts == self._manifest.wal:
+            self._append(Record(coming.entry.version, {}, {}))
         assert self._log is not None
-        log, self._log = self._log, None
+        log, before = self._log, self._manifest
         self.is_clean = False
-        changes = log.facts.changes - made.wal.changes
-        with phase(f"writing version {entry.version:,} to disk"):
-            self._manifest = commit_version(self._directory, views, replace(made, wal=log.sync()), entry, self._came)
+        changes = log.facts.changes - before.wal.changes
+        with phase(f"writing version {coming.entry.version:,} to disk"), self._undoing():
+            self._manifest = commit_version(self._directory, views, before, log, coming, sync=sync)
+        if sync or not self._manifest.unwritten:
+            self._set_durable()
         self._came = Counter()
-        self._ledger = Ledger(self._directory, self._manifest.ledger)
+        if self._manifest.ledger == before.ledger:
+            self._ledger.add(coming.entry)
+        else:
+            self._ledger = ledger_of(self._directory, self._manifest)
         views.engine.arena.memory.count_applied(changes)
         self.is_clean = True
+
+    def sync(self) -> None:
+        """Make the versions that were committed without `sync` durable: all of them, or none after an error.
+
+        Changes that were taken since are not logged any more.
+        """
+        if self._log is None or self._durable is self._manifest:
+            return
+        self._log.abandon()
+        with self._undoing():
+            self._log.sync()
+        self._log.note_synced()
+        self._set_durable()
+
+    def _set_durable(self) -> None:
+        self._durable = self._manifest
+        if self._manifest.unwritten:
+            remember(self._directory, self._manifest)
+
+    @contextmanager
+    def _undoing(self) -> Iterator[None]:
+        """Go back to the version that is durable if the block fails."""
+        try:
+            yield
+        except BaseException:
+            self.is_clean = False
+            self._manifest = self._durable
+            self._ledger = ledger_of(self._directory, self._manifest)
+            raise
+
+    def leave_log(self) -> LogWriter | None:
+        """Return the log that the next writer of this process may go on with."""
+        log, self._log = self._log or self._left_open, None
+        return log
 
     def take_warnings(self) -> list[str]:
         """Return what the spec wants to be told of the changes taken since the last call."""
@@ -195,13 +262,13 @@ class Writer:
         self._warnings = {}
         self._came = Counter()
         if self._log is not None:
-            log, self._log = self._log, None
-            log.abandon()
+            self._log.abandon()
         if self.is_clean and self._views is not None:
             self._views.dictionaries.truncate(self._known)
 
     def start_over(self) -> None:
         """Discard the uncommitted version; borrow the views anew if they have uncommitted changes."""
+        self.sync()
         self.abandon()
         if not self.is_clean:
             self._views, self.is_clean = None, True

@@ -25,7 +25,7 @@ from typing import Any
 import pytest
 
 from dynq_cli.cli.app import main
-from dynq_cli.storage.ledger import Ledger
+from dynq_cli.storage.ledger import ledger_of
 from dynq_cli.storage.manifest import read_manifest
 from tests.crash.bank import ACCOUNTS, SPEC, Entries, Transfer, Writer, difference, entry_rows, rows_of, told
 from tests.crash.test_races import started
@@ -359,7 +359,7 @@ def _checked(soak: Soak, folder: Path) -> Entries:
     manifest = read_manifest(folder / ".dynq")
     held: dict[int, Entries] = {}
     applied: Counter[str] = Counter()
-    for entry in sorted(Ledger(folder / ".dynq", manifest.ledger).entries(), key=lambda entry: entry.version):
+    for entry in sorted(ledger_of(folder / ".dynq", manifest).entries(), key=lambda entry: entry.version):
         if entry.version == 0:
             held[0] = {}
             continue
@@ -427,7 +427,7 @@ def test_under_load_and_kills_every_answer_is_of_one_committed_version(
 
 
 def _names(folder: Path) -> set[str]:
-    ledger = Ledger(folder / ".dynq", read_manifest(folder / ".dynq").ledger)
+    ledger = ledger_of(folder / ".dynq", read_manifest(folder / ".dynq"))
     return {log.name.removesuffix(".csv") for entry in ledger.entries(limit=20) for log in entry.logs}
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 # The calls of a commit.
-STEPS = ("fsync", "pwrite", "ftruncate", "replace", "unlink", "posix_fallocate")
+STEPS = ("fsync", "fdatasync", "pwrite", "ftruncate", "replace", "unlink", "posix_fallocate")
 
 
 class Died(BaseException):

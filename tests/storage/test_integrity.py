@@ -127,9 +127,9 @@ def test_rows_are_looked_at_one_by_one_in_small_states_only(folder: Path, monkey
 def test_a_ledger_of_another_version_than_the_state_is_damage(folder: Path) -> None:
     from dataclasses import replace
 
-    from dynq_cli.storage.manifest import write_manifest
+    from dynq_cli.storage.checkpoint import checkpoint
 
-    write_manifest(folder, replace(read_manifest(folder), version=VERSIONS + 1))
+    checkpoint(folder, replace(read_manifest(folder), version=VERSIONS + 1))
     with pytest.raises(DamagedError, match=f"ledger ends with version {VERSIONS}, not {VERSIONS + 1}"):
         check(folder)
 

@@ -15,6 +15,7 @@ import pytest
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import DamagedError, SpecDiffersError
 from dynq_cli.storage import commit, recover
+from dynq_cli.storage.checkpoint import without_tail
 from dynq_cli.storage.integrity import check
 from dynq_cli.storage.layout import ENGINE, checksum_of, snapshot_name
 from dynq_cli.storage.manifest import read_manifest
@@ -102,7 +103,8 @@ def folder(tmp_path: Path) -> Path:
 
 
 def change_manifest(folder: Path, change: Callable[[dict[str, Any]], None]) -> None:
-    """Change the manifest as another version would have written it: with a checksum that fits."""
+    """Change the manifest as another version would have written it: with a checksum that fits, and all versions."""
+    without_tail(folder, read_manifest(folder))
     held = json.loads((folder / "CURRENT").read_bytes().partition(b"\n")[2])
     change(held)
     text = json.dumps(held).encode() + b"\n"

@@ -106,7 +106,7 @@ def test_only_two_generations_are_kept(tmp_path: Path, monkeypatch: pytest.Monke
         state.close()
     names = {path.name for path in (tmp_path / "state").iterdir()}
     files = {f"{kind}-{generation:04d}" for kind in ("snapshot", "wal") for generation in (5, 6)}
-    assert names == {"CURRENT", "PREVIOUS", "spec.yaml", "plans.json", "ledger", "lock"} | files
+    assert names == {"CURRENT", "PREVIOUS", "spec.yaml", "plans.json", "ledger", "lock", "synced"} | files
 
 
 def test_the_disk_never_holds_three_snapshots(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +156,7 @@ def test_a_large_record_is_the_same_file_as_a_small_one(tmp_path: Path, monkeypa
         monkeypatch.setattr(wal, "_SMALL", small)
         path = tmp_path / f"wal-{small}"
         path.write_bytes(b"")
-        log = wal.LogWriter(path, WalFacts(0, 5, 0))
+        log = wal.LogWriter(path, 1, WalFacts(0, 5, 0))
         log.append(record)
         log.append(record)
         facts = log.sync()

@@ -14,6 +14,7 @@ from dynq_cli.errors import DynqError, LockedError, RejectedError, SpecError, Us
 from dynq_cli.storage import commit, snapshot
 from dynq_cli.storage.lock import writing_to
 from dynq_cli.storage.state import State, create, open
+from dynq_cli.storage.writer import Origin
 from tests.storage.states import SPEC, files_of, printed_by, small_batch, small_live, small_rows, small_state
 
 COPIES = """\
@@ -115,7 +116,8 @@ def test_a_view_past_its_budget_changes_nothing_and_the_state_goes_on(tmp_path: 
 def test_a_disk_that_refuses_the_log_leaves_everything_as_it_was(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    state = small_state(tmp_path, 3)
+    small_state(tmp_path, 3).close()
+    state = open(tmp_path / "state")
     before = files_of(tmp_path / "state")
 
     def full(*_: object) -> None:
@@ -123,6 +125,7 @@ def test_a_disk_that_refuses_the_log_leaves_everything_as_it_was(
 
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
+        patch.setattr(os, "fdatasync", full)
         with pytest.raises(DynqError, match="No space left on device; it is at version 3"):
             state.apply(small_batch(4))
     assert files_of(tmp_path / "state") == before
@@ -247,6 +250,7 @@ def test_a_log_that_cannot_be_written_to_says_why(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(os, "pwrite", nearly_full)
     with pytest.raises(DynqError, match="No space left on device; it is at version 1"), state.writing() as writer:
         writer.take(writer.views.changes(small_batch(2)))
+        writer.commit(Origin())
 
 
 def test_marks_do_not_end_the_reading_of_rows(tmp_path: Path) -> None:
