@@ -7,7 +7,9 @@ Variables of quantifiers that are asserted join the others. What is denied or co
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from dynq_cli.query.formula.resolve import (
     Conjunction,
@@ -114,14 +116,35 @@ def existing(formula: Some) -> list[Branch]:
 
 
 def _conjunction(formula: Conjunction) -> list[Branch]:
-    several = [(part, branches(part)) for part in formula.parts]
+    parts = list(_parts(formula))
+    several = [(part, branches(part)) for part in parts]
+    guards = [part for part in parts if isinstance(part, Literal) and part.positive]
+    # Alternatives are multiplied out only where they are few.
+    if prod(len(found) for _, found in several) > READ_TOGETHER:
+        several = [(part, _kept(part, found, guards)) for part, found in several]
     made = [Branch()]
-    # What has one alternative comes first: the others are multiplied out only while there are few.
-    for part, found in sorted(several, key=lambda s: len(s[1])):
-        if isinstance(part, Disjunction) and len(made) * len(found) > READ_TOGETHER and _gives_all(part, found):
-            found = [Branch(kept=(part,))]
+    for _, found in sorted(several, key=lambda s: len(s[1])):
         made = _few([one & other for one in made for other in found])
     return made
+
+
+def _parts(formula: Conjunction) -> Iterator[Normal]:
+    for part in formula.parts:
+        if isinstance(part, Conjunction):
+            yield from _parts(part)
+        else:
+            yield part
+
+
+def _kept(part: Normal, found: list[Branch], guards: Sequence[Literal]) -> list[Branch]:
+    """A disjunction as one alternative, whose rows are stored: those of an atom around it, or of its own atoms."""
+    if not isinstance(part, Disjunction):
+        return found
+    free = free_variables(part)
+    guard = next((g for g in guards if free and free <= free_variables(g)), None)
+    if guard is not None:
+        return [Branch(kept=(Disjunction(tuple(Conjunction((guard, one)) for one in part.parts)),))]
+    return [Branch(kept=(part,))] if _gives_all(part, found) else found
 
 
 def _gives_all(formula: Disjunction, found: list[Branch]) -> bool:
