@@ -84,6 +84,12 @@ QUERIES = {
     "bow_tie": "SELECT a.x, count(*) AS n FROM e a, e b, e c, e d, e h, e i WHERE a.y = b.x AND b.y = c.x AND c.y = a.x"
     " AND d.x = a.x AND d.y = h.x AND h.y = i.x AND i.y = d.x GROUP BY a.x",
     "keyed": "SELECT a.id, c.p FROM k a, e b, k c WHERE a.y = b.x AND b.y = c.x AND c.y = a.x",
+    "closed_not": "SELECT a.x, a.y, a.w FROM e a WHERE NOT EXISTS (SELECT 1 FROM e b, e c WHERE a.y = b.x AND b.y = c.x"
+    " AND c.y = a.x)",
+    "closed_in": "SELECT s.c, g.x FROM s, g WHERE g.y > '2' AND EXISTS (SELECT 1 FROM t, r WHERE t.c = s.c"
+    " AND t.a = r.a AND r.b = s.b AND r.a < 7)",
+    "closed_set": "SELECT DISTINCT h.x FROM h WHERE h.w > 1 AND NOT EXISTS (SELECT 1 FROM e b, r WHERE h.y = b.y AND"
+    " b.x = r.a AND r.b = h.x)",
     "not_exists": "SELECT f.c, f.d FROM f WHERE NOT EXISTS (SELECT 1 FROM r, s, t WHERE r.b = s.b AND s.c = t.c AND"
     " t.a = r.a AND r.a = f.c)",
 }

@@ -31,9 +31,9 @@ def test_ends_of_links_that_agree_in_four_ways_take_one_tree_and_no_multiplied_a
         formula = ("and", formula, ("<->", f, _of_y(f)))
     one = Drawn(("x", "y"), formula)
     planned = plan_spec(spec_text({"q": one.text}))
-    steps = planned.kept["q"].steps
-    assert isinstance(steps[-1], Tree) and len(steps) < 200
     live, chance = Views(planned.spec, planned.kept), Random(0)
+    steps = live.queries["q"].steps
+    assert isinstance(steps[-1], Tree) and len(steps) < 200
     rows: dict[str, list[tuple[int | None, ...]]] = {"E": [], "F": [], "S": [], "T": [], "R": []}
     for _ in range(60):
         name = chance.choice("EEEEFST")

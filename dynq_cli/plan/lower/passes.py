@@ -10,6 +10,7 @@ from dynq_cli.plan.lower.drop_unused_columns import drop_unused_columns
 from dynq_cli.plan.lower.feed_by_subtraction import feed_by_subtraction
 from dynq_cli.plan.lower.feed_rows import feed_rows
 from dynq_cli.plan.lower.group_by import group_by
+from dynq_cli.plan.lower.guard_subqueries import guard_subqueries
 from dynq_cli.plan.lower.inclusion_exclusion import inclusion_exclusion
 from dynq_cli.plan.lower.keep_lookups import keep_lookups
 from dynq_cli.plan.lower.keep_ranges import keep_ranges
@@ -44,6 +45,7 @@ PASSES: tuple[Pass, ...] = (
     Pass(split_groups, ("result",)),
     Pass(group_by, ("result", "typed")),
     # Derived tables and subqueries become relations: joins and comparisons are left.
+    Pass(guard_subqueries, _ALL),
     Pass(minimise, _ALL),
     Pass(drop_unused_columns, _ALL),
     Pass(materialise_views, _ALL),

@@ -172,21 +172,26 @@ def _few(found: list[Branch]) -> list[Branch]:
     return found
 
 
-def widened(branch: Branch, around: Branch, needed: frozenset[str], shared: frozenset[str]) -> Branch:
-    """A branch with atoms of the conjunction around it, so that it has no more rows than these look at.
-
-    They give values to variables which it needs and lacks. And where no atom of the branch has all the variables that
-    it shares with the conjunction, but one around it has, it joins that one: it would have pairs that nobody asks for.
-    """
+def widened(branch: Branch, around: Branch, needed: frozenset[str]) -> Branch:
+    """A branch with atoms of the conjunction around it that give values to variables which it needs and lacks."""
     missing = needed - branch.joined
     for atom in around.atoms:
         if missing & {v.name for v in variables_of(atom)}:
             branch = replace(branch, atoms=tuple(dict.fromkeys((*branch.atoms, atom))))
             missing = needed - branch.joined
-    if len(branch.atoms) > 1 and not any(shared <= {v.name for v in variables_of(a)} for a in branch.atoms):
-        guards = [a for a in around.atoms if shared <= {v.name for v in variables_of(a)}]
-        branch = replace(branch, atoms=(*branch.atoms, *guards[:1]))
     return branch
+
+
+def guarded(branch: Branch, around: Branch, groups: frozenset[str]) -> Branch:
+    """A branch, counted for each value of `groups`, with an atom around it that has all of these.
+
+    Not where one atom of the branch has them: then the groups are no more than its rows.
+    """
+    several = [{v.name for v in variables_of(a)} for a in branch.atoms]
+    guards = [a for a in around.atoms if groups <= {v.name for v in variables_of(a)}]
+    if len(several) < 2 or any(groups <= names for names in several) or not guards:
+        return branch
+    return replace(branch, atoms=(*branch.atoms, guards[0]))
 
 
 def formula_of(branch: Branch) -> list[Normal]:

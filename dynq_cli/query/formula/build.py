@@ -20,7 +20,7 @@ from dynq_cli.query import scalar as sql
 from dynq_cli.query.classes import unique_name
 from dynq_cli.query.compile import union_columns
 from dynq_cli.query.draft import Draft, DraftAggregate, Expression
-from dynq_cli.query.formula.branches import Branch, branches, existing, widened
+from dynq_cli.query.formula.branches import Branch, branches, existing, guarded, widened
 from dynq_cli.query.formula.near_far import near_and_far
 from dynq_cli.query.formula.resolve import Far, Literal, Resolved, Some, Tally, free_variables
 from dynq_cli.query.formula.syntax import variables_of
@@ -109,7 +109,8 @@ class _Builder:
         """
         free = tuple(sorted(free_variables(tally)))
         wanted = (*free, tally.variable)
-        inside = [widened(b, around, frozenset(wanted), frozenset(free)) for b in branches(tally.body)]
+        inside = [widened(b, around, frozenset(wanted)) for b in branches(tally.body)]
+        inside = [guarded(b, around, frozenset(free)) for b in inside]
         draft = Draft("", "set")
         if len(inside) == 1 and inside[0].is_one_atom and inside[0].joined == set(wanted):
             bindings, _ = bind_atoms(inside[0].atoms, self.spec, draft, nulls=False)
@@ -323,7 +324,7 @@ class _Drafted:
             if branch.is_one_atom and joins:
                 self._anti(branch.atoms[0])
             elif shared:
-                inside = widened(branch, self.branch, branch.named & free, frozenset(shared))
+                inside = widened(branch, self.branch, branch.named & free)
                 with suppress(NeverError):
                     self._anti_view(self.builder.view("denied", self.builder.query("", [inside], shared)), shared)
             else:
