@@ -2,7 +2,8 @@
 
     partitions   keyed by the partition key; a record has the number of rows, and the root of the tree with their order
     rows         keyed by (partition, row): copies, and what the partition shows of them
-    shown        the same for rows with the columns of window functions; without functions, it is the table of rows
+    shown        the same for rows with the columns of window functions; without functions, and where these look at near
+                 rows only, it is the table of rows
     pools        blocks of the order-statistic trees over the rows of each partition
 
 `kernels.partitions` describes the records.
@@ -57,7 +58,8 @@ def partition_layout(
     place = max(1, len(partitions.keys))
     outputs = outputs_of(partitions)
     tables = [table_of(len(partitions.keys), place + PARTITION_WORDS), _rows(len(names))]
-    if partitions.functions:
+    keeps_values = bool(partitions.functions) and partitions.reach is None
+    if keeps_values:
         tables.append(_rows(outputs))
     first_pool = first_table + len(tables)
     order = tuple(
@@ -67,7 +69,7 @@ def partition_layout(
     rows = first_table + 1
     tree = TreeDescription(rows, COUNT, 1 + len(names) + COUNTED, _PAYLOAD, first_pool, order)
     labels = tuple(types[o.column] if needs_labels(types[o.column]) else None for o in partitions.order)
-    shown = first_table + 2 if partitions.functions else rows
+    shown = first_table + 2 if keeps_values else rows
     layout = PartitionLayout(partitions, first_table, place, rows, shown, tree, labels, outputs)
     return layout, [*tables, *pools(sizes or Sizes(), _PAYLOAD)]
 

@@ -4,7 +4,9 @@
     partitions.finish()               what came and went: rows of the relation, with signed multiplicities
 
 All data is in tables of the arena (`partition_layout`), so snapshots include it. A row costs O(log n). A touched
-partition that shows a prefix costs O(limit + log n); one with window functions is computed again, O(its rows).
+partition that shows a prefix costs O(limit + log n). Window functions that look at `reach` rows on either side of a row
+are computed for the rows near each changed one, of before and of after: O(reach + log n). For other functions, a
+touched partition is computed again, O(its rows).
 """
 
 from __future__ import annotations
@@ -16,11 +18,13 @@ import numpy as np
 from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.check import record, rows_of
 from dynq_cli.engine.codes import Codes
-from dynq_cli.engine.kernels import aggregates
+from dynq_cli.engine.consolidate import consolidated
+from dynq_cli.engine.kernels import aggregates, neighbours
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels import partitions as p
 from dynq_cli.engine.kernels.exact_sums import Taken
 from dynq_cli.engine.kernels.fields import Store
+from dynq_cli.engine.kernels.neighbours import Near
 from dynq_cli.engine.kernels.prefetch import AHEAD
 from dynq_cli.engine.order_labels import OrderLabels
 from dynq_cli.engine.order_statistic_tree import CountedTree, Sizes, reserve, trees_of
@@ -84,6 +88,8 @@ class Partitioned:
 
     def finish(self) -> tuple[Codes, Codes]:
         """Return the delta of the commit. Reset."""
+        if self.layout.partitions.reach is not None:
+            return self._near(self.layout.partitions.reach)
         self._settle()
         blocks = list(self._computed() if self.layout.partitions.functions else self._prefixes())
         if not blocks:
@@ -144,6 +150,58 @@ class Partitioned:
         n = p.show_offered(a.store, layout.table, layout.shown, layout.place, touched, given)
         yield given.rows[:, :n], given.copies[:n]
 
+    def _near(self, reach: int) -> tuple[Codes, Codes]:
+        """Compute the rows near the changed ones, of before and of after; return what differs."""
+        a, layout = self.arena, self.layout
+        near = Near(0, layout.table, layout.rows, layout.place, reach)
+        touched = self._drained(layout.rows)
+        partitions = self._drained(layout.table)
+        for start in range(0, len(touched), CHUNK):
+            reserve(a, layout.tree.first_pool, CHUNK, int(a.tables["live"][layout.rows]))
+            done = neighbours.enter(self._store(), near, touched[start : start + CHUNK])
+            assert done == f.OK, "a partition with less than none of a row"
+        store = self._store()
+        room = neighbours.mark(store, near, touched)
+        segments = neighbours.Segments(np.empty(room, np.int64), np.empty(room, np.int64))
+        assert neighbours.list_segments(store, near, touched, segments) == room, "a row with a mark is not listed"
+        delta = self._values_near(segments)
+        neighbours.unmark(store, layout.rows, segments.rows)
+        for start in range(0, len(touched), CHUNK):
+            reserve(a, layout.tree.first_pool, CHUNK, int(a.tables["live"][layout.rows]))
+            neighbours.leave(self._store(), near, touched[start : start + CHUNK], self._lanes)
+        neighbours.free_partitions(self._store(), near, partitions)
+        return delta
+
+    def _drained(self, table: int) -> Codes:
+        """The touched rows of a table; its queue is empty then."""
+        found, n = [], BLOCK
+        while n == BLOCK:
+            block = np.empty(BLOCK, np.int64)
+            n = neighbours.drain(self.arena.store, table, block)
+            found.append(block[:n])
+        return np.concatenate(found)
+
+    def _values_near(self, segments: neighbours.Segments) -> tuple[Codes, Codes]:
+        """The delta of the affected rows among listed ones."""
+        a, layout = self.arena, self.layout
+        t = a.tables[layout.rows]
+        starts = int(t["rows"]) + segments.rows * int(t["stride"])
+        copies, signs, numbers = [], [], []
+        for side, sign in ((p.SHOWN, -1), (p.COPIES, 1)):
+            many = a.words[starts + int(t["mult"]) + side]
+            copies.append(many)
+            signs.append(np.full(int(many.sum()), sign))
+            numbers.append(np.repeat(2 * segments.numbers + (sign > 0), many))
+        many = np.concatenate(copies)
+        places = np.repeat(np.concatenate([starts, starts]), many)
+        if not len(places):
+            return np.empty((0, layout.outputs), np.int64), np.empty(0, np.int64)
+        codes = a.words[places + np.arange(1, 1 + self._width)[:, None]]
+        more = self._functions(layout.partitions, np.concatenate(numbers), np.arange(len(places)), codes)
+        is_affected = a.words[places + int(t["mult"]) + p.OFFERED] == -neighbours.AFFECTED
+        made = np.concatenate([codes, more]).T[is_affected]
+        return consolidated(np.ascontiguousarray(made), np.concatenate(signs)[is_affected])
+
     def _listed(self, touched: Codes) -> tuple[Codes, Codes]:
         """The rows of partitions in order, each copy by itself: its partition, and its codes by column."""
         a, layout = self.arena, self.layout
@@ -199,7 +257,9 @@ class Partitioned:
                 link = int(a.words[here + p.NEXT_SHOWN])
             linked |= set(shown)
             if layout.partitions.functions:
-                assert sum(shown.values()) == copies[partition], "every copy is shown"
+                is_near = layout.partitions.reach is not None
+                assert is_near or sum(shown.values()) == copies[partition], "every copy is shown"
+                assert not (is_near and shown), "the values of functions of near rows are not stored"
                 continue
             wanted: dict[int, int] = {}
             before = 0
@@ -211,7 +271,12 @@ class Partitioned:
                     wanted[row] = inside
                 before += many
             assert shown == wanted, "a prefix is shown"
-        if layout.partitions.functions:
+        if layout.partitions.reach is not None:
+            for row in rows_of(a, layout.rows):
+                here = record(a, layout.rows, row) + mult
+                assert a.words[here + p.SHOWN] == a.words[here], "between commits, the copies are those of before"
+                assert a.words[here + p.OFFERED] == 0, "no row has a mark between commits"
+        elif layout.partitions.functions:
             assert linked == rows_of(a, layout.shown), "every row that is kept is shown"
 
 

@@ -230,7 +230,7 @@ class Costs:
                         is_ordered |= _is_kept_in_order(step)
                         reached = self._reached(query, each.before, each.fixed, held)
                         changed.setdefault(step.name, []).append(reached)
-                        if step.partitions is not None and step.partitions.functions:
+                        if step.partitions is not None and step.partitions.functions and step.partitions.reach is None:
                             rows.append(
                                 reached.times(self._partition(step, step.partitions), self.exponents[step.name])
                             )

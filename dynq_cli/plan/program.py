@@ -101,6 +101,12 @@ class Partitions:
     offset: int = 0
     functions: tuple[WindowFunction, ...] = ()
 
+    @property
+    def reach(self) -> int | None:
+        """How many rows on either side of a row its functions look at; None where any number, or without functions."""
+        known = [f.reach for f in self.functions if f.reach is not None]
+        return max(known) if known and len(known) == len(self.functions) else None
+
 
 @record(frozen=True)
 class Derived:

@@ -303,7 +303,10 @@ def places_of(partitions: Partitions) -> str:
     order = f"in the order of {', '.join(map(str, partitions.order))}"
     if partitions.functions:
         made = ", ".join(f"{f.name} = {f.sql}" for f in partitions.functions)
-        return f"{per}{order}: {made}, computed again for each partition that a change touches"
+        again = "each partition that a change touches"
+        if partitions.reach is not None:
+            again = f"the {partitions.reach} rows on either side of each that changes"
+        return f"{per}{order}: {made}, computed again for {again}"
     behind = f" behind the first {partitions.offset}" if partitions.offset else ""
     rows = "all rows" if partitions.limit is None else f"the first {partitions.limit} rows"
     return f"{per}{rows}{behind} {order}"

@@ -223,13 +223,14 @@ class WindowFunction:
     """A column that is computed from the rows of a partition.
 
     `sql` is DuckDB's, over the columns, `"_partition"`, which tells partitions apart, and `"_place"`, which numbers the
-    rows of each.
+    rows of each. It looks at no more than `reach` rows on either side of its own, or at any number of rows (None).
     """
 
     name: str
     sql: str
     type: Type
     nullable: bool
+    reach: int | None = None
 
 
 @record(frozen=True)

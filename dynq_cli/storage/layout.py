@@ -35,7 +35,7 @@ FORMAT = 3
 READABLE = (2, FORMAT)
 # Version of the layout of views in the arena. Increase it when that changes: views with another number are rebuilt from
 # the base rows.
-ENGINE = 6
+ENGINE = 7
 CURRENT, PREVIOUS, SPEC, PLANS = "CURRENT", "PREVIOUS", "spec.yaml", "plans.json"
 LOCK, RUN_LOCK, SYNCED = "lock", "run-lock", "synced"
 OURS = re.compile(

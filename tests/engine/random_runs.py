@@ -97,7 +97,7 @@ class Stored:
             assert relation is not None
             copies = [Change(name, "insert", r) for r, n in self.rows[name].items() for _ in range(n)]
             self.connection.register("loaded", as_table(relation, copies).drop_columns(["_change_type"]))
-            self.connection.execute(f"CREATE OR REPLACE TABLE {name} AS SELECT * FROM loaded")
+            self.connection.execute(f'CREATE OR REPLACE TABLE "{name}" AS SELECT * FROM loaded')
             self.connection.unregister("loaded")
 
     def result(self, query: Drawn) -> Rows:

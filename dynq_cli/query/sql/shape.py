@@ -58,11 +58,20 @@ def window_parts(window: exp.Window) -> Iterator[exp.Expr]:
         if isinstance(call, exp.Filter):
             yield call.expression.this
         call = call.this
-    yield from list(call.iter_expressions())
+    yield from _arguments(call)
     yield from window.args.get("partition_by") or ()
     order = window.args.get("order")
     for key in order.expressions if order is not None else ():
         yield key.this
+
+
+def _arguments(call: exp.Expr) -> Iterator[exp.Expr]:
+    """The values that a call reads, those in its DISTINCT and its ORDER BY among them."""
+    for part in list(call.iter_expressions()):
+        if isinstance(part, exp.Distinct | exp.Order | exp.Ordered) or isinstance(call, exp.WithinGroup):
+            yield from _arguments(part)
+        else:
+            yield part
 
 
 def has_limit(node: exp.Expr) -> bool:

@@ -7,12 +7,16 @@ Functions of places are computed in that order, so that ties give the same every
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from sqlglot import exp
 
 from dynq_cli.query.problems import QueryProblems
-from dynq_cli.query.sql.calls import is_aggregate
-from dynq_cli.query.sql.context import Context
+from dynq_cli.query.sql.calls import definition_of, is_aggregate
+from dynq_cli.query.sql.context import Context, tables_of
 from dynq_cli.query.sql.scalars import text_of
+from dynq_cli.query.sql.shape import window_parts
+from dynq_cli.spec.types import Type
 
 # By the class of their call: their names, and whether they number rows, look at neighbours, or read rows of the frame.
 _NUMBERING: dict[type[exp.Expr], str] = {exp.RowNumber: "row_number", exp.Ntile: "ntile"}
@@ -48,8 +52,23 @@ def _call(window: exp.Window) -> exp.Expr:
     return call
 
 
+def is_whole(window: exp.Window) -> bool:
+    """Whether a window function is an aggregate over the whole partition, whatever its order."""
+    call, spec = window.this, window.args.get("spec")
+    call = call.this if isinstance(call, exp.Filter) else call
+    reads = isinstance(call, exp.Count) or any(map(tables_of, window_parts(window)))
+    if definition_of(call) is None or not reads:
+        return False
+    if spec is None:
+        return window.args.get("order") is None
+    ends = {str(spec.args.get(end) or "").upper() for end in ("start", "end")}
+    return ends == {"UNBOUNDED"} and not spec.args.get("exclude") and spec.args.get("end_side") == "FOLLOWING"
+
+
 def check_window(context: Context, window: exp.Window) -> None:
     """Raise QueryProblems for a window function that is not known."""
+    if is_whole(window):
+        return
     call = _call(window)
     if type(call) not in _NAMES and not (isinstance(call, _AGGREGATES) and is_aggregate(call)):
         raise _refused(context, call, window)
@@ -68,6 +87,35 @@ def window_sql(window: exp.Window) -> str:
     frame = _frame(spec) if spec is not None else ""
     inside = " ".join(part for part in ('PARTITION BY "_partition"', keys, frame) if part)
     return f"{_called(window.this, call)} OVER ({inside})"
+
+
+def reach_of(window: exp.Window, kind: Callable[[exp.Expr], Type]) -> int | None:
+    """How many rows on either side of a row a function looks at, in the order of places; None: any number.
+
+    `kind` is the type of an argument. Sums of floats depend on where they begin, so they are none of near rows.
+    """
+    call, spec = _call(window), window.args.get("spec")
+    if isinstance(call, tuple(_NEIGHBOURS)):
+        offset = call.args.get("offset")
+        plain = not isinstance(window.this, exp.IgnoreNulls)
+        return (1 if offset is None else _whole_number(offset)) if plain else None
+    if spec is None or _kind(spec) != "ROWS" or not isinstance(call, (*_AGGREGATES, *_OF_FRAME)):
+        return None
+    if isinstance(call, exp.Sum | exp.Avg) and kind(call.this).is_float:
+        return None
+    start, end = _distance(spec.args.get("start")), _distance(spec.args.get("end"))
+    return None if start is None or end is None else max(start, end)
+
+
+def _distance(value: str | exp.Expr | None) -> int | None:
+    """The rows between a row and an end of its frame."""
+    if value is None or isinstance(value, str):
+        return 0 if value is None or value.upper() == "CURRENT ROW" else None
+    return _whole_number(value)
+
+
+def _whole_number(node: exp.Expr) -> int | None:
+    return int(node.this) if isinstance(node, exp.Literal) and not node.is_string and node.this.isdigit() else None
 
 
 def _refused(context: Context, call: exp.Expr, at: exp.Expr) -> QueryProblems:
