@@ -7,7 +7,7 @@ For `ids(id) :- orders(id, city)` and a new query over orders, the tables of `id
 slots, free ids. Rows of orders keep their ids, too. Their records get other fields: those of steps that are gone are
 left out, those of new steps are filled. O(bytes carried), and what the new steps cost to fill.
 
-A step is carried if both specs have it, if it reads the same columns of carried rows, and if what it feeds is carried.
+A step is carried if both specs have it, if the rows that it reads are carried, and if what it feeds is carried.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ import numpy as np
 
 from dynq_cli.engine.base_layout import BaseLayout
 from dynq_cli.engine.changes import Changes, Codes
+from dynq_cli.engine.codes import NULL
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.fields import ROW_OF_SLOT, Words
 from dynq_cli.engine.kernels.order_statistic_tree import clear
@@ -26,6 +27,7 @@ from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.table_sizes import tables_of_steps
 from dynq_cli.engine.views import Views
 from dynq_cli.plan.program import Cycle, Derived, Step, Tree, query_of, relayed
+from dynq_cli.spec.model import Relation
 
 BLOCK = 1 << 17
 # What a layout decides about a table; the rest of its row is data.
@@ -48,7 +50,7 @@ class Carried(NamedTuple):
 
 
 def carry_over(old: Views, new: Views, relations: Collection[str]) -> Carried:
-    """Copy what both have into `new`, which is empty; `relations` have the same columns and key in both.
+    """Copy what both have into `new`, which is empty; `relations` are those of which `keeps_rows` is true.
 
     The dictionaries of `new` have to begin with those of `old`. If no step can be carried, nothing is.
     """
@@ -68,6 +70,19 @@ def carry_over(old: Views, new: Views, relations: Collection[str]) -> Carried:
         _take_base_rows(old, new, name, steps)
     new.restart()
     return Carried(frozenset(relations), steps)
+
+
+def keeps_rows(before: Relation, after: Relation) -> bool:
+    """Whether every row stays one row, with the same values; of a relation with a key, beside columns that are NULL."""
+    if after.key != before.key or (not after.key and after.columns != before.columns):
+        return False
+    for column in after.columns:
+        old = before.column(column.name)
+        if not column.nullable and (old is None or old.nullable):
+            return False
+        if old is not None and old.type != column.type:
+            return False
+    return True
 
 
 def left_to_fill(new: Views, carried: Carried) -> list[str]:
@@ -204,8 +219,11 @@ def _take_base_rows(old: Views, new: Views, name: str, steps: Collection[str]) -
     new.engine.arena.take_over(table, old.engine.arena, other, records=False)
     mine, theirs = _records(new, table), _records(old, other)
     mine[:] = 0
-    codes = max(1, int(new.layout.tables["arity"][table]))
-    mine[:, :codes] = theirs[:, :codes]
+    # Key columns come first in both, and in the first word of a free row is the next free row.
+    mine[:, 0] = theirs[:, 0]
+    known = new.layout.bases[name].order, old.layout.bases[name].order
+    for at, column in enumerate(known[0]):
+        mine[:, at] = theirs[:, known[1].index(column)] if column in known[1] else NULL
     places, before = _fields(new.layout, name, steps), _fields(old.layout, name, steps)
     for field, (kind, place) in places.items():
         if field in before and kind == _WORDS:

@@ -4,7 +4,7 @@
     alter(".dynq", "shop.yaml", [("orders", "channels.csv")])      new columns of orders have the file's values by key
 
 Where only outputs, marks or the way that logs are read changed, views and rows stay as they are. After any other change
-the views of unchanged queries over unchanged relations are copied (`engine/carried_views`), and the others are filled:
+the views of unchanged queries over unchanged rows are copied (`engine/carried_views`), and the others are filled:
 rows of changed relations are moved (`engine/alteration`). Readers go on with the version before until the new one is in
 force. Versions before it, and their marks, are still read as they were (`eras`).
 """
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from dynq_cli.engine.alteration import Fill, Moved, fill_relation, moved, past_degree, refuse_lossy
-from dynq_cli.engine.carried_views import carry_over, fill, left_to_fill
+from dynq_cli.engine.carried_views import carry_over, fill, keeps_rows, left_to_fill
 from dynq_cli.engine.size_facts import TableSizes
 from dynq_cli.engine.table_sizes import sizes_of
 from dynq_cli.engine.views import Views
@@ -164,13 +164,9 @@ def _building(views: Views, name: str) -> Phase:
 
 
 def _same_relations(kept: Spec, given: Spec, fills: Mapping[str, Fill]) -> list[str]:
-    """Return the relations whose rows stay what they are."""
+    """Return the relations whose rows stay what they are, at most beside other columns."""
     both = [(after, kept.relation(after.name)) for after in given.relations if after.name not in fills]
-    return [
-        after.name
-        for after, before in both
-        if before is not None and (after.columns, after.key) == (before.columns, before.key)
-    ]
+    return [after.name for after, before in both if before is not None and keeps_rows(before, after)]
 
 
 def _fills(kept: Spec, given: Spec, loads: Loads, progress: Callable[[int], None]) -> Iterator[tuple[str, Fill]]:

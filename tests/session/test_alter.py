@@ -437,6 +437,25 @@ def test_views_of_unchanged_queries_stay_byte_for_byte(tmp_path: Path) -> None:
         assert own_bytes(state, kept).items() <= before.items()
         state.apply(pa.table({"id": [1000], "customer": ["eve"], "city": ["Lyon"], "total": [Decimal(5)]}), "orders")
         state.current()._check()
+        before = own_bytes(state, kept)
+    assert all(verdict.agrees for verdict in verify(tmp_path / "state"))
+    # Columns that come as NULL or go leave the rows of a relation with a key what they are.
+    other = (tmp_path / "less.yaml").read_text().replace("{id: int32, customer", "{id: int32, seen: date?, customer")
+    other = other.replace('total: "decimal(9,2)"', 'total: "decimal(9,2)", by: string?')
+    other = other.replace(", city: string?", "").replace("o.city = c.city WHERE", "o.by = c.city WHERE")
+    (tmp_path / "other.yaml").write_text(other)
+    done = alter(tmp_path / "state", tmp_path / "other.yaml")
+    assert set(done.stayed) == set(open(tmp_path / "state").queries) - {"large"}
+    with open(tmp_path / "state") as state:
+        assert own_bytes(state, kept) == before
+        (row,) = [row for b in state.dump("orders") for row in b.to_pylist() if row["id"] == 1000]
+        assert list(row.values()) == [1000, None, "eve", Decimal(5), None]
+        seen = pa.table({"id": [1000, 1001], "customer": ["eve", "ada"], "total": [Decimal(9), Decimal(8)]})
+        added = {"by": ["Turin", "Lyon"], "seen": [None, None], "_change_type": ["update_postimage", "insert"]}
+        for name, values in added.items():
+            seen = seen.append_column(name, pa.array(values))
+        state.apply(seen, "orders")
+        state.current()._check()
     assert all(verdict.agrees for verdict in verify(tmp_path / "state"))
     check(tmp_path / "state", read_data=True)
 

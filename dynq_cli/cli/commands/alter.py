@@ -37,7 +37,7 @@ def alter(
     by key with --load), dropped and widened; keys added where they hold. Marks and older versions stay, with the
     queries and columns that they had. A query that was not there at a version cannot be read there.
 
-    Readers go on meanwhile. Views of unchanged queries over unchanged relations stay as they are.
+    Readers go on meanwhile. Views of unchanged queries over unchanged rows stay as they are.
     """
     loads = [load_of(item) for item in load or ()]
     from dynq_cli.session.alter import alter as alter_state
