@@ -11,6 +11,7 @@ from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels import order_statistic_blocks as b
 from dynq_cli.engine.kernels.bounds import is_in_range
+from dynq_cli.engine.kernels.codes import NULL
 from dynq_cli.engine.kernels.table import find
 from dynq_cli.engine.layout import Layout
 from dynq_cli.engine.order_statistic_tree import check_pools, from_lanes
@@ -112,6 +113,9 @@ def _check_node(layout: Layout, arena: Arena, tree: TreeLayout, node: int) -> No
             assert payload == _product(layout, arena, node, r), f"value of row {r} of node {node}"
     if node == tree.root:
         return
+    if n["waiting"] >= 0:
+        _check_waiting(layout, arena, n, members)
+        return
     table, group = int(n["table"]), int(n["group"])
     sums: dict[int, list[int]] = {}
     live: dict[int, set[int]] = {}
@@ -132,11 +136,43 @@ def _check_node(layout: Layout, arena: Arena, tree: TreeLayout, node: int) -> No
     assert set(sums) <= rows_of(arena, group), "every group is there"
 
 
+def _check_waiting(layout: Layout, arena: Arena, n: Any, members: dict[int, Payload]) -> None:
+    """Assert that groups of waiting readers count their ranges, and where their live rows are. O(readers · rows)."""
+    child, table = arena.nodes[n["waiting"]], int(n["table"])
+    rows: dict[int, list[int]] = {}
+    weights = members_of(layout, arena, int(n["waiting"]))
+    for r in weights:
+        rows.setdefault(_narrow(arena, int(child["table"]), r, child["gid"]), []).append(r)
+    for g in rows_of(arena, int(n["group"])):
+        total, counted, live = [0] * (int(n["width"]) // 2), set(), set()
+        for reader, payload in members.items():
+            at = record(arena, table, reader)
+            if _narrow(arena, table, reader, n["gid"]) != g or not payload[0]:
+                continue
+            if arena.words[at + arena.store.trees.orders[n["tree"], 0]["position"]] != NULL:
+                counted.add(reader)
+            for row in rows.get(_narrow(arena, table, reader, child["reads"]), ()):
+                there = record(arena, int(child["table"]), row)
+                if is_in_range(arena.store, int(child["readers"]), at, int(child["tree"]), there):
+                    total = [t + p * w for t, p, w in zip(total, payload, weights[row], strict=True)]
+                    live |= {reader} if weights[row][0] else set()
+        at = record(arena, int(n["group"]), g)
+        assert tuple(total) == _lanes(arena, at + int(n["sums"]), int(n["width"])), f"sum of group {g} of readers"
+        if n["output"]:
+            linked = list(_list(arena, table, _narrow(arena, int(n["group"]), g, n["head"]), n["next"], n["prev"]))
+            assert set(linked) == counted, "the list has the readers that count"
+            begin, end = (_narrow(arena, int(n["group"]), g, n[place]) for place in ("begin", "end"))
+            part = linked[linked.index(begin) : linked.index(end) + 1] if begin >= 0 else []
+            assert set(part) == live and (begin < 0) == (end < 0), "live readers are one part of the list"
+
+
 def _product(layout: Layout, arena: Arena, node: int, row: int) -> Payload:
     n = arena.nodes[node]
     value = [1] * (int(n["width"]) // 2)
     for c in layout.lists[n["children"] : n["children"] + n["degree"]]:
         child = arena.nodes[c]
+        if child["waits"] >= 0:
+            continue
         g = row if child["own"] else _narrow(arena, int(n["table"]), row, child["reads"])
         total = _lanes(arena, record(arena, int(child["list_table"]), g) + int(child["total"]), int(child["width"]))
         for i in range(len(value)):
@@ -161,9 +197,10 @@ def _check_ordered(arena: Arena, ordered: CountedTrees) -> None:
                 linked = _list(arena, table, head, n["next"], n["prev"])
                 assert tree.all_rows(roots[-1]) == list(linked), "list and tree have the same order"
             kept = _lanes(arena, record(arena, group, g) + int(n["sums"]), 2 * tree.columns)
-            assert tree.total(roots[-1]) == kept, "a tree counts what its group does"
+            assert n["waiting"] >= 0 or tree.total(roots[-1]) == kept, "a tree counts what its group does"
         blocks += tree.check_groups(roots)
-        if n["readers"] >= 0:
+        assert n["note"] < 0 or (n["first_note"], n["pending"]) == (-1, 0), "nothing is pending between commits"
+        if n["readers"] >= 0 and n["waits"] < 0:
             blocks += _check_ranges(arena, ordered, n, rows_of(arena, group))
     forest = ordered.trees.forest
     if len(forest):
@@ -199,7 +236,7 @@ def _check_references(layout: Layout, arena: Arena, tree: TreeLayout, ordered: C
                 g = _narrow(arena, above, r, n["reads"])
                 wanted[group, g] += 1
                 readers.setdefault(g, set()).add(r)
-            for g in rows_of(arena, group):
+            for g in rows_of(arena, group) if n["waits"] < 0 else ():
                 if n["readers"] >= 0:
                     readers_at = 2 * record(arena, group, g) + int(n["readers_root"])
                     linked = dict.fromkeys(ordered.tree(int(n["readers"])).all_rows(readers_at))
@@ -223,7 +260,7 @@ def _check_ranges(arena: Arena, ordered: CountedTrees, n: Any, groups: Iterable[
     a = arena
     tree, readers = ordered.tree(int(n["tree"])), ordered.tree(int(n["readers"]))
     table, above = int(n["table"]), int(arena.nodes["table"][n["parent"]])
-    assert (n["first_note"], n["fresh"], n["pending"]) == (-1, -1, 0), "nothing is pending between commits"
+    assert n["fresh"] == -1, "nobody is about to read between commits"
     roots = []
     for g in groups:
         at = 2 * record(a, int(n["group"]), g)

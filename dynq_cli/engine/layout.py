@@ -42,6 +42,7 @@ from dynq_cli.engine.tree_layout import Labelled, Place, TreeLayout
 from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.program import Cycle, Derived, Lookups, Step, Together, Tree, passages
 from dynq_cli.plan.view_tree import Node
+from dynq_cli.plan.waiting_sums import waiting_nodes
 from dynq_cli.query.normal_form import Atom, ConjunctiveQuery, VariableOrder
 from dynq_cli.records import record
 from dynq_cli.spec.model import Relation
@@ -259,7 +260,9 @@ class _Builder:
         """Place the heads and sums of lists in the records of groups, for all nodes except ranges."""
         for row in self.nodes:
             if row["readers"] < 0:
-                row["begin"], row["total"] = row["head"], row["sums"]
+                row["total"] = row["sums"]
+                if row["begin"] < 0:
+                    row["begin"] = row["head"]
 
     def _list(self, numbers: list[int]) -> int:
         self.lists += numbers
@@ -269,15 +272,16 @@ class _Builder:
         first = len(self.nodes)
         # Only results need the number of distinct rows.
         columns = 1 if plan.query.semantics == "set" or name in self.feeding else 2
-        root = self._node(name, plan, plan.tree, columns)
+        waiting = frozenset() if name in self.feeding else waiting_nodes(plan)
+        root = self._node(name, plan, plan.tree, columns, waiting)
         levels, frontier, places = self._levels(plan, root)
         if name in self.feeding:
             for node in levels:
                 self._remember(node)
         return TreeLayout(plan, first, len(self.nodes), root, levels, frontier, places)
 
-    def _node(self, name: str, plan: Plan, node: Node, columns: int) -> int:
-        children = [self._node(name, plan, child, columns) for child in node.children]
+    def _node(self, name: str, plan: Plan, node: Node, columns: int, waiting: frozenset[Node]) -> int:
+        children = [self._node(name, plan, child, columns, waiting) for child in node.children]
         row = f.blank(f.NODE)
         row["listed"] = 0
         self.nodes.append(row)
@@ -298,7 +302,7 @@ class _Builder:
             row["value"] = self.fields[table].wide(row["width"])
             self._narrow(table, self.tables[table], "refs")
         for child, below_it in zip(children, node.children, strict=True):
-            self._edge(plan, number, node, child, below_it)
+            self._edge(plan, number, node, child, below_it, waits=node in waiting)
             order = self._added_order(plan, number, child)
             # A child that adds no variable has at most one row; a compared one is in order already.
             if order and below_it.output and not below_it.comparisons:
@@ -411,7 +415,7 @@ class _Builder:
             return False
         return not output or any(column in found for column in range(len(base.relation.key)))
 
-    def _edge(self, plan: Plan, parent: int, node: Node, child: int, below: Node) -> None:
+    def _edge(self, plan: Plan, parent: int, node: Node, child: int, below: Node, *, waits: bool) -> None:
         row = self.nodes[child]
         table, above = row["table"], self.nodes[parent]["table"]
         shared = [v for v in node.variables if v in below.vars]
@@ -438,11 +442,29 @@ class _Builder:
             self._narrow(table, row, "next")
             self._narrow(table, row, "prev")
             self._narrow(group, row, "head")
+        if row["waiting"] >= 0:
+            self._wait(child)
         if below.comparisons:
-            self._ranges(plan, parent, child, below)
+            self._ranges(plan, parent, child, below, waits=waits)
 
-    def _ranges(self, plan: Plan, parent: int, child: int, below: Node) -> None:
-        """Keep the groups of a compared child in order, and what each row of the parent reads in its record."""
+    def _wait(self, node: int) -> None:
+        """Keep the groups of waiting readers in the order of their key, and where those of them begin that are live."""
+        row = self.nodes[node]
+        row["note"] = self.fields[row["table"]].wide(row["width"])
+        row["tree"], row["pending"] = self.nodes[row["waiting"]]["readers"], 0
+        self._narrow(row["group"], row, "root")
+        self._narrow(row["table"], row, "noted")
+        described = self.ordered[row["tree"]]
+        self.ordered[row["tree"]] = replace(described, payload=LANES, place=row["note"], width=row["width"])
+        if row["output"]:
+            self._narrow(row["group"], row, "begin")
+            self._narrow(row["group"], row, "end")
+
+    def _ranges(self, plan: Plan, parent: int, child: int, below: Node, *, waits: bool) -> None:
+        """Keep the groups of a compared child in order, and what each row of the parent reads in its record.
+
+        Where readers wait, they are the rows of groups in order themselves (`_wait`).
+        """
         row, above = self.nodes[child], self.nodes[parent]["table"]
         edge = ranges_of(plan.query, self.variables[parent], below)
         kind = plan.query.variable(edge.variable).type
@@ -455,9 +477,12 @@ class _Builder:
         readers = [OrderKey(edge.bounds[0].position, False, True)]
         self._label(0, kind)
         self.ordered.append(TreeDescription(above, UNIT, -1, 0, -1, tuple(readers), edge.bounds))
-        self._narrow(row["group"], row, "readers_root")
         self._narrow(row["table"], row, "noted")
         row["list_table"], row["own"] = above, 1
+        if waits:
+            self.nodes[parent]["waiting"], row["waits"] = child, 1
+            return
+        self._narrow(row["group"], row, "readers_root")
         row["total"] = self.fields[above].wide(row["width"])
         self._narrow(above, row, "begin")
         self._narrow(above, row, "end")

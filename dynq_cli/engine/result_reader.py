@@ -114,7 +114,7 @@ class ResultReader:
     def _trail(self, tree: TreeLayout, columns: int) -> Trail:
         """An empty trail, with room only if the innermost level is a range."""
         inner = self.arena.nodes[tree.levels[-1]]
-        is_range = inner["end"] >= 0
+        is_range = inner["readers"] >= 0
         room = TRAIL if is_range else 1
         where = np.zeros(int(self.arena.tables["capacity"][inner["table"]]) + 1 if is_range else 1, np.int32)
         # What is not touched costs addresses only.

@@ -26,6 +26,7 @@ from dynq_cli.plan.heavy_pairs import exponent_of
 from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.program import Cycle, Derived, Partitions, Program, Tree, passages, query_of
 from dynq_cli.plan.view_tree import Node
+from dynq_cli.plan.waiting_sums import waiting_nodes
 from dynq_cli.query.aggregates import basic
 from dynq_cli.query.normal_form import Atom, ConjunctiveQuery
 from dynq_cli.spec.model import Spec
@@ -215,7 +216,7 @@ class Costs:
                         rows.append(before.times(self._met(step, i), self.cover(query, bound_in(query))))
                     elif step.name not in self.passages:
                         views |= dict.fromkeys(_path_views(step, i))
-                        rows.append(before.times(self._touched(step.plan, i), self._largest(step.plan)))
+                        rows.append(before.times(self._touched(step, i), self._largest(step.plan)))
                         is_ordered |= _is_ordered(step.plan, i)
                     if step.name in self.feeding:
                         one = self.fixed(query, query.atoms[i].variables, self.weights(query).keys)
@@ -245,12 +246,17 @@ class Costs:
         """Of a tree: the power of n that bounds the rows of its largest view."""
         return max((self.exponents[a.source] for a in plan.query.atoms), default=1)
 
-    def _touched(self, plan: Plan, index: int) -> Rows:
+    def waiting(self, step: Tree) -> frozenset[Node]:
+        """The nodes of a tree that a change of their compared child does not touch."""
+        return frozenset() if step.name in self.feeding else waiting_nodes(step.plan)
+
+    def _touched(self, step: Tree, index: int) -> Rows:
         """The rows of a tree's views that one changed row of an atom touches beyond one per level."""
+        plan, waiting = step.plan, self.waiting(step)
         weights, found = self.weights(plan.query), ONE
         for parent, child in _path(plan.tree, index):
             shared = parent.shared(child)
-            if child.guards(parent) and not child.comparisons:
+            if (child.guards(parent) and not child.comparisons) or (child.comparisons and parent in waiting):
                 continue
             if not child.comparisons and is_keyed(parent, frozenset(shared), weights):
                 continue

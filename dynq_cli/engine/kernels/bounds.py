@@ -111,6 +111,30 @@ def range_of(store: Store, r: Int, at: Int) -> tuple[Int, Int]:
 
 
 @kernel
+def readers_of(store: Store, r: Int, z: Int) -> tuple[Int, Int]:
+    """Return between which images of their key readers have z in their range; the first is greater if none has.
+
+    For ranges that depend on this key alone.
+    """
+    lo, hi = np.int64(NULL + 1), np.int64(MOST)
+    for b in range(store.trees.forest[r].bounds):
+        bound = store.trees.bounds[r, b]
+        if bound.upper:
+            shift = bound.offset - bound.strict
+            if shift < 0 and z > MOST + shift:
+                return np.int64(MOST), np.int64(NULL)
+            if shift <= 0 or z >= NULL + 1 + shift:
+                lo = max(lo, z - shift)
+        else:
+            shift = bound.offset + bound.strict
+            if shift > 0 and z < NULL + 1 + shift:
+                return np.int64(MOST), np.int64(NULL)
+            if shift >= 0 or z <= MOST + shift:
+                hi = min(hi, z - shift)
+    return lo, hi
+
+
+@kernel
 def is_in_range(store: Store, r: Int, reader: Int, tree_id: Int, row: Int) -> Int:
     """Whether a row of the child is in the range of a reader; both are given by their records."""
     lo, hi = range_of(store, r, reader)

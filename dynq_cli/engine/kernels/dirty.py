@@ -20,10 +20,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynq_cli.engine.kernels.bounds import is_in_range
 from dynq_cli.engine.kernels.cache import kernel
 from dynq_cli.engine.kernels.fields import Bytes, Halves, Int, Rows, Store, Words, row_type
 from dynq_cli.engine.kernels.multiplicity import value_of
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch
+from dynq_cli.engine.kernels.range_ends import range_ends
 from dynq_cli.engine.kernels.table import record
 
 # Marks of a row, and of a group.
@@ -247,7 +249,8 @@ def _climb_to_readers(store: Store, marks: Marks, level: Int) -> None:
 def first_of(store: Store, node_id: Int, g: Int) -> Int:
     """Return the first row of a list."""
     node = store.nodes[node_id]
-    return np.int64(store.halves[2 * record(store.tables[node.list_table], g) + node.begin])
+    at = record(store.tables[node.list_table], g)
+    return range_ends(store, node_id, at)[0] if node.waits >= 0 else np.int64(store.halves[2 * at + node.begin])
 
 
 @kernel
@@ -255,6 +258,12 @@ def next_of(store: Store, node_id: Int, g: Int, row: Int) -> Int:
     """Return the row behind another in a list, or -1."""
     halves = store.halves
     node = store.nodes[node_id]
+    if node.waits >= 0:
+        following = np.int64(halves[2 * record(store.tables[node.table], row) + node.next])
+        if following < 0:
+            return following
+        reader, at = record(store.tables[node.list_table], g), record(store.tables[node.table], following)
+        return following if is_in_range(store, node.readers, reader, node.tree, at) else np.int64(-1)
     if node.end >= 0 and halves[2 * record(store.tables[node.list_table], g) + node.end] == row:
         return np.int64(-1)
     return np.int64(halves[2 * record(store.tables[node.table], row) + node.next])

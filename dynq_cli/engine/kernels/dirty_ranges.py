@@ -11,6 +11,7 @@ from dynq_cli.engine.kernels.codes import NULL
 from dynq_cli.engine.kernels.dirty import NEXT, Marks, climb_from, is_live, is_reached, mark, queued
 from dynq_cli.engine.kernels.fields import Int, Store
 from dynq_cli.engine.kernels.order_statistic_blocks import image
+from dynq_cli.engine.kernels.range_ends import root_of_readers
 from dynq_cli.engine.kernels.range_sums import CODE, ENTRY, FROM, STATE, TO, ask_ahead, begin_group, next_concerned
 from dynq_cli.engine.kernels.sort_pending import GROUP, IMAGE, ROW, sort_notes
 from dynq_cli.engine.kernels.table import record
@@ -70,7 +71,7 @@ def _mark_readers(store: Store, marks: Marks, level: Int, start: Int, stop: Int)
     here = marks.levels[level]
     notes, node, up = store.trees.notes, store.nodes[here.node], here.above
     r, parent = node.readers, marks.levels[up].node
-    readers = np.int64(store.halves[2 * record(store.tables[node.group], notes[GROUP, start]) + node.readers_root])
+    readers = root_of_readers(store, here.node, record(store.tables[node.group], notes[GROUP, start]))
     state = path[len(path) - STATE :]
     begin_group(store, r, readers, start, stop, state)
     while True:

@@ -92,7 +92,8 @@ def _next_row(store: Store, marks: Marks, level: Int, wheels: Odometer) -> Int:
         following = wheels.lists[wheels.cursor[level]] if wheels.cursor[level] < wheels.ends[place] else np.int64(-1)
     else:
         node_id = here.node
-        g = _group_at(store, marks, level, wheels) if store.nodes[node_id].end >= 0 else np.int64(-1)
+        is_part = store.nodes[node_id].end >= 0 or store.nodes[node_id].waits >= 0
+        g = _group_at(store, marks, level, wheels) if is_part else np.int64(-1)
         following = next_of(store, node_id, g, row)
         while wheels.modes[level + 1] == CLEAN and following >= 0 and marks.flags[here.rows + following] & NO_CLEAN:
             following = next_of(store, node_id, g, following)

@@ -129,7 +129,7 @@ def fill(
     node = store.nodes[node_id]
     table, following = store.tables[node.table], node.next
     start, stride = table.rows, table.stride
-    filled, is_range = 0, node.end >= 0
+    filled, is_range = 0, node.readers >= 0
     # The last run that was gathered whole.
     head, tail, like, length, most = np.int64(-1), np.int64(-1), 0, 0, np.int64(1)
     while True:

@@ -14,9 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
+from dynq_cli.engine.kernels.bounds import range_of
 from dynq_cli.engine.kernels.cache import kernel
 from dynq_cli.engine.kernels.fields import Flags, Int, Rows, Store, Words, row_type
+from dynq_cli.engine.kernels.order_statistic_blocks import NONE, row_at
 from dynq_cli.engine.kernels.prefetch import prefetch
+from dynq_cli.engine.kernels.range_ends import advance, advance_back
 from dynq_cli.engine.kernels.table import record
 
 # Where a stage is.
@@ -80,6 +83,9 @@ def _follow_together(store: Store, node_id: Int, walkers: Words, ends: Words, ma
 @kernel
 def warm(store: Store, output: OutputSet, s: Int, stages: Stages) -> None:
     """Find the heads of the next few lists of stage s and prefetch their rows. O(entries) amortised."""
+    if store.nodes[output.levels[s - 1]].waits >= 0:
+        _warm_waiting(store, output, s, stages)
+        return
     words, halves = store.words, store.halves
     walkers, places = stages.walkers, stages.places
     node_id, of = output.levels[s - 1], output.above[s - 1] + 1
@@ -120,6 +126,47 @@ def warm(store: Store, output: OutputSet, s: Int, stages: Stages) -> None:
         stages.heads[s, begin + k], stages.tails[s, begin + k] = head, tail
         # Places up to here have been read.
         walkers[many], places[many] = head, tail
+        many += 1
+    _follow_together(store, node_id, walkers, places, many)
+    stages.state[s].warm = end
+
+
+@kernel
+def _warm_waiting(store: Store, output: OutputSet, s: Int, stages: Stages) -> None:
+    """As `warm`, for ranges whose ends are in no record: each is found from the one before, O(1) amortised.
+
+    Readers come in their order, so that ranges neither begin nor end before the last.
+    """
+    halves, walkers, places = store.halves, stages.walkers, stages.places
+    node_id, of = output.levels[s - 1], output.above[s - 1] + 1
+    node = store.nodes[node_id]
+    table, tree, readers = store.tables[node.table], node.tree, node.readers
+    parent, group = store.tables[store.nodes[node.parent].table], store.tables[node.group]
+    begin, many = stages.state[s].warm, 0
+    end = min(begin + len(walkers), stages.state[s - 1].filled)
+    before, root, last_lo, last_hi = np.int64(-1), np.int64(NONE), np.int64(0), np.int64(0)
+    head, head_entry, tail, tail_entry = np.int64(NONE), np.int64(0), np.int64(NONE), np.int64(0)
+    for e in range(begin, end):
+        p = np.int64(e)
+        for k in range(s - 1, of, -1):
+            p = stages.origin[k, p]
+        row = stages.rows[of, p]
+        if row == before:
+            stages.heads[s, e], stages.tails[s, e] = stages.heads[s, e - 1], stages.tails[s, e - 1]
+            continue
+        before = row
+        at = record(parent, row)
+        lo, hi = range_of(store, readers, at)
+        here = np.int64(halves[2 * record(group, np.int64(halves[2 * at + node.reads])) + node.root])
+        if here != root or lo < last_lo or hi < last_hi:
+            root, head, tail = here, np.int64(NONE), np.int64(NONE)
+        head, head_entry = advance(store, tree, root, head, head_entry, lo)
+        tail, tail_entry = advance_back(store, tree, root, tail, tail_entry, hi)
+        last_lo, last_hi = lo, hi
+        first, last = row_at(store, tree, head, head_entry), row_at(store, tree, tail, tail_entry)
+        prefetch(store.words, record(table, first))
+        stages.heads[s, e], stages.tails[s, e] = first, last
+        walkers[many], places[many] = first, last
         many += 1
     _follow_together(store, node_id, walkers, places, many)
     stages.state[s].warm = end

@@ -134,6 +134,8 @@ NODE = row_type(
     "total",  # wide, there: the sum over the list, `width` lanes
     "readers",  # the counted tree of the parent's rows that read a group, by their bounds: a row of the forest, or -1
     "readers_root",  # narrow, per group: the code of that tree
+    "waits",  # of a compared child: 1 if its readers keep neither range sums nor ends (`waiting_sums`), else -1
+    "waiting",  # of the node of such readers: that child; else -1
     "note",  # wide, per row of a compared node: what its tree counts, as of the last commit; of a leaf one lane
     "noted",  # narrow, per such row: link in the list of pending updates: 0 = not listed, 1 = last, else next row + 2
     "first_note",  # first of the rows with a pending update, or -1: data, as `listed` is

@@ -55,6 +55,8 @@ def _start_group(store: Store, node_id: Int, at: Int) -> None:
         halves[2 * at + node.head] = -1
     if node.tree >= 0:
         halves[2 * at + node.root] = -1
+    if node.waiting >= 0 and node.output:
+        halves[2 * at + node.begin] = halves[2 * at + node.end] = -1
 
 
 @kernel
@@ -68,9 +70,9 @@ def _own_group(store: Store, node_id: Int, key: Words, tag: Int) -> Int:
     at = record(table, g)
     if is_new:
         _start_group(store, node_id, at)
-        if node.readers >= 0:
+        if node.readers_root >= 0:
             halves[2 * at + node.readers_root] = NONE
-        else:
+        elif node.reader_head >= 0:
             halves[2 * at + node.reader_head] = -1
     halves[2 * at + table.refs] += 1
     return g
@@ -99,6 +101,8 @@ def start_row(store: Store, node_id: Int, row: Int, key: Words) -> None:
         g = _own_group(store, child_id, key, tag_of(key, child.key))
         halves[2 * at + child.reads] = g
         group_at = 2 * record(store.tables[child.group], g)
+        if child.waits >= 0:
+            continue
         if child.readers >= 0:
             for i in range(child.width):
                 words[at + child.total + i] = 0
@@ -176,9 +180,9 @@ def _stop_reading(store: Store, child_id: Int, row: Int) -> None:
     table = store.tables[table_id]
     g = np.int64(halves[2 * record(store.tables[above], row) + child.reads])
     at = 2 * record(table, g)
-    if child.readers >= 0:
+    if child.readers_root >= 0:
         delete(store, child.readers, at + child.readers_root, row)
-    else:
+    elif child.reader_head >= 0:
         unlink(store, above, row, at + child.reader_head, child.reader_next, child.reader_prev)
     halves[at + table.refs] -= 1
     if halves[at + table.refs] == 0:

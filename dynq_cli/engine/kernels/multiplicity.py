@@ -9,6 +9,7 @@ import numpy as np
 from dynq_cli.engine.kernels.cache import kernel
 from dynq_cli.engine.kernels.fields import LEAST, NOW, Int, Store
 from dynq_cli.engine.kernels.int128 import is_less
+from dynq_cli.engine.kernels.range_ends import range_ends
 from dynq_cli.engine.kernels.table import record
 
 
@@ -51,11 +52,16 @@ def value_before(store: Store, node_id: Int, at: Int) -> tuple[Int, Int]:
 
 @kernel
 def value_now(store: Store, node_id: Int, at: Int) -> tuple[Int, Int]:
-    """Return the new multiplicity of the row whose record is at `at`."""
+    """Return the new multiplicity of the row whose record is at `at`.
+
+    Of a waiting reader that of the rest of its subtree, or 0 if its range is empty: whether it is live is right.
+    """
     words = store.words
     node = store.nodes[node_id]
     table = store.tables[node.table]
     if node.degree > 0:
+        if node.waiting >= 0 and range_ends(store, node.waiting, at)[0] < 0:
+            return np.int64(0), np.int64(0)
         return words[at + node.value], words[at + node.value + 1]
     many = words[at + table.mult]
     # A leaf without a table of its own has base rows, of which its filter may keep some out.

@@ -8,6 +8,7 @@ order, in which each place is near the one before; and partial sums of the chang
 import numpy as np
 
 from dynq_cli.engine.kernels.cache import kernel
+from dynq_cli.engine.kernels.codes import NULL
 from dynq_cli.engine.kernels.delta_log import keep, remember_in_order
 from dynq_cli.engine.kernels.fields import Int, Store, Words
 from dynq_cli.engine.kernels.int128 import replace
@@ -132,6 +133,9 @@ def _add_note(store: Store, notes: Words, child_id: Int, at: Int, i: Int, was: W
     for lane in range(0, store.nodes[child_id].width, 2):
         was[lane], was[lane + 1] = _was(store, child_id, at, lane)
         now[lane], now[lane + 1] = _is(store, child_id, at, lane)
+        if notes[IMAGE, i] == NULL and store.nodes[child_id].waiting >= 0:
+            # It reads nothing, whatever there is.
+            now[lane] = now[lane + 1] = 0
         notes[PREFIX + lane, i + 1], notes[PREFIX + lane + 1, i + 1] = replace(
             notes[PREFIX + lane, i], notes[PREFIX + lane + 1, i], was[lane], was[lane + 1], now[lane], now[lane + 1]
         )

@@ -21,7 +21,10 @@ import numpy as np
 from dynq_cli.engine.kernels.cache import kernel
 from dynq_cli.engine.kernels.fields import Int, Rows, Store, Words, row_type
 from dynq_cli.engine.kernels.int128 import multiply, replace
+from dynq_cli.engine.kernels.range_ends import range_ends
+from dynq_cli.engine.kernels.ranges import SCRATCH, look_up
 from dynq_cli.engine.kernels.table import record
+from dynq_cli.engine.kernels.tree_cursor import FINGER, lift
 
 # A position, counted from 0; numbers have two lanes: where it is among the `many`, the rows of the result that agree
 # with what is chosen so far; of the level in turn what a unit stands for, the place, and the record of the group.
@@ -69,8 +72,45 @@ def value_of(store: Store, node_id: Int, row: Int) -> tuple[Int, Int]:
     table = store.tables[node.table]
     if node.degree == 0:
         return np.int64(1) if node.clamp else words[record(table, row) + table.mult], np.int64(0)
-    at = record(table, row) + node.value
-    return words[at], words[at + 1]
+    at = record(table, row)
+    lo, hi = words[at + node.value], words[at + node.value + 1]
+    if node.waiting >= 0:
+        return multiply(lo, hi, *_sum_over_range(store, node.waiting, at))
+    return lo, hi
+
+
+@kernel
+def _sum_over_range(store: Store, child_id: Int, at: Int) -> tuple[Int, Int]:
+    """Return the number of rows in the range of the waiting reader whose record is at `at`.
+
+    O(log of the rows between it and the one asked for before).
+    """
+    path = store.trees.path
+    work = path[len(path) - SCRATCH :]
+    total = work[2 * FINGER : 2 * FINGER + store.nodes[child_id].width]
+    group = record(store.tables[store.nodes[child_id].group], np.int64(store.halves[2 * at + store.nodes[child_id].reads]))
+    first, _ = look_up(store, child_id, at, group, work[: 2 * FINGER], total)
+    if first < 0:
+        return np.int64(0), np.int64(0)
+    return total[0], total[1]
+
+
+@kernel
+def _sum_at(store: Store, node_id: Int, at: Int) -> tuple[Int, Int]:
+    """Return the number of rows in the list whose begin is in the record at `at`."""
+    node = store.nodes[node_id]
+    if node.waits >= 0:
+        return _sum_over_range(store, node_id, at)
+    return store.words[at + node.total], store.words[at + node.total + 1]
+
+
+@kernel
+def forget_places(store: Store) -> None:
+    """Forget the ends of the last range: trees may have changed."""
+    path = store.trees.path
+    work = path[len(path) - SCRATCH :]
+    lift(work[:FINGER])
+    lift(work[FINGER : 2 * FINGER])
 
 
 @kernel
@@ -83,15 +123,22 @@ def _list_at(store: Store, node_id: Int, above: Int) -> Int:
     return record(store.tables[node.group], np.int64(store.halves[2 * at + node.reads]))
 
 
+@kernel(inline="always")
+def _first_of(store: Store, node_id: Int, at: Int) -> Int:
+    """Return the first row of the list whose begin is in the record at `at`."""
+    node = store.nodes[node_id]
+    return range_ends(store, node_id, at)[0] if node.waits >= 0 else np.int64(store.halves[2 * at + node.begin])
+
+
 @kernel
 def aim(store: Store, node_id: Int, above: Words, positions: Rows) -> None:
     """Compute groups and places of positions in the level of a node; `above` are the rows chosen for its parent. O(1)
     each."""
-    words = store.words
+    forget_places(store)
     for i in range(len(above)):
         p, at = positions[i], _list_at(store, node_id, above[i])
-        total = at + store.nodes[node_id].total
-        lo, hi = divide(p.many_lo, p.many_hi, words[total], words[total + 1])
+        sum_lo, sum_hi = _sum_at(store, node_id, at)
+        lo, hi = divide(p.many_lo, p.many_hi, sum_lo, sum_hi)
         p.group, p.each_lo, p.each_hi = at, lo, hi
         p.place_lo, p.place_hi = divide(p.at_lo, p.at_hi, lo, hi)
 
@@ -107,6 +154,7 @@ def choose(store: Store, node_id: Int, order: Words, positions: Rows, cursors: R
     node = store.nodes[node_id]
     table, following = store.tables[node.table], node.next
     group, row = np.int64(-1), np.int64(-1)
+    forget_places(store)
     lo, hi, vlo, vhi = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     for k in range(len(order)):
         i = order[k]
@@ -117,7 +165,7 @@ def choose(store: Store, node_id: Int, order: Words, positions: Rows, cursors: R
             if group == cursor.group and not _is_less(plo, phi, cursor.before_lo, cursor.before_hi):
                 row, lo, hi = cursor.row, cursor.before_lo, cursor.before_hi
             else:
-                row, lo, hi = np.int64(halves[2 * group + node.begin]), np.int64(0), np.int64(0)
+                row, lo, hi = _first_of(store, node_id, group), np.int64(0), np.int64(0)
             vlo, vhi = value_of(store, node_id, row)
         while True:
             elo, ehi = replace(lo, hi, np.int64(0), np.int64(0), vlo, vhi)
@@ -169,15 +217,14 @@ def position_of(
     `rows` has the root's row in front of those of the levels; `above` says which of them is the parent's.
     O(rows before these in their lists).
     """
-    words = store.words
     lo, hi = np.int64(0), np.int64(0)
+    forget_places(store)
     for s in range(len(levels)):
         node_id, row = levels[s], rows[s + 1]
-        node = store.nodes[node_id]
         at = _list_at(store, node_id, rows[above[s]])
-        total = at + node.total
-        each_lo, each_hi = divide(many_lo, many_hi, words[total], words[total + 1])
-        before_lo, before_hi = _before(store, node_id, np.int64(store.halves[2 * at + node.begin]), row)
+        sum_lo, sum_hi = _sum_at(store, node_id, at)
+        each_lo, each_hi = divide(many_lo, many_hi, sum_lo, sum_hi)
+        before_lo, before_hi = _before(store, node_id, _first_of(store, node_id, at), row)
         skipped_lo, skipped_hi = multiply(before_lo, before_hi, each_lo, each_hi)
         lo, hi = replace(lo, hi, np.int64(0), np.int64(0), skipped_lo, skipped_hi)
         vlo, vhi = value_of(store, node_id, row)

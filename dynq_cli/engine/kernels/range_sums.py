@@ -15,15 +15,16 @@ from dynq_cli.engine.kernels.codes import NULL
 from dynq_cli.engine.kernels.delta_log import remember_range
 from dynq_cli.engine.kernels.fields import Int, Store, Words
 from dynq_cli.engine.kernels.int128 import replace
-from dynq_cli.engine.kernels.order_statistic_blocks import NONE, TARGET, image_of_key, length, row_at
-from dynq_cli.engine.kernels.order_statistic_search import AFTER_EQUAL, BEFORE_EQUAL, following_on, seek, seek_back
+from dynq_cli.engine.kernels.order_statistic_blocks import NONE, image_of_key, length, row_at
+from dynq_cli.engine.kernels.order_statistic_search import following_on
 from dynq_cli.engine.kernels.prefetch import prefetch
+from dynq_cli.engine.kernels.range_ends import advance, advance_back, ends
 from dynq_cli.engine.kernels.sort_pending import GROUP, IMAGE, PREFIX
 from dynq_cli.engine.kernels.table import record
 
 MOST = 2**63 - 1
-# Steps that a cursor takes before it searches; readers without a note that are passed before the next one is sought.
-_STEPS, MISSES = 8, 8
+# Readers without a note that are passed before the next one is sought.
+MISSES = 8
 _AHEAD, _LINE = 8, 8
 # Where readers are left: notes of the group in turn, a cursor at readers, notes found last, cursors at ends of ranges.
 START, STOP, CODE, ENTRY, FROM, TO, HEAD, HEAD_ENTRY, TAIL, TAIL_ENTRY, STATE = range(11)
@@ -197,29 +198,13 @@ def next_group(store: Store, child_id: Int, n: Int, state: Words) -> None:
 
 
 @kernel
-def ends(store: Store, tree: Int, root: Int, lo: Int, hi: Int) -> tuple[Int, Int]:
-    """Return the first and last row of a range, both -1 if it is empty. O(log n)."""
-    path = store.trees.path
-    if lo > hi or root == NONE:
-        return np.int64(-1), np.int64(-1)
-    path[TARGET] = lo
-    code, entry = seek(store, tree, 1, BEFORE_EQUAL, root)
-    if code == NONE or image_of_key(store, tree, key_at(store, tree, code, entry)) > hi:
-        return np.int64(-1), np.int64(-1)
-    first = row_at(store, tree, code, entry)
-    path[TARGET] = hi
-    code, entry = seek_back(store, tree, 1, AFTER_EQUAL, root)
-    return first, row_at(store, tree, code, entry)
-
-
-@kernel
 def _ends_behind(store: Store, tree: Int, root: Int, lo: Int, hi: Int, state: Words) -> tuple[Int, Int]:
     """As `ends`, of a range that neither begins nor ends before the last one asked for."""
-    state[HEAD], state[HEAD_ENTRY] = _advance(store, tree, root, state[HEAD], state[HEAD_ENTRY], lo)
+    state[HEAD], state[HEAD_ENTRY] = advance(store, tree, root, state[HEAD], state[HEAD_ENTRY], lo)
     head, entry = state[HEAD], state[HEAD_ENTRY]
     if head == NONE or image_of_key(store, tree, key_at(store, tree, head, entry)) > hi:
         return np.int64(-1), np.int64(-1)
-    state[TAIL], state[TAIL_ENTRY] = _advance_back(store, tree, root, state[TAIL], state[TAIL_ENTRY], hi)
+    state[TAIL], state[TAIL_ENTRY] = advance_back(store, tree, root, state[TAIL], state[TAIL_ENTRY], hi)
     return row_at(store, tree, head, entry), row_at(store, tree, state[TAIL], state[TAIL_ENTRY])
 
 
@@ -242,34 +227,3 @@ def shift(store: Store, notes: Words, child_id: Int, at: Int, i: Int, j: Int) ->
         is_any = is_any or lo != words[place] or hi != words[place + 1]
         words[place], words[place + 1] = lo, hi
     return is_any
-
-
-@kernel
-def _advance(store: Store, tree: Int, root: Int, code: Int, entry: Int, lo: Int) -> tuple[Int, Int]:
-    """Return the cursor at the first row that is not below lo, from one for a smaller lo; NONE if there is none."""
-    path = store.trees.path
-    if code != NONE:
-        for _step in range(_STEPS):
-            if image_of_key(store, tree, key_at(store, tree, code, entry)) >= lo:
-                return code, entry
-            code, entry = following_on(store, tree, code, entry)
-            if code == NONE:
-                return code, entry
-    path[TARGET] = lo
-    return seek(store, tree, 1, BEFORE_EQUAL, root)
-
-
-@kernel
-def _advance_back(store: Store, tree: Int, root: Int, code: Int, entry: Int, hi: Int) -> tuple[Int, Int]:
-    """Return the cursor at the last row that is not above hi, from one for a smaller hi; NONE if there is none."""
-    path = store.trees.path
-    if code != NONE:
-        for _step in range(_STEPS):
-            next_code, next_entry = following_on(store, tree, code, entry)
-            if next_code == NONE:
-                return code, entry
-            if image_of_key(store, tree, key_at(store, tree, next_code, next_entry)) > hi:
-                return code, entry
-            code, entry = next_code, next_entry
-    path[TARGET] = hi
-    return seek_back(store, tree, 1, AFTER_EQUAL, root)

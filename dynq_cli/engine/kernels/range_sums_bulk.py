@@ -19,6 +19,7 @@ from dynq_cli.engine.kernels.int128 import replace
 from dynq_cli.engine.kernels.order_statistic_blocks import NONE, block, keys_at, room, rows_at
 from dynq_cli.engine.kernels.order_statistic_search import ask_for_block
 from dynq_cli.engine.kernels.prefetch import prefetch
+from dynq_cli.engine.kernels.range_ends import ends
 from dynq_cli.engine.kernels.range_sums import (
     CODE,
     ENTRY,
@@ -28,7 +29,6 @@ from dynq_cli.engine.kernels.range_sums import (
     STATE,
     STOP,
     TO,
-    ends,
     move_range,
     next_concerned,
     next_group,

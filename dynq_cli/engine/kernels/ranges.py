@@ -60,31 +60,33 @@ def begin_reading(store: Store, child_id: Int) -> None:
                 prefetch(words, line)
         group = record(store.tables[child.group], notes[GROUP, i])
         _, depth = insert_from(store, r, 2 * group + child.readers_root, row, depth)
-        _look_up(store, child_id, record(above_table, row), group, head, tail)
+        at = record(above_table, row)
+        total = words[at + child.total : at + child.total + child.width]
+        halves[2 * at + child.begin], halves[2 * at + child.end] = look_up(store, child_id, at, group, fingers, total)
 
 
 @kernel
-def _look_up(store: Store, child_id: Int, at: Int, group: Int, head: Words, tail: Words) -> None:
-    """Look up the range of the reader whose record is at `at`, from its ends as fingers show them.
+def look_up(store: Store, child_id: Int, at: Int, group: Int, fingers: Words, total: Words) -> tuple[Int, Int]:
+    """Return the first and last row of the range of the reader whose record is at `at`; set `total` to its sum.
 
-    O(log n), and less where the reader before it reads the same group.
+    Both rows are -1 if it is empty, and `total` is left as it is. `fingers` are two, at the ends of the last range. O(log
+    n), and less where the reader before it reads the same group.
     """
-    halves = store.halves
+    head, tail = fingers[:FINGER], fingers[FINGER : 2 * FINGER]
     child = store.nodes[child_id]
-    tree, root = child.tree, np.int64(halves[2 * group + child.root])
-    halves[2 * at + child.begin] = halves[2 * at + child.end] = -1
+    tree, root = child.tree, np.int64(store.halves[2 * group + child.root])
+    none = np.int64(-1)
     lo, hi = range_of(store, child.readers, at)
     if lo > hi or root == NONE:
-        return
+        return none, none
     code, entry = point(store, tree, head, BEFORE_EQUAL, root, lo)
     if entry == length(store, tree, code):
         code, entry = following(store, tree, code, entry - 1)
     if code == NONE or image_of_key(store, tree, key_at(store, tree, code, entry)) > hi:
-        return
-    halves[2 * at + child.begin] = row_at(store, tree, code, entry)
+        return none, none
+    first = row_at(store, tree, code, entry)
     code, entry = point(store, tree, tail, AFTER_EQUAL, root, hi)
     # There is a row in the range, and the tail points behind the last.
     code, entry = preceding(store, tree, code, entry)
-    halves[2 * at + child.end] = row_at(store, tree, code, entry)
-    place = at + child.total
-    sum_between_fingers(store, tree, head, tail, store.words[place : place + child.width])
+    sum_between_fingers(store, tree, head, tail, total)
+    return first, row_at(store, tree, code, entry)

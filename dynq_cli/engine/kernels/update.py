@@ -1,6 +1,7 @@
 """Update view trees: leaves apply the base delta, then nodes recompute their touched rows bottom-up.
 
-The value of a row of an inner node is the product, over the children, of the sums of its groups. A changed value
+The value of a row of an inner node is the product, over the children, of the sums of its groups, but for one whose sums
+wait: what the group counts then follows from both sides at once (`waiting_sums`). A changed value
 changes the sum of its group and touches the group: the row of the parent that the group is, or every row of the parent
 that reads it. Rows are recomputed, not shifted, so simultaneous changes of several atoms and self-joins need no special
 case. A value that stays the same touches nothing.
@@ -26,6 +27,7 @@ from dynq_cli.engine.kernels.range_sums import STOP, tell_some
 from dynq_cli.engine.kernels.range_sums_bulk import are_many, mark_readers, tell_marked
 from dynq_cli.engine.kernels.ranges import begin_reading
 from dynq_cli.engine.kernels.table import dequeue, enqueue, find_or_insert, record
+from dynq_cli.engine.kernels.waiting_sums import settle
 
 # Words that the payloads of AHEAD rows take.
 PAYLOADS = 4 * AHEAD
@@ -59,7 +61,7 @@ def _follow(store: Store, node_id: Int, row: Int, at: Int, old: Words, new: Word
     """Update the list or tree of live rows of the group at `at`, as the payload of a row changes from old to new."""
     words = store.words
     node = store.nodes[node_id]
-    if node.readers >= 0:
+    if node.note >= 0:
         note(store, node_id, row)
     elif node.old >= 0:
         remember(store, node_id, row, old)
@@ -85,9 +87,9 @@ def _move(store: Store, node_id: Int, row: Int, old: Words, new: Words) -> Int:
     group = node.group
     g = np.int64(store.halves[2 * record(store.tables[node.table], row) + node.gid])
     at = record(store.tables[group], g)
-    fits = _add(store, node_id, at, old, new, 0, 1)
+    fits = node.waiting >= 0 or _add(store, node_id, at, old, new, 0, 1)
     _follow(store, node_id, row, at, old, new)
-    if node.readers < 0:
+    if node.note < 0:
         enqueue(store, group, g)
     return fits
 
@@ -102,10 +104,11 @@ def _move_rows(store: Store, node_id: Int, many: Int, scratch: Scratch) -> Int:
         at, stop = record(store.tables[group], groups[start]), start + 1
         while stop < many and groups[stop] == groups[start]:
             stop += 1
-        fits = _add(store, node_id, at, before, after, start, stop) and fits
+        if node.waiting < 0:
+            fits = _add(store, node_id, at, before, after, start, stop) and fits
         for k in range(start, stop):
             _follow(store, node_id, scratch.rows[k], at, before[4 * k :], after[4 * k :])
-        if node.readers < 0:
+        if node.note < 0:
             enqueue(store, group, groups[start])
         start = stop
     return fits
@@ -211,6 +214,8 @@ def _multiply_sums(store: Store, node_id: Int, scratch: Scratch, many: Int, valu
             continue
         for i in range(node.degree):
             child = store.nodes[store.lists[node.children + i]]
+            if child.waits >= 0:
+                continue
             group_table, own, gid, total = store.tables[child.group], child.own, child.reads, child.total + p
             for k in range(many):
                 at = record(table, scratch.rows[k])
@@ -249,7 +254,7 @@ def _recompute_rows(store: Store, node_id: Int, scratch: Scratch, many: Int) -> 
     node = store.nodes[node_id]
     table_id, group_table, value, width = node.table, store.tables[node.group], node.value, node.width
     table = store.tables[table_id]
-    if node.readers < 0 and not has_room(store, node_id, many):
+    if node.note < 0 and not has_room(store, node_id, many):
         for k in range(many):
             enqueue(store, table_id, rows[k])
         return NO_ROOM
@@ -259,7 +264,7 @@ def _recompute_rows(store: Store, node_id: Int, scratch: Scratch, many: Int) -> 
     if not _multiply_sums(store, node_id, scratch, many, after):
         return OVERFLOW
     # Ordered rows are written one by one, when their group follows.
-    moved, has_parent, is_written = 0, node.parent >= 0, node.tree < 0 or node.readers >= 0
+    moved, has_parent, is_written = 0, node.parent >= 0, node.tree < 0 or node.note >= 0
     head = node.head >> 1 if node.output else np.int64(0)
     for k in range(many):
         at = record(table, rows[k])
@@ -368,7 +373,7 @@ def propagate(store: Store, first: Int, stop: Int, scratch: Scratch) -> Int:
         for k in range(node.degree):
             child_id = store.lists[node.children + k]
             child = store.nodes[child_id]
-            if child.readers >= 0 and child.pending > 0:
+            if child.readers >= 0 and child.waits < 0 and child.pending > 0:
                 if not fits(store, child.pending):
                     before[0] = child.pending
                     return NO_ROOM
@@ -400,4 +405,11 @@ def propagate(store: Store, first: Int, stop: Int, scratch: Scratch) -> Int:
             if done != OK:
                 before[0] = AHEAD
                 return done
+        if node.waiting >= 0:
+            pending = node.pending + store.nodes[node.waiting].pending
+            if pending > 0 and not fits(store, pending):
+                before[0] = pending
+                return NO_ROOM
+            if pending > 0 and not settle(store, node_id):
+                return OVERFLOW
     return OK

@@ -31,6 +31,7 @@ from dynq_cli.plan.heavy_pairs import EPSILON, counting, counts_triangles
 from dynq_cli.plan.lower.query_builders import columns_of
 from dynq_cli.plan.lower.ranges import has_ranges
 from dynq_cli.plan.plan import Plan
+from dynq_cli.plan.waiting_sums import with_groups
 from dynq_cli.plan.program import (
     Cycle,
     Derived,
@@ -143,7 +144,7 @@ class PartialProgram:
         assert has_ranges(plan.query, plan.tree), plan
         assert not any(c.variables <= a.variables for c in plan.query.comparisons for a in plan.query.atoms), plan
         # Nobody looks at the rows of an inner tree but as they come and go.
-        return made, self._with(Tree(made, plan if is_read else replace(plan, tree=plan.tree.condensed())))
+        return made, self._with(Tree(made, with_groups(plan) if is_read else replace(plan, tree=plan.tree.condensed())))
 
     def add_cycle(self, query: ConjunctiveQuery, pairs: HeavyPairs | None = None) -> tuple[str, PartialProgram]:
         """A cyclic join of which only the delta is computed; a triangle that is counted has pairs of heavy values."""
