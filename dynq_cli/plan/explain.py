@@ -15,7 +15,7 @@ from dynq_cli.plan.fingerprint import fingerprint
 from dynq_cli.plan.lower import program_of, why_a_table
 from dynq_cli.plan.materialisation_reasons import notes_of
 from dynq_cli.plan.plan import AnyPlan, Plan, UnionPlan
-from dynq_cli.plan.program import Lookups, Program, Together
+from dynq_cli.plan.program import Lookups, Program, Together, Tree
 from dynq_cli.plan.program_cost import Guarantees, ProgramCost, program_cost
 from dynq_cli.plan.require import unmet
 from dynq_cli.plan.stored import stored
@@ -107,7 +107,10 @@ def _lines(plan: AnyPlan, spec: Spec, understood: Sequence[tuple[str, str]] = ()
     if plan.unordered:
         yield from _entry("kept", f"its rows are stored in their order, since {plan.unordered}")
     yield from _tree(
-        "tree", plan, plan.tree, "of the query in one; it is kept in the steps above" if cost.steps else ""
+        "tree",
+        plan,
+        _shown_tree(plan, program),
+        "of the query in one; it is kept in the steps above" if cost.steps else "",
     )
     for d in plan.distinct:
         yield from _tree("tree", plan, d.tree, f"counts distinct {d.variable} for {d.aggregate}")
@@ -276,7 +279,7 @@ def explain_json(plan: AnyPlan, spec: Spec) -> dict[str, object]:
         tree = {"vars": [], "children": [m["tree"] for m in members], "guards": [], "predicates": [], "output": True}
         return said | {"tree": tree, "members": members, "notes": list(_notes(plan, program, spec))}
     return said | {
-        "tree": _node_json(plan, plan.tree, None),
+        "tree": _node_json(plan, _shown_tree(plan, program), None),
         "distinct_trees": [
             {"aggregate": d.aggregate, "variable": d.variable, "tree": _node_json(plan, d.tree, None)}
             for d in plan.distinct
@@ -290,6 +293,12 @@ def explain_json(plan: AnyPlan, spec: Spec) -> dict[str, object]:
         "views": {name: explain_json(view, spec) for name, view in plan.views},
         "outer_joins": {view.name: view.outer_join for view in plan.query.views if view.outer_join},
     }
+
+
+def _shown_tree(plan: Plan, program: Program) -> Node:
+    """The tree that is kept, if it is all there is; else that of the plan."""
+    kept = program.result
+    return kept.plan.tree if isinstance(kept, Tree) and len(program.steps) == 1 else plan.tree
 
 
 def _node_json(plan: Plan, node: Node, parent: Node | None) -> dict[str, object]:

@@ -17,6 +17,7 @@ from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.program import Cycle, Derived, Program, Tree, query_of
 from dynq_cli.plan.strategies import strategy_of
 from dynq_cli.plan.view_tree import Node
+from dynq_cli.plan.waiting_sums import waiting_nodes
 from dynq_cli.query.comparisons import Closure, Edge
 from dynq_cli.query.hypergraph import hypergraph_of
 from dynq_cli.query.normal_form import Comparison, ConjunctiveQuery
@@ -37,7 +38,19 @@ def notes_of(plan: Plan, program: Program, spec: Spec) -> tuple[str, ...]:
         strategy = strategy_of(plan.strategy)
         if strategy is not None and strategy.stores_projection:
             notes = (*notes, "the result asked for is kept as a table")
-    return (*notes, *_filtered(program), *_unused(plan, cycles, spec))
+    return (*notes, *_waiting(program), *_filtered(program), *_unused(plan, cycles, spec))
+
+
+def _waiting(program: Program) -> Iterator[str]:
+    """Which comparisons touch no rows that read a range."""
+    last = program.result
+    for node in waiting_nodes(last.plan) if isinstance(last, Tree) else ():
+        compared = " and ".join(str(c) for child in node.children for c in child.comparisons)
+        yield (
+            f"{compared} waits: a change on either side changes the sum of a whole group of "
+            f"[{', '.join(node.variables)}], by partial sums in ordered trees; none of its rows is touched, and ranges "
+            "are found as they are read"
+        )
 
 
 def _unused(plan: Plan, cycles: list[Cycle], spec: Spec) -> Iterator[str]:

@@ -5,10 +5,10 @@
         ├── R(k, a) ●  where a < d
         ╘══ S(k, d, e) ●
 
-A node waits if one child is compared, by one of the node's variables, and if the node guards a parent that has just the
-variables shared with the child. Enumeration skips readers without rows, so ranges of an output node are open at one end:
-then the readers that have rows are one end of their order. `with_groups` puts a node of the shared variables above nodes
-that wait then.
+A node waits if one child is compared, by one of the node's variables, and if the node guards a parent that has just
+the variables shared with the child. Enumeration skips readers without rows, so ranges of an output node are open at one
+end: then the readers that have rows are one end of their order. `with_groups` puts a node of the shared variables above
+nodes that wait then.
 """
 
 from __future__ import annotations

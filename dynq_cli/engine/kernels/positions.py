@@ -88,7 +88,9 @@ def _sum_over_range(store: Store, child_id: Int, at: Int) -> tuple[Int, Int]:
     path = store.trees.path
     work = path[len(path) - SCRATCH :]
     total = work[2 * FINGER : 2 * FINGER + store.nodes[child_id].width]
-    group = record(store.tables[store.nodes[child_id].group], np.int64(store.halves[2 * at + store.nodes[child_id].reads]))
+    group = record(
+        store.tables[store.nodes[child_id].group], np.int64(store.halves[2 * at + store.nodes[child_id].reads])
+    )
     first, _ = look_up(store, child_id, at, group, work[: 2 * FINGER], total)
     if first < 0:
         return np.int64(0), np.int64(0)

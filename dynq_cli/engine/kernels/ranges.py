@@ -69,8 +69,8 @@ def begin_reading(store: Store, child_id: Int) -> None:
 def look_up(store: Store, child_id: Int, at: Int, group: Int, fingers: Words, total: Words) -> tuple[Int, Int]:
     """Return the first and last row of the range of the reader whose record is at `at`; set `total` to its sum.
 
-    Both rows are -1 if it is empty, and `total` is left as it is. `fingers` are two, at the ends of the last range. O(log
-    n), and less where the reader before it reads the same group.
+    Both rows are -1 if it is empty, and `total` is left as it is. `fingers` are two, at the ends of the last range.
+    O(log n), and less where the reader before it reads the same group.
     """
     head, tail = fingers[:FINGER], fingers[FINGER : 2 * FINGER]
     child = store.nodes[child_id]

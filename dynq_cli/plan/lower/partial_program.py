@@ -31,7 +31,6 @@ from dynq_cli.plan.heavy_pairs import EPSILON, counting, counts_triangles
 from dynq_cli.plan.lower.query_builders import columns_of
 from dynq_cli.plan.lower.ranges import has_ranges
 from dynq_cli.plan.plan import Plan
-from dynq_cli.plan.waiting_sums import with_groups
 from dynq_cli.plan.program import (
     Cycle,
     Derived,
@@ -49,6 +48,7 @@ from dynq_cli.plan.program import (
     low,
     variables_of,
 )
+from dynq_cli.plan.waiting_sums import with_groups
 from dynq_cli.query.hypergraph import hypergraph_of
 from dynq_cli.query.normal_form import ConjunctiveQuery, Query
 from dynq_cli.query.reduction import is_free_connex
