@@ -188,7 +188,7 @@ class _Program:
             return Guarantee("O(1)", "the rows of the result are stored and read one by one")
         if isinstance(last, Tree) and self.costs.waiting(last):
             return Guarantee(
-                "O(1)", "amortised, and O(log n) at most: a range ends where a few steps from the last one lead"
+                "O(1)", "amortised, and O(log n) at most: where a range ends is found from the one before"
             )
         return Guarantee("O(1)", "every step of the enumeration yields a row of the result")
 
