@@ -25,6 +25,7 @@ relations:
 queries:
   below: {rule: "below(a, b, d, e) :- R(k, a, b), S(l, d, e), a < d"}
   each: {rule: "each(k, a, b, d, e) :- R(k, a, b), S(k, d, e), a <= d"}
+  held: {rule: "held(a, b, d, e) :- R(k, a, b), S(l, d, e), R(m, u, v), a < d, d <= u"}
 """
 NEAR = """\
   near: {rule: "near(a, b, d, e) :- R(k, a, b), S(l, d, e), a < d, d <= a + 40"}
@@ -39,6 +40,8 @@ def _wanted(query: str, stored: dict[str, Rows]) -> list[tuple[int, int]]:
     a, d = r[:, None, 1], s[None, :, 1]
     meet: dict[str, Callable[[], Any]] = {
         "below": lambda: a < d,
+        # Readers of two ranges do not wait; those of one do.
+        "held": lambda: (a < d) & (d <= max(r[:, 1], default=LEAST)),
         "each": lambda: (r[:, None, 0] == s[None, :, 0]) & (a <= d),
         "near": lambda: (a < d) & (d <= a + 40),
         "far": lambda: a + 2**62 < d,
