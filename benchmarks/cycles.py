@@ -12,6 +12,7 @@ TITLE = "Triangles"
 SHAPES = ("uniform", "zipf", "hubs")
 EPSILONS = ("0.5", "0.6", "0.75", "1")
 MOST_RUNS = 3
+STORED = (32_000, 128_000)
 # Mixed commits take old edges, too.
 LEAST = 10_000
 HEAD = (
@@ -30,7 +31,8 @@ def measure(settings: Settings) -> Section:
             rows.append(_row(shape, size, found, shorter))
             if shape == "hubs":
                 hubs.append((size, found, shorter))
-    return Section(TITLE, _says(runs, hubs), HEAD, rows, (_dial(sizes[len(sizes) // 2], runs),))
+    tables = (_dial(sizes[len(sizes) // 2], runs), _beside_stored_pairs(runs))
+    return Section(TITLE, _says(runs, hubs), HEAD, rows, tables)
 
 
 def _both(shape: str, size: int, runs: int) -> tuple[Numbers, Numbers]:
@@ -75,6 +77,32 @@ def _dial(size: int, runs: int) -> Table:
     ]
     says = f"The same for `epsilon` from 0.5 to 1, on the graph with hubs and {many(size)} edges:"
     return Table(says, ("epsilon", "load", "mixed", "hub", "rows at a hub", "pairs"), rows)
+
+
+def _beside_stored_pairs(runs: int) -> Table:
+    """The same counts and listings with all paths over two relations in a table, as one plan of trees needs them."""
+    jobs = {}
+    for size in STORED:
+        for name, more in (("count", []), ("listing", ["--listing"])):
+            job = script("run_cycles.py", "zipf", "--edges", size, *more)
+            jobs[f"{name}, {many(size)} edges"] = job
+            jobs[f"{name}, {many(size)} edges stored"] = [*job, "--stored"]
+    measured = interleaved(jobs, runs)
+    rows = []
+    for name, found in measured.items():
+        if not name.endswith(" stored"):
+            stored = measured[f"{name} stored"]
+            same_result(name, {"by delta": found, "stored": stored})
+            cells = [f"{found['state_mb']:.0f} MB", times(stored["state_mb"], found["state_mb"])]
+            for key in ("load", "hub", "single"):
+                cells += [_micro(found[f"{key}_us"]), times(stored[f"{key}_us"], found[f"{key}_us"])]
+            rows.append((name, *cells))
+    says = (
+        "Zipf edges; `÷` is how much more the plan takes that stores the paths over r and s (`changes: rare` for\n"
+        "both, `often` for t). `alone`: a commit for each edge between the nodes with the longest lists."
+    )
+    head = ("", "state", "÷", "load, per edge", "÷", "hub", "÷", "hub, alone", "÷")
+    return Table(says, head, rows)
 
 
 def _says(runs: int, hubs: list[tuple[int, Numbers, Numbers]]) -> str:

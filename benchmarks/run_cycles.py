@@ -35,14 +35,17 @@ MIXED, COMMITS, ROUNDS, HUBS = 1000, 18, 8, 5
 # New edges of each relation that mixed commits bring.
 MORE = MIXED // 2 * COMMITS // 3
 SQL = "SELECT count(*) AS n FROM r, s, t WHERE r.b = s.b AND s.c = t.c AND t.a = r.a"
+LISTING = "SELECT r.a, r.b, s.c FROM r, s, t WHERE r.b = s.b AND s.c = t.c AND t.a = r.a"
+# With hints that say so, the paths over r and s are stored, and a change of t is looked up in them.
+RARE, OFTEN = ", changes: rare", ", changes: often"
 SPEC = """\
 version: 1
 relations:
-  r: {{columns: {{a: int64, b: int64}}}}
-  s: {{columns: {{b: int64, c: int64}}}}
-  t: {{columns: {{c: int64, a: int64}}}}
+  r: {{columns: {{a: int64, b: int64}}{rare}}}
+  s: {{columns: {{b: int64, c: int64}}{rare}}}
+  t: {{columns: {{c: int64, a: int64}}{often}}}
 queries:
-  n: {{sql: "{sql}", epsilon: {epsilon}}}
+  n: {{sql: "{sql}", epsilon: {epsilon}, max_view_rows: 1000000000}}
 """
 COLUMNS = {"r": ("a", "b"), "s": ("b", "c"), "t": ("c", "a")}
 Ends = NDArray[np.int64]
@@ -92,25 +95,27 @@ def hub_edges(graph: dict[str, Ends]) -> Ends:
     return np.array([edge for edge in every.tolist() if tuple(edge) not in there], np.int64).reshape(-1, 2)
 
 
-def kept(shape: str, edges: int, epsilon: str) -> dict[str, float]:
-    spec = parse_spec(SPEC.format(sql=SQL, epsilon=epsilon), "spec.yaml")
+def kept(shape: str, edges: int, epsilon: str, *, listing: bool = False, stored: bool = False) -> dict[str, float]:
+    hints = {"rare": RARE, "often": OFTEN} if stored else {"rare": "", "often": ""}
+    spec = parse_spec(SPEC.format(sql=LISTING if listing else SQL, epsilon=epsilon, **hints), "spec.yaml")
     live = Views(spec, {name: plan_query(query, spec) for name, query in compile_spec(spec).items()})
-    (cycle,) = live.engine._deriving.cycles.values()
+    cycle = next(iter(live.engine._deriving.cycles.values()), None)
+    assert (cycle is None) == stored
     most = edges // 3
     every = {name: edges_of(shape, most + MORE, seed) for seed, name in enumerate(COLUMNS)}
     graph, more = ({name: all_[part] for name, all_ in every.items()} for part in (slice(most), slice(most, None)))
     found: dict[str, float] = {"edges": 3 * most}
 
     def measured(name: str, commits: list[dict[str, pa.Table]]) -> None:
-        changes, before = sum(len(t) for c in commits for t in c.values()), cycle.scanned
+        changes, before = sum(len(t) for c in commits for t in c.values()), cycle.scanned if cycle else 0
         start = time.process_time()
         for commit in commits:
             live.apply(commit)
         found[f"{name}_us"] = (time.process_time() - start) / changes * 1e6
-        found[f"{name}_scanned"] = (cycle.scanned - before) / changes
+        found[f"{name}_scanned"] = (cycle.scanned if cycle else 0) / changes - before / changes
 
     measured("load", [{name: table(name, ends) for name, ends in graph.items()}])
-    found["rows"] = _counted(live)
+    found["rows"] = live.count("n")[0] if listing else _counted(live)
     measured("mixed", list(mixed(graph, more)))
     hubs = hub_edges({name: np.concatenate([graph[name], more[name]]) for name in graph})
     churn = [{"r": table("r", hubs, kind)} for kind in ("insert", "delete")] * ROUNDS
@@ -147,10 +152,13 @@ def main() -> None:
     parser.add_argument("--edges", type=int, required=True)
     parser.add_argument("--engine", choices=("dynq", "duckdb"), default="dynq")
     parser.add_argument("--epsilon", default="0.5")
+    parser.add_argument("--listing", action="store_true", help="list the triangles, do not count them")
+    parser.add_argument("--stored", action="store_true", help="with the paths over r and s in a table")
     given = parser.parse_args()
     if given.engine == "dynq":
-        kept(given.shape, 60_000, given.epsilon)
-        found = kept(given.shape, given.edges, given.epsilon)
+        if not given.stored:
+            kept(given.shape, 60_000, given.epsilon)
+        found = kept(given.shape, given.edges, given.epsilon, listing=given.listing, stored=given.stored)
     else:
         found = recounted(given.shape, given.edges)
     found["peak_mb"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

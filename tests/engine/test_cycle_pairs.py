@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from random import Random
@@ -20,6 +24,7 @@ from dynq_cli.session.verify import verify
 from dynq_cli.spec.load import parse_spec
 from dynq_cli.storage import commit as commits
 from dynq_cli.storage.state import open as open_state
+from tests.conftest import ROOT
 from tests.engine.random_cycles import RELATIONS, Oracle, programs_of, random_commits, spec_of, spec_text, tables_of
 from tests.engine.test_cycles import rows_of
 from tests.seeds import FUZZ, seeds
@@ -167,6 +172,43 @@ def test_replay_gives_the_same_bytes_across_rebalancings(tmp_path: Path, monkeyp
     views._check()
     minor, major = np.array([each.rebalanced for each in sums_of(views)]).sum(axis=0)
     assert minor >= 10 and major >= 9
+
+
+# Applies the commits that a state has not, one version each.
+WORKER = """\
+import sys
+import dynq_cli
+from tests.engine.test_cycle_pairs import Graphs, tables
+state = dynq_cli.open(sys.argv[1])
+for edges in [e for e in Graphs(4).commits(40) if e][state.version:]:
+    state.apply(tables(edges))
+"""
+
+
+def test_killed_writers_leave_the_bytes_of_one_that_is_not_killed(tmp_path: Path) -> None:
+    """Processes die at random moments, across major and minor rebalancings; the next one goes on from what is there."""
+    (tmp_path / "spec.yaml").write_text(spec_text(["count", "cyclic", "transitive"]))
+    commits_ = [edges for edges in Graphs(4).commits(40) if edges]
+    with dynq_cli.create(str(tmp_path / "spec.yaml"), str(tmp_path / "whole")) as whole:
+        for edges in commits_:
+            whole.apply(tables(edges))
+        killed, folder = 0, str(tmp_path / "killed")
+        dynq_cli.create(str(tmp_path / "spec.yaml"), folder).close()
+        chance = Random(4)
+        while (version := open_state(folder).version) < len(commits_):
+            worker = subprocess.Popen([sys.executable, "-c", WORKER, folder], cwd=ROOT)
+            # It is killed some time after it has begun to write.
+            while worker.poll() is None and open_state(folder).version == version:
+                time.sleep(0.01)
+            if killed < 3:
+                time.sleep(chance.random() * 0.05)
+                worker.kill()
+                killed += worker.wait() != 0
+            assert worker.wait() in (0, -signal.SIGKILL)
+        state = open_state(folder)
+        assert killed == 3 and bytes_of(state) == bytes_of(whole)
+        minor, major = np.array([each.rebalanced for each in sums_of(state.current())]).sum(axis=0)
+        assert minor >= 10 and major >= 9
 
 
 @pytest.mark.parametrize("size", [10_000] if FUZZ < 10 else [10_000, 100_000, 1_000_000])
