@@ -146,7 +146,7 @@ def test_one_by_one_together_and_back_again_across_rebalancings(seed: int) -> No
             alone._check()
     minor, major = np.array([each.rebalanced for each in sums_of(alone)]).sum(axis=0)
     # The first graphs have pairs of heavy values at some time; for others that is up to chance.
-    assert minor >= 5 and major >= 9 and (most >= 2 or seed > 3)
+    assert major >= 9 and (seed > 3 or (minor >= 5 and most >= 2))
     for edges in reversed(done):
         together.apply(tables([(name, x, y, -many) for name, x, y, many in reversed(edges)]))
         together._check()
