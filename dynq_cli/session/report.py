@@ -28,7 +28,7 @@ from dynq_cli.storage.state import State
 
 VERSIONS = 12
 _LOGS = 30
-# Rows and derivations that a page shows of a result, and the base rows up to which it looks for derivations.
+# Rows and derivations that a page shows of a result, and the base rows up to which it shows changes and derivations.
 _ROWS, _DERIVATIONS, _FEW = 10, 3, 200_000
 _CLASSES = {
     "q-hierarchical": "The best class: without an order, every change and every row of the result take constant time.",
@@ -92,7 +92,7 @@ def report(
 
 
 def _rows(state: State, name: str, facts: StateFacts) -> Iterator[str]:
-    """The first rows of a result, what came and went last, and how its first row comes about."""
+    """The first rows of a result; of a small state also what came and went last, and how the first row comes about."""
     written = state.spec.query(name)
     keep, schema = written.keep if written is not None else "all", state.schema(name)
     if keep == "test":
@@ -103,6 +103,9 @@ def _rows(state: State, name: str, facts: StateFacts) -> Iterator[str]:
     order = "in its order" if state.current().is_ordered(name) else "in no particular order"
     yield f"<details><summary>The first {len(first)}{more} rows, {order}</summary>"
     yield f"{rows_table(first, schema.names)}</details>"
+    base = sum(size.rows for size in facts.tables.relations.values()) if facts.tables is not None else _FEW + 1
+    if base > _FEW:
+        return  # a difference opens the state twice, and derivations read all base rows
     try:
         found = state.diff(name)
         changed = rows_in(found.batches, _ROWS + 1)
@@ -112,8 +115,7 @@ def _rows(state: State, name: str, facts: StateFacts) -> Iterator[str]:
         last = f"<p class=quiet>the first {_ROWS}; `dynq diff` has all</p>" if len(changed) > _ROWS else ""
         yield f"<details><summary>What came and went since version {found.since:,}</summary>"
         yield f"{rows_table(changed[:_ROWS], found.schema.names)}{last}</details>"
-    base = sum(size.rows for size in facts.tables.relations.values()) if facts.tables is not None else _FEW + 1
-    if first and base <= _FEW:
+    if first:
         row = next(state.enum(name)).slice(0, 1).to_pylist()[0]
         row.pop("_count", None)
         yield "<details><summary>Why the first row is there</summary>"
