@@ -6,6 +6,7 @@ by the sum of the hashes of all rows, without holding them. Of very large ones o
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from typing import Any
 
@@ -74,4 +75,9 @@ def _is_bag(live: Views, query: str) -> bool:
 
 
 def _plain(row: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(float(f"{v:.12g}") if isinstance(v, float) else v for v in row)
+    return tuple(_rounded(v) if isinstance(v, float) else v for v in row)
+
+
+def _rounded(value: float) -> float | str:
+    """Twelve digits; NaN as a text, which equals itself."""
+    return "NaN" if math.isnan(value) else float(f"{value:.12g}")

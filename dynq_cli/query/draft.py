@@ -13,7 +13,11 @@ from decimal import Decimal
 
 from dynq_cli.query.normal_form import AtomMode, CompareOp, Monomial, Scalar, View
 from dynq_cli.spec.model import Semantics
-from dynq_cli.spec.types import Type
+from dynq_cli.spec.types import BOOL, Type
+
+# What a note says of conditions that can never hold.
+EMPTY = "no row passes"
+NEVER = Scalar("FALSE", BOOL, False, ())
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,11 @@ _MIRRORED: dict[str, CompareOp] = {">": "<", ">=": "<="}
 
 
 class Draft:
-    """Collects; checks nothing but what the types of Python check."""
+    """Collects; checks nothing but what the types of Python check.
+
+    Conditions that can never hold are a problem where `refuses_empty`; otherwise they leave the query empty, and
+    `notes` say so.
+    """
 
     def __init__(self, name: str, semantics: Semantics) -> None:
         self.name = name
@@ -107,6 +115,8 @@ class Draft:
         # By a term, or by the output column of that name; whether it descends, and has NULL first, if that is said.
         self.order: list[tuple[Term | str, bool, bool | None]] = []
         self.views: list[View] = []
+        self.refuses_empty = False
+        self.notes: list[str] = []
 
     def copy(self, name: str, semantics: Semantics) -> Draft:
         """The same body under another name, without a head; what enters one of the two does not enter the other."""
@@ -115,6 +125,7 @@ class Draft:
         made.terms, made._terms = list(self.terms), dict(self._terms)
         made.equalities, made.constants = list(self.equalities), list(self.constants)
         made.comparisons = list(self.comparisons)
+        made.refuses_empty, made.notes = self.refuses_empty, list(self.notes)
         return made
 
     def atom(self, alias: str, source: str, mode: AtomMode = "join") -> int:
@@ -133,6 +144,11 @@ class Draft:
     def filter(self, atom: int, scalar: Scalar) -> None:
         """Keep only rows of the atom for which the scalar is true."""
         self.atoms[atom].filters.append(scalar)
+
+    def leave_empty(self, atom: int, message: str) -> None:
+        """Keep no row of an atom, since a condition never holds."""
+        self.filter(atom, NEVER)
+        self.notes.append(f"{message}: {EMPTY}")
 
     def equal(self, left: Term, right: Term, at: int, offset: Decimal = Decimal(0), *, null_safe: bool = False) -> None:
         """left = right + offset; at most one side may belong to an anti atom."""

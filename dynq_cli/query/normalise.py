@@ -17,9 +17,9 @@ from decimal import Decimal, InvalidOperation
 from dynq_cli.query import scalar as sql
 from dynq_cli.query.classes import Classes, describe, unique_name, widest
 from dynq_cli.query.comparisons import bound_of, step_between
-from dynq_cli.query.draft import Draft, DraftComparison, Equality, Expression, Term
+from dynq_cli.query.draft import EMPTY, NEVER, Draft, DraftComparison, Equality, Expression, Term
 from dynq_cli.query.normal_form import Atom, AtomMode, Binding, Comparison, ConjunctiveQuery, Scalar, Variable
-from dynq_cli.query.problems import QueryProblems, TextProblem
+from dynq_cli.query.problems import QueryProblems, TextProblem, refuse
 from dynq_cli.query.resolve_head import Speaker
 from dynq_cli.query.simplify import said, simplify
 from dynq_cli.spec.types import Type, common_type
@@ -46,7 +46,7 @@ class _Normaliser:
         self.draft = draft
         self.classes = Classes(draft)
         self.problems: list[TextProblem] = []
-        self.notes: list[str] = []
+        self.notes: list[str] = list(draft.notes)
         self.atoms = [_DraftedAtom(filters=list(a.filters)) for a in draft.atoms]
         self.required: set[Term] = set()
         self.strict: set[Term] = set()
@@ -60,7 +60,8 @@ class _Normaliser:
         self._constants()
         self._stop_on_problems()
         outside = [c for c in self.stated if not (self._anti(c.left) or self._anti(c.right))]
-        left = simplify(outside, self.offset_equalities, self.classes, self._add_filter)
+        left = simplify(outside, self.offset_equalities, self.classes, self._add_filter, self._never)
+        self._stop_on_problems()
         self.required = {self.classes.find(t) for t in left.required}
         self.notes += left.notes
         self.strict = self._strict()
@@ -79,6 +80,13 @@ class _Normaliser:
 
     def _add_filter(self, atom: int, scalar: Scalar) -> None:
         self.atoms[atom].filters.append(scalar)
+
+    def _never(self, atom: int, at: int, message: str, hint: str) -> None:
+        """Take note of conditions that can never hold, or refuse them."""
+        if self.draft.refuses_empty:
+            raise refuse(at, message, hint)
+        self._add_filter(atom, NEVER)
+        self.notes.append(f"{message}: {EMPTY}")
 
     def _problem(self, at: int, message: str, hint: str = "") -> None:
         self.problems.append(TextProblem(at, message, hint))
@@ -122,7 +130,8 @@ class _Normaliser:
             root = self.classes.find(term)
             known = self.classes.constant.get(root)
             if known is not None and _differ(known.sql, literal.sql):
-                self._problem(
+                self._never(
+                    term.atom,
                     at,
                     f"{term.name} = {known.sql} and {term.name} = {literal.sql} can never hold together",
                     "the query would always be empty; remove one of the two",

@@ -16,8 +16,9 @@ from dynq_cli.query.classes import Classes
 from dynq_cli.query.comparisons import Closure, Edge, redundant, step_between
 from dynq_cli.query.draft import DraftComparison, Equality, Term
 from dynq_cli.query.normal_form import Comparison, Scalar, Temporal
-from dynq_cli.query.problems import refuse
 
+# Takes an atom that has no row then, the place, a message, and a hint.
+Never = Callable[[int, int, str, str], None]
 TEMPORAL: dict[str, Temporal] = {"date": "date", "timestamp": "timestamp"}
 
 
@@ -41,16 +42,20 @@ def simplify(
     equalities: list[Equality],
     classes: Classes,
     add_filter: Callable[[int, Scalar], None],
+    never: Never,
 ) -> Simplified:
     """Merge and drop until every comparison says something of its own. Raises QueryProblems."""
-    return _Simplifier(Simplified(comparisons, equalities), classes, add_filter).run()
+    return _Simplifier(Simplified(comparisons, equalities), classes, add_filter, never).run()
 
 
 class _Simplifier:
-    def __init__(self, left: Simplified, classes: Classes, add_filter: Callable[[int, Scalar], None]) -> None:
+    def __init__(
+        self, left: Simplified, classes: Classes, add_filter: Callable[[int, Scalar], None], never: Never
+    ) -> None:
         self.left = left
         self.classes = classes
         self.add_filter = add_filter
+        self.never = never
 
     def run(self) -> Simplified:
         while True:
@@ -58,7 +63,11 @@ class _Simplifier:
             ordered = [c for c in self.left.comparisons if c.op != "!=" and _is_exact(c)]
             edges = [*map(self._edge, ordered), *self._edges_of_equalities()]
             closure = Closure(edges)
-            self._report_contradiction(closure, ordered)
+            if self._has_contradiction(closure, ordered):
+                # Nothing else matters.
+                self.left.comparisons.clear()
+                self.left.equalities.clear()
+                return self.left
             term = self.classes.of_key
             equal = [(term(x), term(y), c) for x, y, c in closure.equalities()]
             if not self._merge(equal):
@@ -71,7 +80,8 @@ class _Simplifier:
         left, right = self.classes.find(c.left), self.classes.find(c.right)
         if left == right:
             if not {"<": c.offset > 0, "<=": c.offset >= 0, "!=": c.offset != 0}[c.op]:
-                raise refuse(
+                self.never(
+                    c.left.atom,
                     c.at,
                     f"{c.left.name} {c.op} {c.right.name} compares a value with itself and can never hold",
                     "the query would always be empty; remove the comparison or compare other columns",
@@ -105,17 +115,19 @@ class _Simplifier:
                 edges += [(Edge(x, "<=", y, e.offset), step), (Edge(y, "<=", x, -e.offset), step)]
         return edges
 
-    def _report_contradiction(self, closure: Closure, ordered: list[DraftComparison]) -> None:
+    def _has_contradiction(self, closure: Closure, ordered: list[DraftComparison]) -> bool:
         broken = closure.contradiction()
         if broken is None:
-            return
+            return False
         known: list[DraftComparison | Equality] = [*ordered, *self.left.equalities]
         where = next((c for c in known if broken in (self.classes.key(c.left), self.classes.key(c.right))), known[0])
-        raise refuse(
+        self.never(
+            where.left.atom,
             where.at,
             f"the comparisons on {self.classes.of_key(broken).name} can never hold together",
             "the query would always be empty; remove or correct one of them",
         )
+        return True
 
     def _merge(self, equal: list[tuple[Term, Term, Decimal]]) -> bool:
         plain = [(x, y) for x, y, offset in equal if not offset]

@@ -12,7 +12,7 @@ q: q-hierarchical (view-tree)
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -25,6 +25,7 @@ from dynq_cli.plan.models import model_json, model_text
 from dynq_cli.plan.picture import Frame, as_dot, as_mermaid, frame_of
 from dynq_cli.plan.plan import AnyPlan
 from dynq_cli.plan.require import check_required
+from dynq_cli.query.always_empty import never_holding
 from dynq_cli.query.compile import compile_file, compile_spec
 from dynq_cli.query.normal_form import Query
 from dynq_cli.spec.load import parse_spec
@@ -121,6 +122,13 @@ def explain_text_of(text: str, file: str = "spec") -> str:
     """Plan a spec given as text, and return the explanation as text."""
     spec = parse_spec(text, file)
     return _planned(spec, compile_spec(spec)).text()
+
+
+def always_empty(plans: Mapping[str, AnyPlan]) -> Iterator[tuple[str, str]]:
+    """The queries with conditions that can never hold, and a warning for each of these."""
+    for name, plan in plans.items():
+        for text in never_holding(plan.query):
+            yield name, text
 
 
 def check_supported(path: str | os.PathLike[str]) -> None:

@@ -27,16 +27,19 @@ def init(
     """
     loads = [load_of(item) for item in load or ()]
     from dynq_cli.session.apply_logs import make
-    from dynq_cli.session.explain import check_supported
+    from dynq_cli.session.explain import always_empty, check_supported
     from dynq_cli.spec.clock import moment
     from dynq_cli.storage.facts import facts_of
 
     with Progress("loading") as bar:
         try:
-            make(spec, state, loads, bar.add, None if now is None else moment(now)).close()
+            with make(spec, state, loads, bar.add, None if now is None else moment(now)) as made:
+                warnings = [f"query {name}: {text}" for name, text in always_empty(made.planned.plans)]
         except RejectedError:
             check_supported(spec)  # which knows the place of a query that is refused
             raise
+    for text in warnings:
+        output.warn(text)
     facts = facts_of(Path(state))
     rows: dict[str, int] = {}
     for log in (log for entry in facts.recent for log in entry.logs):

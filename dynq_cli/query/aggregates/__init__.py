@@ -6,10 +6,21 @@ aggregate needs nothing else. A `Basic` one is a reading of a group's state that
 
 from __future__ import annotations
 
-from dynq_cli.query.aggregates import bits, conditions, counts, extremes, ordered, products, regression, sums, variance
+from dynq_cli.query.aggregates import (
+    bits,
+    conditions,
+    counts,
+    extremes,
+    ordered,
+    products,
+    recomputed,
+    regression,
+    sums,
+    variance,
+)
 from dynq_cli.query.aggregates.definition import Additive, Basic, Definition
 
-_MODULES = (counts, sums, extremes, ordered, conditions, bits, products, variance, regression)
+_MODULES = (counts, sums, extremes, ordered, conditions, bits, products, variance, regression, recomputed)
 
 _BY_NAME: dict[str, Definition] = {}
 

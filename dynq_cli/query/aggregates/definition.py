@@ -8,6 +8,8 @@ A `Basic` aggregate is a reading of one accumulator of a group:
     product    the product of the numbers that are not 0, and how many are; PRODUCT reads it
     bits       for each bit of an integer, the rows that have it; BIT_AND, BIT_OR and BIT_XOR read it
 
+A `Recomputed` aggregate is none of these: SQL makes it a window function over the rows of a group.
+
 An `Additive` aggregate is an expression over sums and needs nothing below the front ends: they replace it by the basic
 aggregates that it names. So it is pushed below joins, stored, and read as those are.
 """
@@ -103,10 +105,28 @@ class Additive:
         return template.format_map(names)
 
 
-Definition = Basic | Additive
+@record(frozen=True)
+class Recomputed:
+    """An aggregate of DuckDB's that is computed again from all rows of a group that changes.
+
+    `of_nothing` is its value over no rows, in SQL.
+    """
+
+    name: str
+    arguments: tuple[str, ...]
+    of_nothing: str = "NULL"
+    synonyms: tuple[str, ...] = ()
+
+    is_written = True
+    is_duckdbs = True
+    # DuckDB rounds at every row, in an order of its own.
+    is_choice = True
 
 
-def objection(definition: Definition, kind: Type) -> tuple[str, str] | None:
+Definition = Basic | Additive | Recomputed
+
+
+def objection(definition: Basic | Additive, kind: Type) -> tuple[str, str] | None:
     """Why an aggregate does not take an argument of a type, and the hint; None if it does."""
     if _is_taken(definition.takes, kind):
         return None

@@ -182,6 +182,7 @@ def _count_rows(draft: Draft, condition: str, shown: bool) -> None:
 
 def _normalised(draft: Draft) -> ConjunctiveQuery:
     """The normal form of a draft whose texts have been checked: what is still wrong is that it can have no row."""
+    draft.refuses_empty = True
     try:
         return normalise(draft)
     except QueryProblems as problem:

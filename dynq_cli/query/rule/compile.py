@@ -22,6 +22,7 @@ def compile_rule(text: str, spec: Spec, query: QuerySpec) -> Draft:
     """What a rule says over the relations of a spec. Raises QueryProblems with all its problems."""
     rule, problems = parse(text)
     draft = Draft(query.name, query.semantics or "set")
+    draft.refuses_empty = True
     atoms = [part for part in rule.body if isinstance(part, Atom)]
     bindings, found = bind_atoms(atoms, spec, draft)
     problems += found

@@ -12,7 +12,7 @@ from decimal import Decimal
 
 from dynq_cli.query.aggregates import basic, find, names_shown, written_names
 from dynq_cli.query.aggregates.additive import TooLargeError, Value, basic_aggregates
-from dynq_cli.query.aggregates.definition import Additive, Basic, objection
+from dynq_cli.query.aggregates.definition import Additive, Basic, Recomputed, objection
 from dynq_cli.query.aggregates.ordered import in_rules, keys_of
 from dynq_cli.query.draft import Draft, DraftAggregate, Expression, Term
 from dynq_cli.query.normal_form import Factor, Monomial, Scalar
@@ -101,6 +101,8 @@ class _Head:
             near = nearest(call.function, written_names())
             hint = f"did you mean {near}?" if near else f"the aggregates are {names_shown()}"
             raise refuse(call.at, f"there is no aggregate {call.function}", hint)
+        if isinstance(definition, Recomputed):
+            raise refuse(call.at, f"rules have no aggregate {call.function}", "write the query in SQL")
         if isinstance(definition, Additive):
             self._additive(item, call, definition)
             return

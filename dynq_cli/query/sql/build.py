@@ -16,7 +16,7 @@ from sqlglot.optimizer.simplify import simplify
 
 from dynq_cli.query.draft import Draft, Term
 from dynq_cli.query.normal_form import AtomMode, Query
-from dynq_cli.query.sql.context import Context, Ctes, Table, bare, tables_of
+from dynq_cli.query.sql.context import Context, Ctes, Table, bare, key_of, tables_of
 from dynq_cli.query.sql.join_comparisons import Link
 from dynq_cli.query.sql.literals import equals_literal
 from dynq_cli.query.sql.predicates import Constant, Filter, Mixed, Piece, conjuncts, pieces
@@ -135,15 +135,22 @@ class Body:
             self.draft.filter(self.atoms[piece.table], condition(self.context, piece.node))
 
     def _constant(self, node: exp.Expr) -> None:
-        """A condition without columns: true ones go, false ones empty the query, others stay filters."""
-        made = condition(self.context, node)
+        """A condition without columns: true ones go, false ones leave the query empty, others stay filters."""
         value = bare(simplify(node.copy(), dialect="duckdb"))
-        if isinstance(value, exp.Boolean) and value.this:
-            return
-        if isinstance(value, exp.Boolean | exp.Null) or not self.draft.atoms:
-            message = f"{made.sql} never holds"
-            raise self.context.refuse(node, message, "the query would always be empty; remove the condition")
-        self.draft.filter(0, made)
+        text = key_of(node)
+        if not isinstance(value, exp.Null):
+            made = condition(self.context, node)
+            if isinstance(value, exp.Boolean) and value.this:
+                return
+            text = made.sql
+        never = isinstance(value, exp.Boolean | exp.Null)
+        if never and self.draft.atoms:
+            self.draft.leave_empty(0, f"{text} never holds")
+        elif never or not self.draft.atoms:
+            hint = "the query would always be empty; remove the condition"
+            raise self.context.refuse(node, f"{text} never holds", hint)
+        else:
+            self.draft.filter(0, made)
 
 
 def take_condition(body: Body, scope: Scope, node: exp.Expr, ctes: Ctes) -> None:

@@ -332,7 +332,7 @@ class _Select:
             with self.context.gather():
                 condition = self._having_node(scope, terms)
         nodes = [*(item.node for item in items), *([condition] if condition is not None else [])]
-        if any(map(has_text, nodes)):
+        if any(has_text(self.context, node) for node in nodes):
             active = None if self.grouping is None else list(self.grouping.active.values())
             keys = list(self._group_nodes(scope, listed)) if active is None else active
             texts = Texts(self.body, keys, nodes)

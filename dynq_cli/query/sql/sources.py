@@ -327,6 +327,9 @@ def _derived(body: Body, node: exp.Expr, query: exp.Expr, alias: str, names: tup
             if has_query(item.node):
                 with body.context.gather():
                     items[i] = replace(item, node=body.context.with_values(body, scope, item.node, inside))
+        if any(has_query(item.node) for item in items):
+            # A column without its value cannot be read.
+            body.context.stop_on_problems()
         return Source(alias, _renamed(body, node, [(i.name, i.node) for i in items], names))
     table = add_view(body, query, alias, ctes)
     body.add(table)

@@ -236,6 +236,9 @@ class _Walk:
             at = self._function_place(node, name)
             written = next((t.text for t in self.places.tokens if t.start == at), name)
             self.say(at, f"{written} gives another value each time it is asked", hint)
+        elif name in _MAPS:
+            written, at = self.places.written(node)
+            self.say(at, f"{written} gives a map, and columns hold single values", "use GROUP BY, with a row per value")
         elif name not in SCALAR_NAMES:
             hint = "use immutable scalar functions of DuckDB, such as lower, substring, date_trunc, round, coalesce"
             written, at = self.places.written(node)
@@ -248,13 +251,19 @@ class _Walk:
         return next((t.start for t in self.places.tokens if t.text.lower().replace("_", "") == plain), 0)
 
     def _unknown(self, node: exp.Expr) -> None:
-        if isinstance(node, exp.AggFunc):
+        if isinstance(node, exp.ArrayAgg):
+            name, at = self.places.written(node)
+            self.say(at, f"{name} gives a list, and columns hold single values", "use STRING_AGG, or a row per element")
+        elif isinstance(node, exp.AggFunc):
             name, at = self.places.written(node)
             self.say(at, f"the aggregate {name} is not in the language", f"the aggregates are {names_shown()}")
         elif isinstance(node, exp.Func):
             self._named_function(node, node.sql_name().lower())
         else:
             self.say(self.places.at(node), f"{node.key.upper()} is not in the language", "write it without")
+
+
+_MAPS = frozenset(("histogram", "histogram_exact"))
 
 
 def refuse_outside(tree: exp.Expr, places: Places) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
+from dynq_cli.query.aggregates.definition import Additive, Basic, Recomputed
 from dynq_cli.query.problems import QueryProblems
 from dynq_cli.query.sql.calls import definition_of, is_aggregate
 from dynq_cli.query.sql.context import Context, tables_of
@@ -57,7 +58,7 @@ def is_whole(window: exp.Window) -> bool:
     call, spec = window.this, window.args.get("spec")
     call = call.this if isinstance(call, exp.Filter) else call
     reads = isinstance(call, exp.Count) or any(map(tables_of, window_parts(window)))
-    if definition_of(call) is None or not reads:
+    if not isinstance(definition_of(call), Basic | Additive) or not reads:
         return False
     if spec is None:
         return window.args.get("order") is None
@@ -67,9 +68,9 @@ def is_whole(window: exp.Window) -> bool:
 
 def check_window(context: Context, window: exp.Window) -> None:
     """Raise QueryProblems for a window function that is not known."""
-    if is_whole(window):
-        return
     call = _call(window)
+    if is_whole(window) or isinstance(definition_of(call), Recomputed):
+        return
     if type(call) not in _NAMES and not (isinstance(call, _AGGREGATES) and is_aggregate(call)):
         raise _refused(context, call, window)
     if isinstance(call, _AGGREGATES) and isinstance(call.this, exp.Distinct):
