@@ -55,6 +55,7 @@ import ranked
 import recompute
 import serve
 import skeleton
+import sql_queries
 import startup
 import tpcds_queries
 import tpch_queries
@@ -82,6 +83,7 @@ GROUPS: dict[str, tuple[str, Callable[[Settings], Section]]] = {
     "serve": (serve.TITLE, serve.measure),
     "tpch": (tpch_queries.TITLE, tpch_queries.measure),
     "tpcds": (tpcds_queries.TITLE, tpcds_queries.measure),
+    "sql": (sql_queries.TITLE, sql_queries.measure),
     "inequalities": (inequalities.TITLE, inequalities.measure),
     "iedyn": (iedyn.TITLE, iedyn.measure),
     "cycles": (cycles.TITLE, cycles.measure),
