@@ -4,6 +4,7 @@
 
     startup      whole commands of the front end against the start of Python
     updates      changes a second by size of commit, enumeration; against hand-written triggers in dicts
+    small        commits of one change and of 1,000, all relations shuffled, beside large commits
     recompute    the count brought up to date, beside DuckDB computing it again
     payoff       when dynq pays off: time, memory and disk beside DuckDB, as commands and in a process that stays
     growth       what a change costs with ten times the data, and with a hundred times the result
@@ -55,6 +56,7 @@ import ranked
 import recompute
 import serve
 import skeleton
+import small
 import sql_queries
 import startup
 import tpcds_queries
@@ -72,6 +74,7 @@ QUICK_ROWS, QUICK_RUNS, QUICK_STARTUP_RUNS = 50_000, 1, 3
 GROUPS: dict[str, tuple[str, Callable[[Settings], Section]]] = {
     "startup": (startup.TITLE, startup.measure),
     "updates": (updates.TITLE, updates.measure),
+    "small": (small.TITLE, small.measure),
     "recompute": (recompute.TITLE, recompute.measure),
     "payoff": (payoff.TITLE, payoff.measure),
     "growth": (growth.TITLE, growth.measure),

@@ -24,6 +24,7 @@ from dynq_cli.engine.dirty_set import DirtySet
 from dynq_cli.engine.kernels import delta_join
 from dynq_cli.engine.kernels import delta_join_ranges as w
 from dynq_cli.engine.kernels.delta_log import Block
+from dynq_cli.engine.kernels.dirty import LEVEL
 from dynq_cli.engine.kernels.fields import Rows, Words, rows_of
 from dynq_cli.engine.order_statistic_trees import CountedTrees
 from dynq_cli.engine.result_reader import OverflowedError
@@ -61,6 +62,24 @@ class Delta:
         n = len(tree.levels)
         counts, entries = np.zeros((2, n), np.int64), np.empty((5, n, wide), np.int64)
         self._stages = delta_join.Stages(*entries, *counts)
+
+    @property
+    def columns(self) -> Words:
+        """Per variable: the level and the position in its key where it is read."""
+        none = np.zeros((0, 2), np.int64)
+        return self._out.columns if self._tree.levels else none
+
+    @property
+    def has_ranges(self) -> bool:
+        """Whether rows of the tree read ranges."""
+        return bool(self._tree.levels) and self._routes is None
+
+    def routes(self) -> tuple[Rows, Rows, Rows]:
+        """Return the levels, the root and the routes of a tree without ranges, as `kernels.delta_join` takes them."""
+        if not self._tree.levels:
+            return np.zeros(0, LEVEL), np.zeros(1, LEVEL), np.zeros(0, delta_join.STEP)
+        assert self._routes is not None
+        return self._side.marks.levels.copy(), self._side.marks.root.copy(), self._routes
 
     def blocks(self, before: int, after: int) -> Iterator[tuple[Words, Words]]:
         """Yield codes, one row per variable, and signed multiplicities.

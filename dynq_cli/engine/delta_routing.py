@@ -114,19 +114,25 @@ class Outflow:
 
     def pass_on(self, codes: Codes, copies: Codes) -> None:
         """Send a block to all feeds: codes, one row per variable, and signed multiplicities."""
-        row = dict(zip(self.variables, codes, strict=True))
         for feed, sink in self._feeds:
-            taken = codes if list(feed.columns) == self.variables else _taken(row, feed.columns, codes)
-            signed = copies if feed.sign > 0 else -copies
-            kept = None
-            for c in feed.where:
-                left, right = self._query.variable(c.left), self._query.variable(c.right)
-                true = holds(c, left, right, row[c.left], row[c.right], self._meaning)
-                kept = true if kept is None else kept & true
-            if kept is not None:
-                taken, signed = taken[:, kept], signed[kept]
+            taken, signed, _ = self.fed(feed, codes, copies)
             if len(signed):
                 sink.take(taken, signed)
+
+    def fed(self, feed: Feed, codes: Codes, copies: Codes) -> tuple[Codes, Codes, Codes | None]:
+        """Return what a feed takes of a block: codes, signed multiplicities, and which rows, or None for all."""
+        row = dict(zip(self.variables, codes, strict=True))
+        taken = codes if list(feed.columns) == self.variables else _taken(row, feed.columns, codes)
+        signed = copies if feed.sign > 0 else -copies
+        holding = None
+        for c in feed.where:
+            left, right = self._query.variable(c.left), self._query.variable(c.right)
+            true = holds(c, left, right, row[c.left], row[c.right], self._meaning)
+            holding = true if holding is None else holding & true
+        if holding is None:
+            return taken, signed, None
+        rows = np.flatnonzero(holding)
+        return taken[:, rows], signed[rows], rows
 
 
 def _taken(row: Mapping[str, Codes], columns: Sequence[str], codes: Codes) -> Codes:
@@ -145,12 +151,24 @@ def outflows(layout: Layout, sinks: Mapping[str, Sink], meaning: Evaluator) -> d
 def changes_of(derived: Derived, base: BaseLayout, rows: Codes, copies: Codes, meaning: Evaluator) -> Changes:
     """Convert a delta to changes of the relation, inserts first, with the values that its leaves compute."""
     columns = [c.name for c in derived.relation.columns]
-    came, went = np.flatnonzero(copies > 0), np.flatnonzero(copies < 0)
-    order = np.concatenate([came, went])
-    codes = np.ascontiguousarray(rows[order][:, [columns.index(name) for name in base.order]])
-    ops = np.full(len(order), f.DELETE, np.int8)
-    ops[: len(came)] = f.INSERT
-    made = Changes(codes, ops, np.abs(copies[order]))
+    order = np.concatenate([np.flatnonzero(copies > 0), np.flatnonzero(copies < 0)])
+    codes = rows[order][:, [columns.index(name) for name in base.order]]
+    return changes_in_order(derived, base, codes, copies[order], meaning)
+
+
+def changes_in_order(derived: Derived, base: BaseLayout, rows: Codes, copies: Codes, meaning: Evaluator) -> Changes:
+    """Convert rows in the columns of the base table to changes, in their order: those with copies < 0 are deletes."""
+    codes = np.ascontiguousarray(rows)
+    ops = np.where(copies > 0, np.int8(f.INSERT), np.int8(f.DELETE))
+    made = Changes(codes, ops, np.abs(copies))
+    came = np.flatnonzero(copies > 0)
     if not len(came) or not (base.computed or base.filters):
         return made
-    return Changes(codes, ops, made.counts, *meaning.computed(derived, base, codes[: len(came)]))
+    computed, passes = meaning.computed(derived, base, codes[came])
+    if came[-1] == len(came) - 1:
+        return Changes(codes, ops, made.counts, computed, passes)
+    # Of what goes nothing is computed.
+    computed_of_all = np.zeros((len(codes), computed.shape[1]), computed.dtype)
+    passes_of_all = np.zeros((len(codes), passes.shape[1]), np.bool_)
+    computed_of_all[came], passes_of_all[came] = computed, passes
+    return Changes(codes, ops, made.counts, computed_of_all, passes_of_all)

@@ -30,7 +30,7 @@ from dynq_cli.engine.order_statistic_trees import CountedTrees
 from dynq_cli.engine.partitioned import Partitioned, TooManyCopiesError
 from dynq_cli.engine.result_reader import OverflowedError
 from dynq_cli.engine.transient_rows import TransientRows
-from dynq_cli.plan.program import Derived, relayed
+from dynq_cli.plan.program import Derived, Feed, relayed
 from dynq_cli.query.scalar import ScalarError
 from dynq_cli.values.convert import CodeError
 
@@ -97,9 +97,21 @@ class DerivedRelations:
         """Send the delta of a cycle to the relations it feeds."""
         self._pass_on(cycle, self.cycles[cycle].blocks(resolved))
 
+    def variables(self, tree: str) -> list[str]:
+        """Return the variables in which the delta of a step is read."""
+        return self._outflows[tree].variables
+
+    def fed(self, feed: Feed, codes: Codes, copies: Codes) -> tuple[Codes, Codes, Codes | None]:
+        """Return what a feed takes of a delta in `variables`: codes, multiplicities, and which rows (None for all)."""
+        return self._outflows[feed.tree].fed(feed, codes, copies)
+
+    def pass_block(self, tree: str, codes: Codes, copies: Codes) -> None:
+        """Send some rows of the delta of a step to the relations that it feeds."""
+        self._pass_on(tree, iter([(codes, copies)]))
+
     def _pass_on(self, tree: str, blocks: Iterator[tuple[Codes, Codes]]) -> None:
         try:
-            with _kept(tree):
+            with kept(tree):
                 for codes, copies in blocks:
                     self._outflows[tree].pass_on(codes, copies)
         except OverflowedError:
@@ -110,7 +122,7 @@ class DerivedRelations:
 
     def changes(self, derived: Derived) -> Changes | None:
         """Return the changes of a derived relation in this commit; None if there are none."""
-        with _kept(derived.name):
+        with kept(derived.name):
             rows, copies = self._sinks[derived.name].finish()
             if not len(copies):
                 return None
@@ -118,19 +130,31 @@ class DerivedRelations:
 
     def relay(self, derived: Derived) -> None:
         """Hold the delta of a relation that is not stored, for `pass_through`."""
-        with _kept(derived.name):
+        with kept(derived.name):
             rows, copies = self._sinks[derived.name].finish()
             self.relays[derived.name].take(rows, copies)
         if derived.name in self._layout.groups:
             table = self._layout.groups[derived.name].table
-            self._check_rows(derived, int(self._arena.tables["live"][table]), grew=bool(copies.sum() > 0))
+            self.check_rows(derived, int(self._arena.tables["live"][table]), grew=bool(copies.sum() > 0))
 
     def check_budget(self, derived: Derived, came: int, went: int) -> None:
         """DerivedError if the relation exceeds its budget and has grown. Deleted rows are still in the table."""
         table = self._layout.bases[derived.name].table
-        self._check_rows(derived, int(self._arena.tables["live"][table]) - went, grew=came > went)
+        self.check_rows(derived, int(self._arena.tables["live"][table]) - went, grew=came > went)
 
-    def _check_rows(self, derived: Derived, rows: int, *, grew: bool) -> None:
+    def table_of(self, derived: Derived) -> int | None:
+        """Return the table whose rows count against the budget of a relation; None if it keeps none."""
+        if derived.name not in self.relays:
+            return self._layout.bases[derived.name].table
+        groups = self._layout.groups.get(derived.name)
+        return None if groups is None else groups.table
+
+    def delta_of(self, tree: str) -> Delta:
+        """Return how the delta of a stored tree that feeds relations is read."""
+        return self._deltas[tree]
+
+    def check_rows(self, derived: Derived, rows: int, *, grew: bool) -> None:
+        """DerivedError if so many rows exceed the relation's budget, and it has grown."""
         limit = self._budget(derived)
         if grew and rows > limit:
             raise DerivedError.too_large(derived.name, rows, limit)
@@ -143,7 +167,7 @@ class DerivedRelations:
 
 
 @contextmanager
-def _kept(step: str) -> Iterator[None]:
+def kept(step: str) -> Iterator[None]:
     """Turn errors of expressions and sums into a DerivedError of the step."""
     try:
         yield

@@ -30,6 +30,7 @@ from dynq_cli.engine.commit_sequence import CommitSequence, SequenceError
 from dynq_cli.engine.degrees import Degrees
 from dynq_cli.engine.delta_routing import DerivedError
 from dynq_cli.engine.derived_relations import DerivedRelations
+from dynq_cli.engine.derived_sequence import DerivedSequence
 from dynq_cli.engine.evaluator import Evaluator
 from dynq_cli.engine.kernels import base, update
 from dynq_cli.engine.kernels import fields as f
@@ -46,6 +47,7 @@ from dynq_cli.engine.mixed_commits import Ends, MixedCommits
 from dynq_cli.engine.multi_tree_result import MultiTreeResult
 from dynq_cli.engine.order_statistic_trees import CountedTrees
 from dynq_cli.engine.result_reader import BLOCK, OverflowedError, ResultReader, record_of
+from dynq_cli.engine.sequence_of_deltas import Delta, in_sequence
 from dynq_cli.engine.tree_layout import TreeLayout
 from dynq_cli.plan.program import Cycle, Derived, Tree
 from dynq_cli.records import record
@@ -58,6 +60,8 @@ CHUNK = 8192
 END = -1
 # Keep buffers of up to this many rows for the next commit: at most 36 MB.
 MOST_KEPT = 1 << 20
+# Rows of deltas of many commits that are held at a time.
+MOST_ON_THE_WAY = 1 << 20
 # Tables that get rows, each with how many a change may add.
 Reached = Sequence[tuple[int, int]]
 
@@ -100,6 +104,48 @@ def _path_of(layout: Layout, relation: str) -> _Path:
     )
 
 
+class _Written:
+    """The outlet of written relations: derives from the deltas of commits, as many as `commits`."""
+
+    most = MOST_ON_THE_WAY
+
+    def __init__(self, engine: Engine, commits: int) -> None:
+        self._engine = engine
+        self._commits = commits
+
+    def take(self, deltas: dict[str, Delta]) -> None:
+        self._engine._derive_sequence(deltas, self._commits)
+
+    def take_part(self, step: str, codes: Codes, copies: Codes) -> None:
+        self._engine._deriving.pass_block(step, codes, copies)
+
+    def end_part(self) -> None:
+        self._engine._run_steps({})
+
+
+class _OfDerived:
+    """The outlet of a derived relation: keeps the deltas of each run."""
+
+    most = 1 << 62
+
+    def __init__(self) -> None:
+        self._found: list[dict[str, Delta]] = []
+
+    def take(self, deltas: dict[str, Delta]) -> None:
+        self._found.append(deltas)
+
+    def take_part(self, step: str, codes: Codes, copies: Codes) -> None:
+        raise AssertionError(step)
+
+    def end_part(self) -> None:
+        raise AssertionError
+
+    def joined(self, commits: Sequence[int]) -> dict[str, Delta]:
+        """The deltas of all runs by step; `commits` are how many each run has."""
+        steps = dict.fromkeys(step for deltas in self._found for step in deltas)
+        return {step: in_sequence([deltas.get(step) for deltas in self._found], commits) for step in steps}
+
+
 class Engine:
     def __init__(self, layout: Layout, meaning: Evaluator, arena: Arena | None = None) -> None:
         self.layout = layout
@@ -124,7 +170,11 @@ class Engine:
             tree: [name for name, path in self._paths.items() if tree in path.stages] for tree in layout.trees
         }
         reached = {name: path.reached for name, path in self._paths.items()}
-        self._sequence = CommitSequence(layout, self.arena, self.ordered, self._feeding, reached)
+        # Deltas of written relations may be passed on while a commit is on its way.
+        self._sequence, self._sequence_of_derived = (
+            CommitSequence(layout, self.arena, self.ordered, self._deriving, self._feeding, reached) for _ in range(2)
+        )
+        self._derived_sequence = DerivedSequence(layout, self._deriving, meaning)
         self._reading = ResultReader(layout, self.arena, self.ordered)
         self.degrees = Degrees(layout, self._reading)
         self.combined = {name: MultiTreeResult(step, self._reading, meaning) for name, step in layout.together.items()}
@@ -159,6 +209,9 @@ class Engine:
 
         Raises BatchError at the first refused commit, with the number of commits before it, which are applied.
         """
+        if relation in self._feeding and relation in self.in_sequence:
+            self.apply_mixed({relation: changes}, {relation: ends})
+            return
         done = 0
         while done < len(ends):
             start = int(ends[done - 1]) if done else 0
@@ -195,23 +248,56 @@ class Engine:
                 except BatchError as error:
                     raise commits.in_batch(error, commit, 0) from None
 
+    @property
+    def in_sequence(self) -> frozenset[str]:
+        """The written relations whose commits kernels take one after the other, in blocks; see `sequence_program`."""
+        return self._sequence.taken
+
     def _may_run(self, commits: MixedCommits, first: int, stop: int) -> bool:
-        """Whether trees alone read the relations of some commits, and no bound can be passed."""
+        """Whether kernels can take some commits one after the other, and no bound can be passed."""
         part = commits.part(first, stop)
         return (
             commits.size(first, stop) <= CHUNK
-            and self._feeding.isdisjoint(part)
+            and self.in_sequence.issuperset(part)
             and all(self.degrees.surely_fit(name, changes) for name, changes in part.items())
         )
 
     def _run_sequence(self, commits: MixedCommits, first: int, stop: int) -> None:
-        if not self._work:
-            self._work.append(DeltaBuffers(2 * CHUNK))
+        """Apply some commits, and derive from their deltas, also if one of them is refused: from those before it."""
+        outlet = _Written(self, stop - first)
         try:
-            self.skipped += self._sequence.run(commits, first, stop, self._work[0], self._scratch)
+            self.skipped += self._sequence.run(commits, first, stop, self._scratch, outlet)
         except SequenceError as refused:
             self.skipped += refused.skipped
             raise commits.in_batch(refused.error, first, refused.error.applied or 0) from None
+
+    def _derive_sequence(self, deltas: dict[str, Delta], many: int) -> None:
+        """Apply the deltas of `many` commits to the derived relations that they feed, one after the other."""
+        for derived in self.layout.derived.values() if deltas else ():
+            if deltas.keys().isdisjoint(feed.tree for feed in derived.feeds):
+                continue
+            table = self._deriving.table_of(derived)
+            before = 0 if table is None else int(self.arena.tables["live"][table])
+            made = self._derived_sequence.changes(derived, deltas)
+            self._label()
+            if made is not None:
+                deltas |= self._run_derived(derived.name, *made)
+            if table is not None:
+                rows = int(self.arena.tables["live"][table])
+                self._deriving.check_rows(derived, rows, grew=rows > before)
+
+    def _run_derived(self, name: str, changes: Changes, ends: Codes) -> dict[str, Delta]:
+        """Apply the commits of a derived relation; return the deltas of the trees that read it."""
+        commits, outlet = MixedCommits({name: changes}, {name: ends}), _OfDerived()
+        runs = list(commits.blocks(0, CHUNK))
+        try:
+            for first, stop in runs:
+                self._sequence_of_derived.run(commits, first, stop, self._scratch, outlet)
+        except SequenceError as refused:
+            reason = refused.error.reason
+            assert reason == f.TOO_MANY, f"{refused}: a derived relation lost a row that it does not have"
+            raise DerivedError.too_many_copies(name) from None
+        return outlet.joined([stop - first for first, stop in runs])
 
     def _commit_each(self, relation: str, changes: Changes, ends: Codes) -> None:
         """Apply commits of a relation one by one, since one of them may pass its `max_degree`."""
@@ -239,6 +325,10 @@ class Engine:
             for earlier in deltas.values():
                 self._revert(earlier)
             raise
+        self._run_steps(deltas)
+
+    def _run_steps(self, deltas: dict[str, BaseDelta]) -> None:
+        """Take base deltas through all steps, with what derived relations have taken; then release rows that went."""
         for step in self.layout.steps:
             self._take_step(step, deltas)
         for delta in deltas.values():

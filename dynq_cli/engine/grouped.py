@@ -58,18 +58,23 @@ class Grouped:
         self.arena = arena
         self.layout = layout
         self._labels = labels
-        self._measures, self._roots = layout.measured, layout.roots
+        self.measures, self._roots = layout.measured, layout.roots
         self._trees = trees_of(layout.trees)
-        self._spills = np.array([layout.spills, *(place for place, _ in layout.spilling)], np.int64)
+        self.spills = np.array([layout.spills, *(place for place, _ in layout.spilling)], np.int64)
         values, products = np.zeros((2, CHUNK), np.int64)
         largest = np.zeros(max(1, len(layout.groups.inputs)), np.int64)
-        self._sums = exact_sums.Sums(*layout.sums, largest, values, products)
+        self.sums = exact_sums.Sums(*layout.sums, largest, values, products)
         most = max([len(layout.groups.inputs), *(len(v.columns) for v in layout.values)])
         self._key, self._tags = np.zeros(most + 3, np.int64), np.zeros(AHEAD, np.int64)
         self._groups = np.zeros(CHUNK, np.int64)
         bits = np.zeros(1, np.int64)
         row, words = np.zeros(max(1, layout.width), np.int64), np.zeros(FULL + 1, np.int64)
-        self._reading = aggregate_rows.Reading(row, words, bits, bits.view(np.float64))
+        self.reading = aggregate_rows.Reading(row, words, bits, bits.view(np.float64))
+
+    @property
+    def taken_scratch(self) -> tuple[Words, Words, Words]:
+        """What taking rows needs to work in: the groups of CHUNK rows, a key, and tags."""
+        return self._groups, self._key, self._tags
 
     def _store(self, labels: Words = _NO_LABELS) -> Store:
         """The arena, with the trees of these groups."""
@@ -100,7 +105,7 @@ class Grouped:
         for counts in layout.counts:
             aggregates.add_counts(a.store, t, counts.place, counts.columns, taken, start, stop)
         if layout.exact:
-            done, which = exact_sums.add_exact(a.store, t, self._sums, taken, start, stop)
+            done, which = exact_sums.add_exact(a.store, t, self.sums, taken, start, stop)
             if done != f.OK:
                 raise AggregateOverflowedError(layout.exact[which].name)
         for d in layout.doubles:
@@ -131,14 +136,15 @@ class Grouped:
             copies = np.empty(room, np.int64)
             done, n, which = aggregate_rows.settle_groups(
                 self._store(),
-                self._measures,
+                self.measures,
                 layout.table,
                 layout.rows,
                 layout.width,
                 layout.groups.one_row,
-                self._spills,
+                self.spills,
                 aggregate_rows.Given(rows, copies),
-                self._reading,
+                0,
+                self.reading,
             )
             if done == f.OVERFLOW:
                 raise AggregateOverflowedError(layout.groups.measures[which].aggregate.name)

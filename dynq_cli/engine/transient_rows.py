@@ -40,13 +40,19 @@ class TransientRows:
         """Yield codes, one row per variable, and signed multiplicities."""
         if not len(self._copies):
             return
-        kept = slice(None) if passage.filter < 0 else np.flatnonzero(self._passes[:, passage.filter])
+        codes, copies, _ = self.passed(passage, variables)
+        if len(copies):
+            yield codes, copies
+
+    def passed(self, passage: PassageLayout, variables: Sequence[str]) -> tuple[Codes, Codes, Codes]:
+        """Return codes, one row per variable, and signed multiplicities of the rows that pass, and which these are."""
+        passes = np.ones(len(self._copies), np.bool_) if passage.filter < 0 else self._passes[:, passage.filter]
+        kept = np.flatnonzero(passes)
         copies = self._copies[kept]
         codes = np.empty((len(variables), len(copies)), np.int64)
         for i, variable in enumerate(variables):
             codes[i] = self._column(passage.places[variable])[kept]
-        if len(copies):
-            yield codes, copies
+        return codes, copies, kept
 
     def _column(self, word: int) -> Codes:
         """Return the values that base rows would store in a word of their record."""

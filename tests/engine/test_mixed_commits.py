@@ -9,8 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
+from dynq_cli.engine import commit_sequence, sequence_program
 from dynq_cli.engine import engine as engine_module
 from dynq_cli.engine.check import rows_of
+from dynq_cli.engine.mixed_commits import MixedCommits
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.plan.choose import plan_query
@@ -30,8 +32,32 @@ queries:
   joined: {sql: "SELECT R.a, R.b, S.c, S.d FROM R, S WHERE R.b = S.b AND S.d <> 'x'"}
   paths: {rule: "paths(x, y, z) :- R(x, y), R(y, z)", semantics: bag}
   chain: {sql: "SELECT a, R.b, T.c, e FROM R, S, T WHERE R.b = S.b AND S.c = T.c"}
-  less: {sql: "SELECT R.a, T.e FROM R, T WHERE R.b = T.c AND R.a < T.e"}
+  less: {rule: "less(a, b, e) :- R(a, b), T(b, e), a < e"}
   ranked: {sql: "SELECT b, c FROM S ORDER BY c DESC, b"}
+"""
+DERIVED = """
+queries:
+  sums: {sql: "SELECT c, sum(a) AS total, count(*) AS n, avg(a + c) AS mean FROM R, S WHERE R.b = S.b GROUP BY c"}
+  most: {sql: "SELECT c, max(b) AS most, count(DISTINCT d) AS ds FROM S GROUP BY c"}
+  having: {sql: "SELECT b, count(*) AS n FROM R GROUP BY b HAVING count(*) + 0 > 1"}
+  of_counts: {sql: "SELECT n, count(*) AS many FROM (SELECT a, count(*) AS n FROM R GROUP BY a) GROUP BY n"}
+  all: {sql: "SELECT count(*) AS n, sum(e) AS es FROM T"}
+  joined_all: {sql: "SELECT count(*) AS n FROM R, S WHERE R.b = S.b"}
+  once: {sql: "SELECT DISTINCT a, c FROM R, S WHERE R.b = S.b"}
+  union: {sql: "SELECT b FROM R UNION SELECT c FROM T"}
+  upper: {sql: "SELECT upper(d) AS u, sum(b) AS s FROM S WHERE c < 3 GROUP BY upper(d)"}
+  real: {sql: "SELECT b, sum(a::DOUBLE / 4) AS s, bit_xor(a) AS x FROM R GROUP BY b"}
+"""
+# Some of the steps are taken commit by commit.
+SINGLY = """
+queries:
+  pushed: {sql: "SELECT R.b, sum(a) AS total, avg(e) AS mean FROM R, S, T WHERE R.b = S.b AND S.c = T.c GROUP BY R.b"}
+  without: {sql: "SELECT a FROM R EXCEPT SELECT e FROM T"}
+  less: {sql: "SELECT R.a, T.e FROM R, T WHERE R.b = T.c AND R.a < T.e"}
+  above: {sql: "SELECT a, b FROM R WHERE a >= (SELECT avg(e) FROM T)"}
+  exists: {sql: "SELECT b, c FROM S WHERE EXISTS (SELECT * FROM R, T WHERE R.b = S.b AND R.a < T.e)"}
+  ring: {sql: "SELECT count(*) AS n FROM R, T, R AS s WHERE R.b = T.c AND T.e = s.a AND s.b = R.a"}
+  sums: {sql: "SELECT R.b, sum(a) AS total FROM R, S WHERE R.b = S.b GROUP BY R.b"}
 """
 Change = tuple[str, str, tuple[Any, ...]]
 COLUMNS = {"R": ("a", "b"), "S": ("b", "c", "d"), "T": ("c", "e")}
@@ -78,14 +104,19 @@ def tables_of(commits: list[list[Change]]) -> tuple[dict[str, pa.Table], dict[st
 
 
 def one_by_one(live: Views, commits: list[list[Change]]) -> int:
-    """Apply commits one by one until one is refused; how many were applied."""
-    for done, commit in enumerate(commits):
-        tables, _ = tables_of([commit])
+    """Apply commits one by one until one is refused; how many were applied.
+
+    They are turned into codes together: the ids of strings are given out by table.
+    """
+    tables, ends = tables_of(commits)
+    stops = {name: np.array(each, np.int64) for name, each in ends.items()}
+    mixed = MixedCommits(live.changes(tables, stops), stops)
+    for done in range(len(mixed)):
         try:
-            live.apply({name: table for name, table in tables.items() if len(table)})
+            live.take(mixed.part(done, done + 1))
         except RejectedError:
             return done
-    return len(commits)
+    return len(mixed)
 
 
 def stored(live: Views) -> list[Any]:
@@ -106,14 +137,26 @@ def shown(live: Views) -> list[Any]:
     return [[row for batch in live.enum(q) for row in batch.to_pylist()] for q in live.queries]
 
 
-@pytest.mark.parametrize("chunk", [1, 3, 8192])
-def test_mixed_commits_are_stored_as_one_by_one(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in seeds(10):
+def test_kernels_take_all_relations_whose_trees_do_not_read_what_is_derived_from_others() -> None:
+    assert fresh(TREES).engine.in_sequence == fresh(DERIVED).engine.in_sequence == {"R", "S", "T"}
+    assert fresh(SINGLY).engine.in_sequence == set()
+
+
+@pytest.mark.parametrize("queries", [TREES, DERIVED, SINGLY], ids=["trees", "derived", "singly"])
+@pytest.mark.parametrize("chunk", [3, 50, 8192])
+def test_mixed_commits_are_stored_as_one_by_one(chunk: int, queries: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    for seed in seeds(6):
         rng = Random(seed)
         commits = drawn_commits(rng, rng.randint(1, 60))
-        singly, together = fresh(TREES), fresh(TREES)
+        singly = fresh(queries)
         assert one_by_one(singly, commits) == len(commits), f"seed {seed}"
+        if chunk < 8192:
+            # Deltas are read and passed on in small parts, too.
+            monkeypatch.setattr(sequence_program, "BLOCK", 2)
+            monkeypatch.setattr(commit_sequence, "ROWS", 4)
+            monkeypatch.setattr(engine_module._Written, "most", chunk)
         monkeypatch.setattr(engine_module, "CHUNK", chunk)
+        together = fresh(queries)
         together.apply_mixed(*tables_of(commits))
         monkeypatch.undo()
         together.engine._check()
@@ -121,15 +164,18 @@ def test_mixed_commits_are_stored_as_one_by_one(chunk: int, monkeypatch: pytest.
         assert stored(together) == stored(singly), f"seed {seed}"
 
 
+@pytest.mark.parametrize("queries", [TREES, DERIVED], ids=["trees", "derived"])
 @pytest.mark.parametrize("chunk", [2, 8192])
-def test_the_first_refused_commit_stops_with_those_before_it(chunk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    for seed in seeds(10):
+def test_the_first_refused_commit_stops_with_those_before_it(
+    chunk: int, queries: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for seed in seeds(6):
         rng = Random(seed)
         commits = drawn_commits(rng, 30)
         at = rng.randrange(30)
         bad: Change = rng.choice([("R", "delete", (9, 9)), ("T", "delete", (9, 9)), ("S", "delete", (99, 0, "y"))])
         commits[at].insert(rng.randrange(len(commits[at]) + 1), bad)
-        singly, together = fresh(TREES), fresh(TREES)
+        singly, together = fresh(queries), fresh(queries)
         assert one_by_one(singly, commits) == at, f"seed {seed}"
         monkeypatch.setattr(engine_module, "CHUNK", chunk)
         tables, ends = tables_of(commits)

@@ -375,18 +375,19 @@ def settle_groups(
     one_row: Int,
     spills: Words,
     given: Given,
+    filled: Int,
     reading: Reading,
 ) -> tuple[Int, Int, Int]:
-    """Write for touched groups the old result row with -1 and the new one with 1, if they differ; stop when two more
-    rows would not fit.
+    """Write for touched groups the old result row with -1 and the new one with 1, if they differ, behind those that are
+    filled; stop when two more rows would not fit.
 
     `place` is where a group's record counts its rows, `width` how many values follow the keys, `spills` the table of
-    spills and the places of the accumulators that may have one. Returns OK, NEGATIVE or OVERFLOW; the rows written; and
+    spills and the places of the accumulators that may have one. Returns OK, NEGATIVE or OVERFLOW; the rows filled; and
     how many groups were looked at, or the measure that overflowed. A group without rows is freed, with all it has.
     """
     words, out, rows, copies = store.words, reading.row, given.rows, given.copies
     table = store.tables[table_id]
-    n, seen, arity = 0, 0, table.arity
+    n, seen, arity = filled, 0, table.arity
     while n + 2 <= len(copies):
         g = dequeue(store, table_id)
         if g < 0:
