@@ -13,7 +13,7 @@ After an error because a number does not fit, the arena is unusable.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import chain
 
 import numpy as np
@@ -79,6 +79,10 @@ class Grouped:
     def _store(self, labels: Words = _NO_LABELS) -> Store:
         """The arena, with the trees of these groups."""
         return self.arena.store._replace(trees=self._trees._replace(labels=labels))
+
+    def store(self, labelled: Sequence[Type]) -> Store:
+        """Return the arena with the trees of these groups, and the labels of a type's ids if there is one."""
+        return self._store(self._labels(labelled[0]) if labelled else _NO_LABELS)
 
     def start(self) -> None:
         """Initialise an empty arena. Without a group key, `changes` then returns the result row over no rows."""

@@ -39,6 +39,8 @@ DERIVED = """
 queries:
   sums: {sql: "SELECT c, sum(a) AS total, count(*) AS n, avg(a + c) AS mean FROM R, S WHERE R.b = S.b GROUP BY c"}
   most: {sql: "SELECT c, max(b) AS most, count(DISTINCT d) AS ds FROM S GROUP BY c"}
+  places: {sql: "SELECT c, median(b) AS m, mode(b) AS o, sum(DISTINCT b) AS s, min(d) AS least FROM S GROUP BY c"}
+  times: {sql: "SELECT c, product(b) AS p FROM S GROUP BY c"}
   having: {sql: "SELECT b, count(*) AS n FROM R GROUP BY b HAVING count(*) + 0 > 1"}
   of_counts: {sql: "SELECT n, count(*) AS many FROM (SELECT a, count(*) AS n FROM R GROUP BY a) GROUP BY n"}
   all: {sql: "SELECT count(*) AS n, sum(e) AS es FROM T"}
@@ -198,3 +200,35 @@ def test_the_ends_of_all_tables_are_of_the_same_commits() -> None:
         with pytest.raises(UsageError):
             live.apply_mixed({"R": row, "T": pa.table({"c": [1], "e": [1]})}, ends)
     assert live.count("paths") == (0, 0)
+
+
+def test_commits_in_a_table_each_are_stored_as_one_by_one() -> None:
+    for seed in seeds(4):
+        rng = Random(seed)
+        commits = drawn_commits(rng, 40)
+        each = [{name: t for name, t in tables_of([commit])[0].items() if len(t)} for commit in commits]
+        # Tables of one relation need not have the same columns.
+        each = [{n: t.drop_columns("_change_type") if _only_inserts(t) else t for n, t in c.items()} for c in each]
+        singly, together = fresh(DERIVED), fresh(DERIVED)
+        for commit in each:
+            singly.apply(commit)
+        together.apply_each(each)
+        together.engine._check()
+        assert shown(together) == shown(singly), f"seed {seed}"
+
+
+def _only_inserts(table: pa.Table) -> bool:
+    return set(table["_change_type"].to_pylist()) == {"insert"}
+
+
+@pytest.mark.parametrize("at", [0, 7])
+def test_a_refused_table_names_its_own_row_and_those_before_it_are_applied(at: int) -> None:
+    good = [{"R": pa.table({"a": [i], "b": [i]})} for i in range(9)]
+    gone = {"R": pa.table({"_change_type": ["insert", "delete"], "a": [1, 50], "b": [1, 50]})}
+    wrong = {"R": pa.table({"a": ["no number"], "b": ["1"]})}
+    for bad, said in ((gone, "R: row 2.* deletes a row that is not there"), (wrong, "R: row 1, column a")):
+        live = fresh(DERIVED)
+        with pytest.raises(RejectedError, match=said):
+            live.apply_each([*good[:at], bad, *good[at:]])
+        live.engine._check()
+        assert live.count("union") == (at, at)
