@@ -36,6 +36,8 @@ _TABLES, _TOP, _MEMORY, _BASES = "tables", "top", "memory", "bases"
 _ROWS, _STRIDE, _USED, _CODES, _COPIES = range(5)
 # What the layout decides about a table; the rest of its row is data.
 _FIXED = ("arity", "hashed", "keyed", "stride", "mult", "refs", "mark")
+# Room in slots for one row in so many; a table without any has twice the slots.
+_SLOTS_AHEAD = 16
 # Beyond what tables have of their own: so that a small table can grow without moving the whole arena.
 _SPARE_WORDS = 8192
 # Minimum number of free blocks of each size for order-statistic trees: enough for a small commit.
@@ -144,14 +146,23 @@ def packed(tables: Rows) -> Rows:
         views, has_slots = int(row["live"]), row["mask"] >= 0
         rows = views + views // 4 + (LEAST_ROWS if has_slots else _LEAST_BLOCKS)
         row["capacity"] = capacity = max(int(row["used"]), rows)
-        if has_slots and 3 * rows > 2 * (int(row["mask"]) + 1):
-            row["mask"] = (1 << (3 * rows // 2).bit_length()) - 1
+        if has_slots:
+            row["mask"] = _slots(int(row["mask"]) + 1, views + views // _SLOTS_AHEAD + LEAST_ROWS) - 1
         row["rows"] = place
         place = _aligned(place + capacity * int(row["stride"]))
         if has_slots:
             row["slots"] = place
             place = _aligned(place + int(row["mask"]) + 1)
     return tables
+
+
+def _slots(had: int, rows: int) -> int:
+    """How many slots a table of so many rows has in a snapshot: those it had, unless they are too few, or far too many.
+
+    A table keeps its slots in memory when its rows go.
+    """
+    least = 1 << (3 * rows // 2).bit_length()
+    return had if 3 * rows <= 2 * had <= 4 * least else least
 
 
 def words_of(tables: Rows) -> int:
@@ -167,7 +178,7 @@ def _top(tables: Rows) -> int:
 
 
 def _packed_words(arena: Arena, tables: Rows) -> Iterator[tuple[int, Words]]:
-    """The records and slots of all tables, where they will stand; views of the arena but for slots that grow."""
+    """The records and slots of all tables, where they will stand; views of the arena but for slots that change."""
     for old, new in zip(arena.tables, tables, strict=True):
         used = int(old["used"] * old["stride"])
         yield int(new["rows"]), arena.words[old["rows"] : old["rows"] + used]
@@ -175,7 +186,7 @@ def _packed_words(arena: Arena, tables: Rows) -> Iterator[tuple[int, Words]]:
         if not has:
             continue
         slots = arena.words[old["slots"] : old["slots"] + had]
-        if had < has:
+        if had != has:
             both = np.zeros(had + has, np.int64)
             both[:had] = slots
             rehash(both, 0, had, had, has - 1)

@@ -263,8 +263,13 @@ def _arrays_of(record: Record) -> dict[tuple[str, str, str], NDArray[Any]]:
         if (changes.counts != 1).any():
             arrays["batch", name, "counts"] = changes.counts
         # These arrays have one row if the relation has no computed values or filters: then omit them.
-        for part, array in (("computed", changes.computed), ("passes", changes.passes)):
-            if len(array) == len(changes):
+        for part, array, usual in (("computed", changes.computed, 0), ("passes", changes.passes, 1)):
+            if len(array) != len(changes):
+                continue
+            # Where all are the same, as computed values of relations that have filters alone, their shape is enough.
+            if (array == usual).all():
+                arrays["batch", name, f"{part} columns"] = np.array([array.shape[1], usual])
+            else:
                 arrays["batch", name, part] = array
     return arrays
 
@@ -291,5 +296,9 @@ def _record_of(version: int, listed: list[Any], data: Bytes) -> Record:
 
 def _changes_of(parts: Mapping[str, NDArray[Any]]) -> Changes:
     many = len(parts["codes"])
+    parts = dict(parts)
+    for part, dtype in (("computed", np.int64), ("passes", np.bool_)):
+        if (alike := parts.pop(f"{part} columns", None)) is not None:
+            parts[part] = np.full((many, int(alike[0])), alike[1], dtype)
     usual: dict[str, NDArray[Any]] = {"ops": np.zeros(many, np.int8), "counts": np.ones(many, np.int64)}
     return Changes(**{**usual, **parts})

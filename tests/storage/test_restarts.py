@@ -167,6 +167,47 @@ def test_a_large_record_is_the_same_file_as_a_small_one(tmp_path: Path, monkeypa
     assert written[0] == written[1]
 
 
+def test_the_log_has_no_column_whose_values_are_all_alike(tmp_path: Path) -> None:
+    """Filters without computed values; all rows pass, or some do."""
+    (tmp_path / "spec.yaml").write_text(
+        "version: 1\nrelations: {R: {columns: {x: int64, y: int64}}}\n"
+        'queries: {q: {sql: "SELECT x, y FROM R WHERE y > 0"}, p: {sql: "SELECT DISTINCT x + y AS z FROM R"}}\n'
+    )
+    rows = 1000
+    for values, passing in (([1] * rows, 0), ([0, 1] * (rows // 2), 1)):
+        state = create(tmp_path / "spec.yaml", tmp_path / f"state-{passing}")
+        state.apply({"R": pa.table({"x": list(range(rows)), "y": values})})
+        stored = (tmp_path / f"state-{passing}" / "wal-0001").stat().st_size
+        # Two codes and a computed value of eight bytes each, and perhaps a byte for the filter.
+        assert rows * (24 + passing) <= stored < rows * (24 + passing) + 1500
+        assert bytes_of(state) == bytes_of(open(tmp_path / f"state-{passing}"))
+        state.apply({"R": pa.table({"x": [5], "y": [1]})})
+        assert bytes_of(state) == bytes_of(open(tmp_path / f"state-{passing}"))
+
+
+def test_slots_of_a_snapshot_are_as_many_as_its_rows_need(tmp_path: Path) -> None:
+    """Also where most rows were deleted."""
+    (tmp_path / "spec.yaml").write_text(
+        "version: 1\nrelations: {R: {columns: {x: int64, y: int64}, key: [x]}}\n"
+        'queries: {q: {sql: "SELECT y, COUNT(*) AS n FROM R GROUP BY y"}}\n'
+    )
+    state = create(tmp_path / "spec.yaml", tmp_path / "state")
+    rows = 60_000
+    state.apply({"R": pa.table({"x": list(range(rows)), "y": list(range(rows))})})
+    gone = pa.table({"x": list(range(5, rows)), "_change_type": ["delete"] * (rows - 5)})
+    state.apply({"R": gone})
+    before = state.current().engine.arena.tables
+    assert ((before["mask"] > 60_000) & (before["live"] < 10)).any()
+    state.write_snapshot()
+    after = state.current().engine.arena.tables
+    assert not ((after["mask"] > 100) & (after["live"] < 10)).any()
+    assert (3 * after["live"] <= 2 * (after["mask"] + 1))[after["mask"] >= 0].all()
+    state.current()._check()
+    state.apply({"R": pa.table({"x": list(range(rows, 2 * rows)), "y": list(range(rows))})})
+    state.current()._check()
+    assert state.count() == rows
+
+
 def test_a_snapshot_has_room_so_that_changes_after_it_move_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
