@@ -126,9 +126,9 @@ class Layout:
         many, node = 0, leaf
         while node >= 0:
             many += int(self.nodes["tree"][node] >= 0)
-            # A row of the node may begin to read a range, and end it.
+            # A row of the node may begin to read a range, and end it; waiting readers are in the node's own tree.
             below = self.lists[self.nodes["children"][node] :][: self.nodes["degree"][node]]
-            many += 2 * int((self.nodes["readers"][below] >= 0).sum())
+            many += 2 * int(((self.nodes["readers"][below] >= 0) & (self.nodes["waits"][below] < 0)).sum())
             node = int(self.nodes["parent"][node])
         return many
 

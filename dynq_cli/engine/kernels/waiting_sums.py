@@ -23,11 +23,15 @@ from dynq_cli.engine.kernels.int128 import multiply, replace
 from dynq_cli.engine.kernels.order_statistic_blocks import NONE, TARGET, image_of_key
 from dynq_cli.engine.kernels.order_statistic_search import AFTER_EQUAL, BEFORE_EQUAL, last, seek
 from dynq_cli.engine.kernels.pending_updates import take_notes
+from dynq_cli.engine.kernels.prefetch import prefetch
 from dynq_cli.engine.kernels.range_ends import ends, group_of_readers
 from dynq_cli.engine.kernels.ranges import SCRATCH, look_up
 from dynq_cli.engine.kernels.sort_pending import GROUP, IMAGE, PREFIX, ROW
 from dynq_cli.engine.kernels.table import enqueue, record
 from dynq_cli.engine.kernels.tree_cursor import FINGER, lift, point, sum_between_fingers
+
+# Records of readers that are asked for before they are needed.
+_AHEAD = 8
 
 
 @kernel
@@ -106,6 +110,8 @@ def _add_readers(store: Store, node_id: Int, child_id: Int, n: Int) -> Int:
         reads = store.halves[2 * record(table, notes[ROW, start]) + child.reads]
         group = record(store.tables[child.group], np.int64(reads))
         for i in range(start, stop):
+            if i + _AHEAD < n:
+                prefetch(store.words, record(table, notes[ROW, i + _AHEAD]))
             at = record(table, notes[ROW, i])
             first, _ = look_up(store, child_id, at, group, fingers, total)
             if first >= 0 and not _add_change(store, i, total, place):
