@@ -272,7 +272,7 @@ class _Builder:
         first = len(self.nodes)
         # Only results need the number of distinct rows.
         columns = 1 if plan.query.semantics == "set" or name in self.feeding else 2
-        waiting = frozenset() if name in self.feeding else waiting_nodes(plan)
+        waiting = waiting_nodes(plan, feeds=name in self.feeding)
         root = self._node(name, plan, plan.tree, columns, waiting)
         levels, frontier, places = self._levels(plan, root)
         if name in self.feeding:

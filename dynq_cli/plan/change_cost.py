@@ -248,7 +248,7 @@ class Costs:
 
     def waiting(self, step: Tree) -> frozenset[Node]:
         """The nodes of a tree that a change of their compared child does not touch."""
-        return frozenset() if step.name in self.feeding else waiting_nodes(step.plan)
+        return waiting_nodes(step.plan, feeds=step.name in self.feeding)
 
     def _touched(self, step: Tree, index: int) -> Rows:
         """The rows of a tree's views that one changed row of an atom touches beyond one per level."""

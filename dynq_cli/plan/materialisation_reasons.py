@@ -43,14 +43,16 @@ def notes_of(plan: Plan, program: Program, spec: Spec) -> tuple[str, ...]:
 
 def _waiting(program: Program) -> Iterator[str]:
     """Which comparisons touch no rows that read a range."""
-    last = program.result
-    for node in waiting_nodes(last.plan) if isinstance(last, Tree) else ():
-        compared = " and ".join(str(c) for child in node.children for c in child.comparisons)
-        yield (
-            f"{compared} waits: a change on either side changes the sum of a whole group of "
-            f"[{', '.join(node.variables)}], by partial sums in ordered trees; none of its rows is touched, and ranges "
-            "are found as they are read"
-        )
+    feeding = {feed.tree for step in program.steps if isinstance(step, Derived) for feed in step.feeds}
+    for step in (step for step in program.steps if isinstance(step, Tree)):
+        for node in waiting_nodes(step.plan, feeds=step.name in feeding):
+            several = [str(c) for child in node.children for c in child.comparisons]
+            read = ", and ranges are found as they are read" if node.output else ""
+            yield (
+                f"{' and '.join(several)} {'waits' if len(several) == 1 else 'wait'}: a change on either side changes "
+                f"the sum of a whole group of [{', '.join(node.variables)}], by partial sums in ordered trees; none of "
+                f"its rows is touched{read}"
+            )
 
 
 def _unused(plan: Plan, cycles: list[Cycle], spec: Spec) -> Iterator[str]:

@@ -186,7 +186,7 @@ class _Program:
             return Guarantee(*delay_of(last))
         if stored_result(self.program) is not None:
             return Guarantee("O(1)", "the rows of the result are stored and read one by one")
-        if isinstance(last, Tree) and self.costs.waiting(last):
+        if isinstance(last, Tree) and any(node.output for node in self.costs.waiting(last)):
             return Guarantee("O(1)", "amortised, and O(log n) at most: where a range ends is found from the one before")
         return Guarantee("O(1)", "every step of the enumeration yields a row of the result")
 

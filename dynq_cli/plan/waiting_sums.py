@@ -21,26 +21,33 @@ from dynq_cli.plan.view_tree import Node
 from dynq_cli.query.normal_form import ConjunctiveQuery
 
 
-def waiting_nodes(plan: Plan) -> frozenset[Node]:
-    """The nodes of a tree that wait; none in one with an order, which has positions within groups."""
+def waiting_nodes(plan: Plan, *, feeds: bool = False) -> frozenset[Node]:
+    """The nodes of a tree that wait; none in one with an order, which has positions within groups.
+
+    In a tree that feeds relations output nodes do not: its delta has old and new multiplicities of their rows.
+    """
     if plan.order or not plan.query.comparisons:
         return frozenset()
     return frozenset(
         node
         for above, node in plan.tree.edges()
-        if (shared := _shared(plan.query, node)) is not None and node.guards(above) and above.vars == shared
+        if not (feeds and node.output)
+        and (shared := _shared(plan.query, node)) is not None
+        and node.guards(above)
+        and above.vars == shared
     )
 
 
-def with_groups(plan: Plan) -> Plan:
+def with_groups(plan: Plan, *, feeds: bool = False) -> Plan:
     """The plan with a node of the shared variables above each node that waits then."""
     if plan.order or not plan.query.comparisons:
         return plan
-    return replace(plan, tree=_grouped(plan.query, plan.tree))
+    return replace(plan, tree=_grouped(plan.query, plan.tree, feeds))
 
 
-def _grouped(query: ConjunctiveQuery, node: Node) -> Node:
-    return replace(node, children=tuple(_below(query, node, _grouped(query, child)) for child in node.children))
+def _grouped(query: ConjunctiveQuery, node: Node, feeds: bool) -> Node:
+    children = (_grouped(query, child, feeds) for child in node.children)
+    return replace(node, children=tuple(c if feeds and c.output else _below(query, node, c) for c in children))
 
 
 def _below(query: ConjunctiveQuery, above: Node, node: Node) -> Node:

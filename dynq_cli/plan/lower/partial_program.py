@@ -144,7 +144,8 @@ class PartialProgram:
         assert has_ranges(plan.query, plan.tree), plan
         assert not any(c.variables <= a.variables for c in plan.query.comparisons for a in plan.query.atoms), plan
         # Nobody looks at the rows of an inner tree but as they come and go.
-        return made, self._with(Tree(made, with_groups(plan) if is_read else replace(plan, tree=plan.tree.condensed())))
+        kept = plan if is_read else replace(plan, tree=plan.tree.condensed())
+        return made, self._with(Tree(made, with_groups(kept, feeds=not is_read)))
 
     def add_cycle(self, query: ConjunctiveQuery, pairs: HeavyPairs | None = None) -> tuple[str, PartialProgram]:
         """A cyclic join of which only the delta is computed; a triangle that is counted has pairs of heavy values."""
