@@ -64,12 +64,25 @@ class RejectedError(DynqError):
 
     code = "rejected"
     exit_code = EXIT_REJECTED
+    # The file or table and the row that were rejected, if it was one row.
+    place = ""
+    row = 0
 
     @classmethod
     def in_row(cls, place: str, row: int, column: str, reason: str, hint: str = "") -> RejectedError:
         """Reject a row of a file or table, counted from 1; `column` may name several, or none for the whole row."""
         at = f"{place}: row {row}, column {column}" if column else f"{place}: row {row}"
-        return cls(f"{at}: {reason}\n  hint: {hint}" if hint else f"{at}: {reason}")
+        made = cls(f"{at}: {reason}\n  hint: {hint}" if hint else f"{at}: {reason}")
+        made.place, made.row = place, row
+        return made
+
+    def moved(self, row: int) -> RejectedError:
+        """Return the same error about another row of the same place."""
+        start = f"{self.place}: row "
+        rest = str(self).removeprefix(f"{start}{self.row}")
+        made = type(self)(f"{start}{row}{rest}")
+        made.place, made.row = self.place, row
+        return made
 
 
 class BlockedError(RejectedError):

@@ -66,14 +66,14 @@ class Ranked:
         With an order, yield the greater rows, whether the row is in the result or not. If only the first columns of the
         order are given, compare only these.
         """
-        return self.page(self._found_for_page(row).last, limit)
+        return self.page(self.place(row).last, limit)
 
     def before(self, row: Mapping[str, Any], limit: int) -> Iterator[pa.RecordBatch]:
         """Yield the last `limit` rows up to the last copy of a row, inclusive.
 
         With an order, yield the largest rows that are not greater; see `after`.
         """
-        last = self._found_for_page(row).last
+        last = self.place(row).last
         return self._rows(range(max(last - limit, 0) + 1, last + 1))
 
     def sample(self, many: int, seed: int | None = None) -> Iterator[pa.RecordBatch]:
@@ -99,7 +99,11 @@ class Ranked:
     def _size(self) -> str:
         return f"the result of {self._query} has {self.count:,} row{'s' if self.count != 1 else ''}"
 
-    def _found_for_page(self, row: Mapping[str, Any]) -> Found:
+    def place(self, row: Mapping[str, Any]) -> Found:
+        """Return the positions of a row, or of the first columns of the order: those that it would have if missing.
+
+        RejectedError if the row is missing and the query has no order.
+        """
         if self._selection.is_ordered:
             return self._selection.place(self._views.bounds_of(self._query, row))
         found = self._find(row)

@@ -40,9 +40,10 @@ class RowTests:
     """Tests batches of rows; they have the result's columns by name, and may have others."""
 
     def __init__(self, views: Views, query: str) -> None:
-        self._views = views
+        self.views = self._views = views
         self._query = query
         self._form = views.form_of(query)
+        self.outputs = self._form.columns
         self.columns = [c.name for c in self._form.columns]
         views.require(query, "test")
 

@@ -11,22 +11,25 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
+from importlib import import_module
 from os import PathLike
 from typing import Any
+
+import numpy as np
 
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import BlockedError, DynqError, RejectedError, SpecError, UsageError
 from dynq_cli.io.logs.chunks import rows_in, schema_columns
 from dynq_cli.io.logs.discover import find_groups
 from dynq_cli.io.logs.identity import Identity, identity_of, refuse_changed
-from dynq_cli.io.logs.model import Group, LogFile
+from dynq_cli.io.logs.model import Group, LogFile, LogRows
 from dynq_cli.io.logs.read import Log, form_named, read_log
 from dynq_cli.phases import phase
 from dynq_cli.session.batch_order import Turn, batch_order
-from dynq_cli.session.commits import BackwardsError, Commits
+from dynq_cli.session.commits import BackwardsError, Commits, TakesRows
 from dynq_cli.session.marks import marks_of
 from dynq_cli.session.row_counts import RowCounts
-from dynq_cli.session.sourced_changes import SourcedChanges
+from dynq_cli.spec.model import Spec
 from dynq_cli.storage.batches import Batch, check_batch
 from dynq_cli.storage.ledger import AppliedLog
 from dynq_cli.storage.state import State, create_from
@@ -154,25 +157,38 @@ def make(
     loads: Sequence[tuple[str, str]] = (),
     progress: Callable[[int], None] = lambda rows: None,
     now: int | None = None,
+    shards: int | None = None,
 ) -> State:
     """Create the state of a spec at version 0, filled from `loads`, pairs (relation, path). All or nothing.
+
+    With `shards`, a state of so many shards.
 
     The state has the marks of its outputs from the start: so the diffs of the first `run` begin at version 0, whatever
     is applied and pruned before it.
     """
-    return create_from(spec, state, lambda views: load(views, loads, progress), marks_of, now)
+    if shards is None:
+        return create_from(spec, state, lambda views: load(views, loads, progress), marks_of, now)
+    made: State = _of_shards("make_sharded")(spec, state, shards, loads, progress, now)
+    return made
 
 
 def load(views: Views, loads: Sequence[tuple[str, str]], progress: Callable[[int], None]) -> list[AppliedLog]:
     """Insert the rows of files into empty relations, pairs (relation, path); return what the ledger has of them."""
+    return load_rows(views.spec, lambda: Commits(views, views.attempt, hold=True), loads, progress)
+
+
+def load_rows(
+    spec: Spec, begin: Callable[[], TakesRows], loads: Sequence[tuple[str, str]], progress: Callable[[int], None]
+) -> list[AppliedLog]:
+    """As `load`; `begin` returns what takes the rows of a relation."""
     logs: list[AppliedLog] = []
-    for relation, group in _to_load([r.name for r in views.spec.own_relations], loads):
-        commits, readings = Commits(views, views.attempt, hold=True), []
+    for relation, group in _to_load([r.name for r in spec.own_relations], loads):
+        commits, readings = begin(), []
         for file in group.files:
             identity = identity_of(file, group.extractions)
-            reading = _Reading(file, identity, read_log(file, views.spec, relation=relation))
-            for piece_of, piece in reading.pieces(commits, progress):
-                commits.add(piece_of, piece)
+            reading = _Reading(file, identity, read_log(file, spec, relation=relation))
+            for rows in reading.rows_read(progress):
+                commits.take_rows(file, rows)
             readings.append(reading)
         with phase(f"updating the views with the rows of {relation}"):
             commits.finish()
@@ -214,16 +230,16 @@ class _Reading:
     log: Log
     rows: int = 0
 
-    def pieces(self, commits: Commits, progress: Callable[[int], None]) -> Iterator[tuple[str, SourcedChanges]]:
+    def rows_read(self, progress: Callable[[int], None]) -> Iterator[LogRows]:
         with phase(f"applying {os.path.basename(self.file.path)}", total=rows_in(self.file)) as applying:
             for rows in self.log.rows():
-                yield rows.relation, commits.encode(self.file, rows)
+                yield rows
                 self.rows += len(rows)
                 applying.add(len(rows))
                 progress(len(rows))
         refuse_changed(self.file, self.identity)
 
-    def applied(self, commits: Commits) -> AppliedLog:
+    def applied(self, commits: TakesRows) -> AppliedLog:
         """Return the ledger's record of the file. Call it after `Commits.finish`."""
         i, counted = self.identity, commits.counted.get(self.file.path, RowCounts())
         return AppliedLog(
@@ -268,16 +284,16 @@ class _GroupApplication:
             reason = "" if files else "applied before"
         if reason:
             return Outcome(self.group.path, None, reason=reason)
-        skipped = self.writer.views.engine.skipped
+        skipped = self.writer.skipped
         # With several files or relations, the order of `_commit_version`s is known only after reading all.
         hold = len(files) != 1 or files[0][0].relation is None or self.options.dry_run
         try:
             logs = self._take(files, hold)
         except BackwardsError:
             self.writer.start_over()
-            skipped = self.writer.views.engine.skipped
+            skipped = self.writer.skipped
             logs = self._take(files, hold=True)
-        skipped = self.writer.views.engine.skipped - skipped
+        skipped = self.writer.skipped - skipped
         version = self.writer.commit(Origin(logs, self.versions, batches))
         return Outcome(
             path=self.group.path,
@@ -346,37 +362,51 @@ class _GroupApplication:
         return True
 
     def _take(self, files: Sequence[tuple[LogFile, Identity]], hold: bool) -> list[AppliedLog]:
-        views = self.writer.views
-        commits = Commits(views, self.writer.take, may_miss=self.options.skip_missing_deletes, hold=hold)
+        commits = commits_of(self.writer, may_miss=self.options.skip_missing_deletes, hold=hold)
         self.versions, self.replayed = {}, 0
         readings = []
         for file, identity in files:
             o = self.options
-            log = read_log(file, views.spec, form=o.form, upsert=o.upsert, relation=o.relation)
+            log = read_log(file, self.writer.spec, form=o.form, upsert=o.upsert, relation=o.relation)
             reading = _Reading(file, identity, log)
             readings.append(reading)
-            for relation, piece in reading.pieces(commits, self.progress):
-                commits.add(relation, self._not_replayed(relation, piece) if log.continues else piece)
+            for rows in reading.rows_read(self.progress):
+                commits.take_rows(file, self._not_replayed(file, rows) if log.continues else rows)
         commits.finish()
         return [reading.applied(commits) for reading in readings]
 
-    def _not_replayed(self, relation: str, piece: SourcedChanges) -> SourcedChanges:
+    def _not_replayed(self, file: LogFile, rows: LogRows) -> LogRows:
         """Drop rows of applied `_commit_version`s, with --allow-replay; RejectedError without it."""
-        if piece.commits is None or not len(piece):
-            return piece
-        self.versions[relation] = max(self.versions.get(relation, int(piece.commits.max())), int(piece.commits.max()))
+        if rows.commits is None or not len(rows):
+            return rows
+        relation, last_here = rows.relation, int(rows.commits.max())
+        self.versions[relation] = max(self.versions.get(relation, last_here), last_here)
         last = self.writer.manifest.commits.get(relation)
         if last is None:
-            return piece
+            return rows
         if self.options.allow_replay:
-            fresh = piece.commits > last
+            fresh = rows.commits > last
             self.replayed += int((~fresh).sum())
             self.versions[relation] = max(self.versions[relation], last)
-            return piece if fresh.all() else piece.only(fresh)
-        if (piece.commits < last).any():
-            file, number = piece.place(int((piece.commits < last).argmax()))
-            version = int(piece.commits[piece.commits < last][0])
+            return rows if fresh.all() else rows.only(np.flatnonzero(fresh))
+        if (rows.commits < last).any():
+            number = int(rows.numbers[int((rows.commits < last).argmax())])
+            version = int(rows.commits[rows.commits < last][0])
             reason = f"{version} comes after {last}, which was applied"
             hint = "--allow-replay skips rows of versions that were applied"
             raise RejectedError.in_row(file.path, number, "_commit_version", reason, hint)
-        return piece
+        return rows
+
+
+def commits_of(writer: Writer, *, may_miss: bool, hold: bool) -> TakesRows:
+    """What gives the rows of logs to a writer, commit by commit."""
+    if type(writer) is Writer:
+        return Commits(writer.views, writer.take, may_miss=may_miss, hold=hold)
+    made: TakesRows = _of_shards("sharded_commits")(writer, may_miss=may_miss, hold=hold)
+    return made
+
+
+def _of_shards(verb: str) -> Callable[..., Any]:
+    """What a state of shards does instead; a state without shards does not wait for it."""
+    found: Callable[..., Any] = getattr(import_module("dynq_cli.session.shard_commits"), verb)
+    return found

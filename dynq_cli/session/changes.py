@@ -23,24 +23,22 @@ from dynq_cli.io.logs.identity import METADATA_KEY
 from dynq_cli.io.results.forms import Form, Sink
 from dynq_cli.io.results.multiplicity import has_counts
 from dynq_cli.io.results.write import write
-from dynq_cli.storage.manifest import query_name, read_manifest
 from dynq_cli.storage.state import State
 
 COMMIT = "_commit_version"
 
 
-def with_batch(schema: pa.Schema, directory: Path, query: str | None, since: int, until: int) -> pa.Schema:
+def with_batch(schema: pa.Schema, state: State, query: str | None, since: int, until: int) -> pa.Schema:
     """Add the batch id of a difference to a schema's metadata; return the schema as it is if the versions are equal."""
     if since == until:
         return schema
-    batch = {"source": source_of(directory, query), "from": since, "to": until}
+    batch = {"source": source_of(state, query), "from": since, "to": until}
     return schema.with_metadata({**(schema.metadata or {}), METADATA_KEY: json.dumps(batch).encode()})
 
 
-def source_of(directory: Path, query: str | None) -> str:
+def source_of(state: State, query: str | None) -> str:
     """Return the source of a result's batches: constant for a state and query, and unique among states."""
-    manifest = read_manifest(directory)
-    return f"dynq:{manifest.made}-{manifest.spec}:{query_name(manifest, query)}"
+    return f"dynq:{state.identity}:{query if query is not None else state.queries[0]}"
 
 
 class Spool:
@@ -50,8 +48,8 @@ class Spool:
     system's directory, and has no name.
     """
 
-    def __init__(self, state: State, directory: Path, query: str | None, folder: Path | None = None) -> None:
-        self._state, self._directory, self._query = state, directory, query
+    def __init__(self, state: State, query: str | None, folder: Path | None = None) -> None:
+        self._state, self._query = state, query
         self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115, closed by __exit__
         self._writer: Any = None
         self._since = self._until = state.version
@@ -91,7 +89,7 @@ class Spool:
         schema, batches = reader.schema, iter(reader)
         if self._until - self._since > 1:
             schema, batches = _with_commits(schema), self._numbered(reader)
-        schema = with_batch(schema, self._directory, self._query, self._since, self._until)
+        schema = with_batch(schema, self._state, self._query, self._since, self._until)
         return write(batches, schema, sink, form)
 
     def _numbered(self, reader: Any) -> Iterator[pa.RecordBatch]:

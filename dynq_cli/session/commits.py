@@ -13,6 +13,7 @@ Logs whose versions decrease, or that spread versions over several files, are he
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import Protocol
 
 import numpy as np
 
@@ -38,11 +39,35 @@ class BackwardsError(Exception):
     """A row has a lower `_commit_version` than rows that are already applied."""
 
 
+class TakesRows(Protocol):
+    """What rows of logs are given to, in their order."""
+
+    @property
+    def counted(self) -> dict[str, RowCounts]:
+        """The rows that each file inserted, replaced and deleted."""
+
+    def take_rows(self, file: LogFile, rows: LogRows) -> None:
+        """Take the next rows. RejectedError if one is refused; BackwardsError if a version decreases."""
+
+    def finish(self) -> None:
+        """Apply what is left."""
+
+
 class Commits:
     """Groups rows into commits; see the module. With `hold`, versions may come in any order and wait for `finish`."""
 
-    def __init__(self, views: Views, take: Take, *, may_miss: bool = False, hold: bool = False) -> None:
+    def __init__(
+        self,
+        views: Views,
+        take: Take,
+        *,
+        may_miss: bool = False,
+        hold: bool = False,
+        counts: Callable[[str], bool] = lambda relation: True,
+    ) -> None:
+        """`counts`: whether the rows of a relation are counted here."""
         self._views = views
+        self._counts = counts
         self._take = take
         self._may_miss = may_miss
         self._hold = hold
@@ -52,6 +77,12 @@ class Commits:
         self._version: int | None = None
         self._has_versions: bool | None = None
         self.counted: dict[str, RowCounts] = {}
+        # Deletes of missing rows, of relations that are counted here.
+        self.skipped = 0
+
+    def take_rows(self, file: LogFile, rows: LogRows) -> None:
+        """Encode and add rows."""
+        self.add(rows.relation, self.encode(file, rows))
 
     def encode(self, file: LogFile, rows: LogRows) -> SourcedChanges:
         """Encode rows. RejectedError names file, row and column."""
@@ -155,8 +186,12 @@ class Commits:
         watches = [
             Watch(self._views, relation, changes, None if ends is None else ends[relation])
             for relation, changes in batch.items()
+            if self._counts(relation)
         ]
+        missed = self._views.engine.skipped
         self._take(batch, ends)
+        if len(watches) == len(batch):
+            self.skipped += self._views.engine.skipped - missed
         for watch in watches:
             watch.add_to(self.counted, joined[watch.relation])
 

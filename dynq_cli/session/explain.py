@@ -110,10 +110,13 @@ def explain_spec(path: str | os.PathLike[str]) -> Explanation:
 
 def explain_state(path: str | os.PathLike[str]) -> Explanation:
     """Explain the queries of a state directory, as this version of dynq plans them."""
+    from dynq_cli.storage.layout import SHARDS, SPEC
     from dynq_cli.storage.manifest import read_manifest
     from dynq_cli.storage.plans import read_plans
 
     directory = Path(path)
+    if (directory / SHARDS).exists():
+        return explain_spec(directory / SPEC)
     planned = read_plans(directory, read_manifest(directory))
     return Explanation(planned.spec, dict(planned.plans))
 

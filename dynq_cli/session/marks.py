@@ -6,11 +6,7 @@ that names no mark uses the mark `_outputs`.
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from dynq_cli.spec.model import Output, Spec
-from dynq_cli.storage.history import kept_since
-from dynq_cli.storage.manifest import read_manifest
 from dynq_cli.storage.state import State
 
 OUTPUTS = "_outputs"
@@ -26,7 +22,7 @@ def marks_of(spec: Spec) -> list[str]:
     return list(dict.fromkeys(mark_of(output) for output in spec.outputs if output.kind == "diff"))
 
 
-def make_missing(state: State, directory: Path) -> None:
+def make_missing(state: State) -> None:
     """Create missing marks: at the version of the last written outputs, else at the oldest version that can be read.
 
     LockedError if another process is writing.
@@ -34,5 +30,4 @@ def make_missing(state: State, directory: Path) -> None:
     known = state.marks
     for name in marks_of(state.spec):
         if name not in known:
-            manifest = read_manifest(directory)
-            state.mark(name, max(manifest.written, kept_since(manifest)))
+            state.mark(name, max(state.written, state.kept_since))

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
 
 from dynq_cli.engine.base_rows import base_rows, base_schema
+from dynq_cli.engine.codes import Codes
 from dynq_cli.engine.engine import BLOCK
 from dynq_cli.engine.row_tests import RowTests
 from dynq_cli.engine.views import Views
@@ -66,7 +67,55 @@ class Compared:
     too_few: Differing
 
 
-def load_base_tables(duck: Duck, views: Views, progress: Callable[[int], None]) -> None:
+class Kept(Protocol):
+    """What is compared: base rows and results, of one engine or of shards."""
+
+    @property
+    def spec(self) -> Spec: ...
+
+    def base_rows(self, relation: str) -> Iterator[pa.RecordBatch]:
+        """Every distinct row of a relation, with its copies in `_count`."""
+
+    def kept_count(self, query: str) -> tuple[int, int] | None:
+        """The rows and distinct rows, if they are kept."""
+
+    def rows(self, query: str) -> Iterator[pa.RecordBatch] | None:
+        """Every distinct row of a result; None if it is kept for tests alone."""
+
+    def has_copies(self, query: str) -> bool:
+        """Whether rows have copies."""
+
+    def tests(self, query: str, rows: pa.RecordBatch) -> Codes:
+        """The multiplicity of each row."""
+
+
+@dataclass(frozen=True)
+class KeptViews:
+    """The base rows and results of one engine."""
+
+    views: Views
+
+    @property
+    def spec(self) -> Spec:
+        return self.views.spec
+
+    def base_rows(self, relation: str) -> Iterator[pa.RecordBatch]:
+        return base_rows(self.views, relation)
+
+    def kept_count(self, query: str) -> tuple[int, int] | None:
+        return self.views.kept_count(query)
+
+    def rows(self, query: str) -> Iterator[pa.RecordBatch] | None:
+        return None if query in self.views.engine.tested else self.views.enum(query)
+
+    def has_copies(self, query: str) -> bool:
+        return self.views.form_of(query).semantics == "bag"
+
+    def tests(self, query: str, rows: pa.RecordBatch) -> Codes:
+        return RowTests(self.views, query).copies(rows)
+
+
+def load_base_tables(duck: Duck, views: Kept, progress: Callable[[int], None]) -> None:
     """Load every relation into a DuckDB table, one row per copy. O(block) memory, without DuckDB's."""
     duck.run("CREATE SCHEMA beside")
     for relation in views.spec.relations:
@@ -79,10 +128,10 @@ def load_base_tables(duck: Duck, views: Views, progress: Callable[[int], None]) 
                 progress(rows.num_rows)
 
 
-def _bounded(views: Views, relation: Relation) -> Iterator[pa.RecordBatch]:
+def _bounded(views: Kept, relation: Relation) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a relation; DynqError if there are more than `MOST_ROWS`, counting copies."""
     total = 0.0
-    for batch in base_rows(views, relation.name):
+    for batch in views.base_rows(relation.name):
         total += batch["_count"].to_numpy().sum(dtype=np.float64)
         if total > MOST_ROWS:
             raise DynqError(
@@ -97,7 +146,7 @@ def _insert(duck: Duck, table: str, rows: pa.RecordBatch) -> None:
         duck.run(f"INSERT INTO {table} SELECT * FROM {quote(_GIVEN)}")
 
 
-def compare(duck: Duck, views: Views, name: str, progress: Callable[[int], None]) -> Compared:
+def compare(duck: Duck, views: Kept, name: str, progress: Callable[[int], None]) -> Compared:
     """Compare both results of a query in a database with the base tables. DuckError if DuckDB cannot compute one."""
     written = views.spec.query(name)
     assert written is not None
@@ -113,8 +162,8 @@ def compare(duck: Duck, views: Views, name: str, progress: Callable[[int], None]
     duck.run(f"CREATE OR REPLACE TABLE {_KEPT} ({typed}, copies BIGINT)")
     kept_count = views.kept_count(name)
     with phase(f"reading {name}", total=None if kept_count is None else kept_count[1]) as reading:
-        rows = _tested(duck, views, name, asked, columns) if name in views.engine.tested else views.enum(name)
-        for batch in rows:
+        rows = views.rows(name)
+        for batch in _tested(duck, views, name, asked, columns) if rows is None else rows:
             _insert(duck, _KEPT, _with_copies(batch, len(keys)))
             reading.add(batch.num_rows)
             progress(batch.num_rows)
@@ -141,10 +190,10 @@ def compare(duck: Duck, views: Views, name: str, progress: Callable[[int], None]
 
 
 def _tested(
-    duck: Duck, views: Views, name: str, asked: str, columns: tuple[OutputColumn, ...]
+    duck: Duck, views: Kept, name: str, asked: str, columns: tuple[OutputColumn, ...]
 ) -> Iterator[pa.RecordBatch]:
     """Yield the rows that a result which is kept for tests alone has, among DuckDB's and rows mixed from these."""
-    tests, bag = RowTests(views, name), views.form_of(name).semantics == "bag"
+    names, bag = [] if columns == (_TRUE,) else [c.name for c in columns], views.has_copies(name)
     keys = [f"c{i}" for i in range(len(columns))]
     listed = ", ".join(keys)
     # A row mixed from others takes each column from a row further on.
@@ -162,8 +211,8 @@ def _tested(
     for start in range(0, many, BLOCK):
         found = duck.table(f"SELECT {listed} FROM {_TRIED} WHERE number > {start} AND number <= {start + BLOCK}")
         for batch in found.combine_chunks().to_batches():
-            rows = pa.RecordBatch.from_arrays(batch.columns[: len(tests.columns)], tests.columns)
-            copies = tests.copies(rows if tests.columns else batch)
+            rows = pa.RecordBatch.from_arrays(batch.columns[: len(names)], names)
+            copies = views.tests(name, rows if names else batch)
             there = pa.array(copies > 0)
             columns_ = [column.filter(there) for column in batch.columns]
             yield pa.RecordBatch.from_arrays(

@@ -50,8 +50,8 @@ def tested_file(state: State, path: str, query: str | None = None) -> RowsWithCo
     if os.path.isdir(path):
         raise UsageError(f"{path} is a directory\n  hint: name a file with the rows to be tested")
     file = LogFile(path, format_of(path), None)
-    views, name = state.reading(query)
-    tests, columns = RowTests(views, name), views.form_of(name).columns
+    tests = state.row_tests(query)
+    columns = tests.outputs
     names = [n for n in schema_columns(file) if n != COUNT]
     if file.format != "jsonl" or names:
         _refuse_missing(path, names, tests.columns)
@@ -66,7 +66,7 @@ def tested_file(state: State, path: str, query: str | None = None) -> RowsWithCo
                 yield _tested(file, chunk, tests, columns, schema)
                 testing.add(chunk.rows)
 
-    return RowsWithCounts(schema, state.read_whole(views, rows()))
+    return RowsWithCounts(schema, state.read_whole(tests.views, rows()))
 
 
 def _refuse_missing(path: str, names: list[str], columns: list[str]) -> None:

@@ -36,7 +36,6 @@ from dynq_cli.session import mirrors
 from dynq_cli.session.marks import make_missing, mark_of, marks_of
 from dynq_cli.spec.model import CLOCK
 from dynq_cli.spec.shown import visible
-from dynq_cli.storage.clock import refuse_past
 from dynq_cli.storage.layout import RUN_LOCK
 from dynq_cli.storage.lock import holding, writing_to
 from dynq_cli.storage.state import State, StrPath
@@ -120,7 +119,7 @@ def run_on(
             raise UsageError(f"{inbox} is no directory\n  hint: name the folder that change logs are put into")
         if view.now is not None:
             # No log is to blame for it, and set aside.
-            refuse_past(view.current(), view.now)
+            view.refuse_past()
         refuse = None
         if quarantine is not None:
             from dynq_cli.session.quarantine import Rehearsed, quarantining
@@ -131,7 +130,7 @@ def run_on(
         outputs = _Outputs(view, directory, revealed)
         if not dry_run:
             outputs.reveal_noted()
-            make_missing(view, directory)
+            make_missing(view)
             if view.version > 0:  # the outputs of version 0, made by init, are written only if there is no new log
                 outputs.write_if_behind()
         refused: RejectedError | None = None
@@ -298,7 +297,7 @@ class _Outputs:
             from dynq_cli.session.changes import with_batch
 
             since, until, schema, batches = self._state.diff(output.query, mark_of(output), from_nothing=True)
-            schema = with_batch(schema, self._directory, output.query, since, until)
+            schema = with_batch(schema, self._state, output.query, since, until)
         counts = self._state.kept_counts(output.query) if output.kind == "enum" else None
         total = None if counts is None else counts.rows if output.expand else counts.distinct
         if output.expand:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 
 from dynq_cli.errors import DynqError, UsageError
 from dynq_cli.query.duck import Duck, DuckError
-from dynq_cli.session.recompute import Compared, Counted, compare, load_base_tables
+from dynq_cli.session.recompute import Compared, Counted, Kept, KeptViews, compare, load_base_tables
 
 if TYPE_CHECKING:
     from dynq_cli.engine.views import Views
@@ -66,11 +66,14 @@ def verify(
     the reason. By default `failed` raises; otherwise the other queries follow. O(base tables) to load, plus the time
     that DuckDB takes for the results.
     """
+    from dynq_cli.storage.layout import SHARDS
     from dynq_cli.storage.manifest import read_manifest
     from dynq_cli.storage.plans import read_plans
     from dynq_cli.storage.recover import open_latest
 
     directory = Path(state)
+    if (directory / SHARDS).exists():
+        return _verify_shards(directory, query, progress, failed)
     manifest = read_manifest(directory)
     if query is not None and query not in manifest.counts:
         raise UsageError(f"no query {query} in the spec; there is {', '.join(manifest.counts)}")
@@ -86,21 +89,58 @@ def verify_views(
     failed: Callable[[str, str], None] = _raised,
 ) -> Iterator[Verdict]:
     """Like `verify`, for an engine in memory; `recorded` are the counts to compare with, by default the engine's."""
+
+    def counted(name: str) -> Counted | None:
+        return None if name in views.engine.tested else Counted(*views.count(name))
+
+    names = queries or [q.name for q in views.spec.queries]
+    return _verdicts(KeptViews(views), names, counted, recorded, progress, failed)
+
+
+def _verify_shards(
+    directory: Path, query: str | None, progress: Callable[[int], None], failed: Callable[[str, str], None]
+) -> Iterator[Verdict]:
+    """Verify a state of shards: what it gives when read, from the base rows of all shards."""
+    from dynq_cli.storage.shards.kept import KeptShards
+    from dynq_cli.storage.shards.state import ShardedState
+
+    state = ShardedState(directory)
+    kept = KeptShards(state)
+    if query is not None and query not in state.queries:
+        raise UsageError(f"no query {query} in the spec; there is {', '.join(state.queries)}")
+
+    def counted(name: str) -> Counted | None:
+        if kept.is_tested(name):
+            return None
+        found = state.counts(name)
+        return Counted(found.rows, found.distinct)
+
+    return _verdicts(kept, [query] if query else state.queries, counted, None, progress, failed)
+
+
+def _verdicts(
+    kept: Kept,
+    names: Sequence[str],
+    counted: Callable[[str], Counted | None],
+    recorded: Mapping[str, Counts | None] | None,
+    progress: Callable[[int], None],
+    failed: Callable[[str, str], None],
+) -> Iterator[Verdict]:
     with _told("make room for DuckDB"):
         spill = tempfile.TemporaryDirectory(prefix="dynq-verify-")
     with spill, Duck(spill=spill.name) as duck:
         with _told("load the base tables into DuckDB"):
-            load_base_tables(duck, views, progress)
-        for name in queries or [q.name for q in views.spec.queries]:
+            load_base_tables(duck, kept, progress)
+        for name in names:
             try:
-                found = compare(duck, views, name, progress)
+                found = compare(duck, kept, name, progress)
             except (DuckError, OSError) as error:
                 failed(name, str(error))
                 continue
-            counted = found.kept if name in views.engine.tested else Counted(*views.count(name))
+            sizes = counted(name) or found.kept
             noted = recorded[name] if recorded else None
-            written = counted if noted is None else Counted(noted.rows, noted.distinct)
-            yield Verdict(**vars(found), query=name, counted=counted, recorded=written)
+            written = sizes if noted is None else Counted(noted.rows, noted.distinct)
+            yield Verdict(**vars(found), query=name, counted=sizes, recorded=written)
 
 
 @contextmanager

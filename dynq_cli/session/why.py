@@ -72,12 +72,19 @@ def why(
 
     Derivations of a version have an order. RejectedError if the row is not in the result.
     """
-    views, name = _views(state, query, at)
-    if not views.test(name, row):
+    parts = state.parts(query, at)
+    having = [(views, name) for views, name in parts if views.test(name, row)]
+    if not having:
+        name = parts[0][1]
         raise RejectedError(f"the row is not in the result of {name}\n  hint: --not says which atoms keep it out")
-    with _Found(views, name) as found:
-        derivations = found.derivations(found.query, _table(views, name, row), offset + limit)[offset:]
-    return _listed([(n, *used) for n, several in enumerate(derivations, start=offset + 1) for used in several], SCHEMA)
+    derivations: list[Any] = []
+    for views, name in having:
+        if len(derivations) < offset + limit:
+            with _Found(views, name) as found:
+                asked = offset + limit - len(derivations)
+                derivations += found.derivations(found.query, _table(views, name, row), asked)
+    listed = enumerate(derivations[offset:], start=offset + 1)
+    return _listed([(n, *used) for n, several in listed for used in several], SCHEMA)
 
 
 def why_not(

@@ -23,6 +23,7 @@ from dynq_cli.errors import DamagedError, DynqError, UsageError
 from dynq_cli.phases import advance, phase
 from dynq_cli.storage.eras import read_era
 from dynq_cli.storage.integrity import check
+from dynq_cli.storage.kinds import verbs_of
 from dynq_cli.storage.layout import CURRENT, LOCK, SYNCED, snapshot_name, wal_name, write_at, write_new
 from dynq_cli.storage.ledger_facts import LEDGER
 from dynq_cli.storage.log_tail import durable, synced_bytes
@@ -40,7 +41,7 @@ class Copied:
     length: int
 
 
-class _OutrunError(Exception):
+class OutrunError(Exception):
     """A writer has removed a file of the version that is being copied."""
 
 
@@ -50,15 +51,20 @@ def backup(source: Path, target: Path) -> Copied:
     UsageError if there is something under the name of the target; DamagedError if the state, or its copy, is damaged.
     Then there is no copy.
     """
-    read_manifest(source)
+    shards = verbs_of(source)
+    if shards is None:
+        read_manifest(source)
     _refuse_existing(target)
     if target.resolve().is_relative_to(source.resolve()):
         raise UsageError(f"{target} is inside the state {source}\n  hint: name a directory elsewhere")
     while True:
         try:
             with atomic_directory(target) as made:
-                return _copied(source, made)
-        except _OutrunError:
+                if shards is None:
+                    return _copied(source, made)
+                found: Copied = shards["copy"](source, made)
+                return found
+        except OutrunError:
             continue
         except OSError as error:
             if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):  # another process was faster
@@ -80,7 +86,7 @@ def _copied(source: Path, made: Path) -> Copied:
         manifest = with_tail(source, content)
     except (FileNotFoundError, DamagedError):
         if (source / CURRENT).read_bytes() != content:
-            raise _OutrunError from None
+            raise OutrunError from None
         read_manifest(source)  # which says what is damaged
         raise
     try:
@@ -89,7 +95,7 @@ def _copied(source: Path, made: Path) -> Copied:
                 _copy(source / name, made / name, length)
     except FileNotFoundError:
         if read_manifest(source).number != manifest.number:
-            raise _OutrunError from None
+            raise OutrunError from None
         check(source)  # which names all that is missing
         raise
     write_new(made / LOCK, b"")

@@ -101,17 +101,24 @@ def _sizes_after(views: Views, before: TableSizes | None, came: Mapping[str, int
 
 
 def commit_version(
-    directory: Path, views: Views, before: Manifest, log: LogWriter, coming: Coming, *, sync: bool = True
+    directory: Path,
+    views: Views,
+    before: Manifest,
+    log: LogWriter,
+    coming: Coming,
+    *,
+    sync: bool = True,
+    whole: bool = False,
 ) -> Manifest:
     """Put the version of the views in force, whose records are in the log; return its manifest.
 
     A small version goes to the tail of the log, with one write and one sync; without `sync`, with the next version that
-    is synced. A large one, and one of every `MOST_COMMITS`, replaces the manifest.
+    is synced. A large one, and one of every `MOST_COMMITS`, replaces the manifest; `whole` asks for that.
     """
     tables = _sizes_after(views, before.tables, coming.came)
     said = commit_said(astuple(coming.entry), counts_of(views), tables, coming.before, coming.commits)
     wal = None
-    if before.format == FORMAT and len(before.unwritten) < MOST_COMMITS:
+    if not whole and before.format == FORMAT and len(before.unwritten) < MOST_COMMITS:
         wal = log.end(coming.entry.version, said, before.wal.length - before.tail + TAIL_BYTES)
     if wal is None:
         made = checkpoint(directory, fold(before, [Commit(log.sync(), said)]))

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from dynq_cli.engine.size_facts import VALUES, TableSizes
 from dynq_cli.storage.history import kept_since, needed_since
+from dynq_cli.storage.kinds import verbs_of
 from dynq_cli.storage.layout import CURRENT, LOCK, PREVIOUS, RUN_LOCK, SYNCED, era_name, snapshot_name, wal_name
 from dynq_cli.storage.ledger import Entry, ledger_of
 from dynq_cli.storage.manifest import ArrayPlace, Counts, Manifest, read_manifest
@@ -83,6 +84,9 @@ def facts_of(directory: Path, *, recent: int = 5) -> StateFacts:
 
     NoStateError if there is no state, DamagedError if a checksum does not match.
     """
+    if (shards := verbs_of(directory)) is not None:
+        found: StateFacts = shards["facts_of"](directory, recent=recent)
+        return found
     manifest = read_manifest(directory)
     return StateFacts(
         version=manifest.version,

@@ -21,6 +21,7 @@ from dynq_cli.errors import DamagedError
 from dynq_cli.phases import phase
 from dynq_cli.spec.model import DEGREES
 from dynq_cli.storage.eras import read_era
+from dynq_cli.storage.kinds import verbs_of
 from dynq_cli.storage.layout import CURRENT, ENGINE, PREVIOUS, checksum_of, era_name, snapshot_name, wal_name
 from dynq_cli.storage.ledger import ledger_of, verify_ledger
 from dynq_cli.storage.ledger_facts import LEDGER
@@ -46,6 +47,9 @@ Step = tuple[str, Callable[[], str]]
 
 def check(directory: Path, *, read_data: bool = False) -> list[Finding]:
     """Check every file of a state. Raise NoStateError, DamagedError, or with `read_data` SpecDiffersError."""
+    if (shards := verbs_of(directory)) is not None:
+        findings: list[Finding] = shards["check"](directory, read_data=read_data)
+        return findings
     while True:
         manifest, of_tail = _in_force(directory)
         previous = _read_bytes(directory / PREVIOUS)

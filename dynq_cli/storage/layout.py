@@ -37,6 +37,8 @@ READABLE = (2, FORMAT)
 # the base rows.
 ENGINE = 7
 CURRENT, PREVIOUS, SPEC, PLANS = "CURRENT", "PREVIOUS", "spec.yaml", "plans.json"
+# The manifest of a state of shards, which has no CURRENT of its own (`storage/shards`).
+SHARDS = "SHARDS"
 LOCK, RUN_LOCK, SYNCED = "lock", "run-lock", "synced"
 OURS = re.compile(
     r"(snapshot|wal|ledger-index|era)-\d+(\.tmp)?|(CURRENT|PREVIOUS)\.tmp|spec(-\d+)?\.yaml|plans(-\d+)?\.json"

@@ -15,8 +15,18 @@ from typing import Any, NamedTuple
 
 from dynq_cli.atomic import sync_directory
 from dynq_cli.engine.size_facts import TableSizes
-from dynq_cli.errors import DamagedError, NoStateError, UsageError
-from dynq_cli.storage.layout import CURRENT, FORMAT, PREVIOUS, READABLE, SPEC, checksum_of, wal_name, write_whole
+from dynq_cli.errors import DamagedError, NoStateError, RejectedError, UsageError
+from dynq_cli.storage.layout import (
+    CURRENT,
+    FORMAT,
+    PREVIOUS,
+    READABLE,
+    SHARDS,
+    SPEC,
+    checksum_of,
+    wal_name,
+    write_whole,
+)
 from dynq_cli.storage.ledger_facts import LedgerFacts
 from dynq_cli.storage.log_tail import (
     HEADER,
@@ -136,6 +146,11 @@ def _read_current(directory: Path) -> bytes:
     except (FileNotFoundError, NotADirectoryError):
         if any(directory.glob("snapshot-*")):
             raise damaged(path, "is missing") from None
+        if (directory / SHARDS).exists():
+            raise RejectedError(
+                f"{directory} is a state of shards, on which this command is not offered; nothing was changed\n"
+                "  hint: docs/scale.md lists the commands that work on shards"
+            ) from None
         raise NoStateError(
             f"there is no state in {directory}\n  hint: make one with `dynq init SPEC`, or name another with --state"
         ) from None

@@ -14,6 +14,7 @@ from pathlib import Path
 from dynq_cli.atomic import sync_directory
 from dynq_cli.storage.checkpoint import checkpoint
 from dynq_cli.storage.history import kept_since, pruned
+from dynq_cli.storage.kinds import verbs_of
 from dynq_cli.storage.layout import OURS, PREVIOUS
 from dynq_cli.storage.lock import writing_to
 from dynq_cli.storage.manifest import Manifest, drop_previous, read_manifest
@@ -31,6 +32,9 @@ class Pruned:
 
 def prune(directory: Path) -> Pruned:
     """Remove all files that no kept version needs. LockedError if another process is writing. O(files)."""
+    if (shards := verbs_of(directory)) is not None:
+        done: Pruned = shards["prune"](directory)
+        return done
     read_manifest(directory)
     with writing_to(directory):
         held = read_manifest(directory)

@@ -26,8 +26,9 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from dynq_cli.errors import DamagedError, DynqError, LockedError, RejectedError, UsageError
-from dynq_cli.storage.history import check_mark, version_of
-from dynq_cli.storage.layout import CURRENT, LOCK, SPEC, checksum_of, wal_name, write_new
+from dynq_cli.storage.history import check_mark, kept_since, version_of
+from dynq_cli.storage.kinds import verbs_of
+from dynq_cli.storage.layout import CURRENT, LOCK, SHARDS, SPEC, checksum_of, wal_name, write_new
 from dynq_cli.storage.lock import writing_to
 from dynq_cli.storage.manifest import Counts, Manifest, query_name, read_manifest
 
@@ -37,10 +38,11 @@ if TYPE_CHECKING:
 
     from dynq_cli.engine.kernels.fields import Words
     from dynq_cli.engine.models import Fit, Moments
+    from dynq_cli.engine.row_tests import RowTests
     from dynq_cli.engine.views import Views
     from dynq_cli.spec.model import ModelSpec, Spec
     from dynq_cli.storage.backup import Copied
-    from dynq_cli.storage.ledger import AppliedLog
+    from dynq_cli.storage.ledger import AppliedLog, Entry
     from dynq_cli.storage.plans import Planned
     from dynq_cli.storage.versions import Diff
     from dynq_cli.storage.wal import LogWriter
@@ -70,32 +72,50 @@ def create_from(
     from dynq_cli.engine.views import Views
     from dynq_cli.spec.source import read_source
     from dynq_cli.storage.clock import clock_changes
-    from dynq_cli.storage.commit import first_manifest
-    from dynq_cli.storage.plans import plan_new_spec, write_plans
+    from dynq_cli.storage.plans import plan_new_spec
 
     directory = Path(state)
-    _refuse_existing(directory, spec)
+    refuse_existing(directory, spec)
     source = read_source(spec)
-    planned, content = plan_new_spec(source.text, source.file), source.text.encode()
+    planned = plan_new_spec(source.text, source.file)
     views = Views(planned.spec, planned.kept)
     logs = load(views)
     views.take(clock_changes(views, now))
     try:
         with atomic_directory(directory) as made:
-            write_new(made / SPEC, content)
-            write_new(made / LOCK, b"")
-            write_plans(made, planned, source.text)
-            first_manifest(made, planned, views, checksum_of(content), logs, marks(planned.spec))
+            write_first(made, planned, source.text, views, logs, marks(planned.spec))
     except OSError as error:
         if error.errno in (errno.EEXIST, errno.ENOTEMPTY, errno.ENOTDIR):  # another process was faster
-            _refuse_existing(directory, spec)
+            refuse_existing(directory, spec)
         raise
     return State(directory, planned)
 
 
+def write_first(
+    directory: Path,
+    planned: Planned,
+    text: str,
+    views: Views,
+    logs: Sequence[AppliedLog],
+    marks: Sequence[str] = (),
+) -> None:
+    """Write version 0 of a state into an empty directory: the spec's text, its plans, and the rows of the views."""
+    from dynq_cli.storage.commit import first_manifest
+    from dynq_cli.storage.plans import write_plans
+
+    content = text.encode()
+    write_new(directory / SPEC, content)
+    write_new(directory / LOCK, b"")
+    write_plans(directory, planned, text)
+    first_manifest(directory, planned, views, checksum_of(content), logs, marks)
+
+
 def open(state: StrPath = ".dynq") -> State:
     """Open the state in a directory. NoStateError if there is none."""
-    return State(Path(state))
+    directory = Path(state)
+    shards = verbs_of(directory)
+    made: State = State(directory) if shards is None else shards["open"](directory)
+    return made
 
 
 def _warn_of(message: str, *of: object) -> None:
@@ -109,7 +129,13 @@ def _warn(writer: Writer) -> None:
         _warn_of("%s", warning)
 
 
-def _refuse_existing(directory: Path, spec: StrPath) -> None:
+def refuse_existing(directory: Path, spec: StrPath) -> None:
+    """UsageError if a directory has a state, or is not empty."""
+    if (directory / SHARDS).exists():
+        raise UsageError(
+            f"there is a state of shards in {directory} already; nothing was changed\n"
+            "  hint: name another directory with --state"
+        )
     if (directory / CURRENT).exists():
         raise UsageError(f"there is a state in {directory} already; nothing was changed\n{_compared(directory, spec)}")
     if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
@@ -169,6 +195,11 @@ class State:
         return read_manifest(self._directory).version
 
     @property
+    def held(self) -> int:
+        """The version of the views in memory."""
+        return self._manifest.version
+
+    @property
     def spec(self) -> Spec:
         """The spec that the state was made for."""
         return self._plans().spec
@@ -184,9 +215,20 @@ class State:
         return list(read_manifest(self._directory).counts)
 
     @property
+    def identity(self) -> str:
+        """What tells this state from others: the time it was made, and the checksum of its spec."""
+        manifest = read_manifest(self._directory)
+        return f"{manifest.made}-{manifest.spec}"
+
+    @property
     def written(self) -> int:
         """The version whose outputs were written last, or -1 if none were. O(1)."""
         return read_manifest(self._directory).written
+
+    @property
+    def kept_since(self) -> int:
+        """The oldest version that can be read."""
+        return kept_since(read_manifest(self._directory))
 
     def note_written(self, version: int, marks: Mapping[str, int] = MappingProxyType({})) -> None:
         """Record in one commit that the outputs of a version are written, and move `marks`, the marks of diffs.
@@ -209,6 +251,12 @@ class State:
 
         with self._writing_files(), writing_to(self._directory):
             yield change
+
+    def recent(self, many: int) -> tuple[Entry, ...]:
+        """Return the last entries of the ledger, the latest first."""
+        from dynq_cli.storage.ledger import ledger_of
+
+        return tuple(ledger_of(self._directory, read_manifest(self._directory)).entries(limit=many))
 
     def count(self, query: str | None = None) -> int:
         """Count the result rows of the version in force, as a bag or a set as the query says. See `counts`."""
@@ -303,6 +351,12 @@ class State:
                 raise rejected(views, error, found) from None
             _warn(writer)
             return writer.commit(Origin())
+
+    def refuse_past(self) -> None:
+        """RejectedError if `now` is before the clock."""
+        from dynq_cli.storage.clock import refuse_past
+
+        refuse_past(self.current(), self.now)
 
     def tick(self) -> int:
         """Make a version with a new clock and no change; return it. RejectedError if `now` is before the clock."""
@@ -524,6 +578,11 @@ class State:
 
         return ranked.sample(self, many, query, seed)
 
+    def is_ordered(self, query: str | None = None) -> bool:
+        """Whether a query has an order. Then a page may start at a row that is not in the result."""
+        views, name = self.reading(query)
+        return views.is_ordered(name)
+
     def rank(self, row: Mapping[str, Any], query: str | None = None) -> int:
         """Return the position of the first copy of a row. See `positions`."""
         from dynq_cli.storage import positions as ranked
@@ -545,6 +604,20 @@ class State:
 
         views, name = self.reading(query)
         return copies_in(views, name, rows)
+
+    def row_tests(self, query: str | None = None) -> RowTests:
+        """Return what tests rows of a result in the version in force."""
+        from dynq_cli.engine.row_tests import RowTests
+
+        views, name = self.reading(query)
+        return RowTests(views, name)
+
+    def parts(self, query: str | None, at: str | int | None = None) -> list[tuple[Views, str]]:
+        """Return the views whose results make up that of a query: one, or those of the shards."""
+        if at is not None and self.version_of(at) != self.version:
+            views = self.views_at(at)
+            return [(views, self.named_at(views, query, at))]
+        return [self.reading(query)]
 
     def model(self, name: str | None = None) -> ModelSpec:
         """Return a model of the spec; the only one where none is named. UsageError if there is no such model."""

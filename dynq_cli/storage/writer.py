@@ -21,6 +21,7 @@ from dynq_cli.engine.net_delta import look_around, plain_net_delta
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import DamagedError, RejectedError
 from dynq_cli.phases import phase
+from dynq_cli.spec.model import Spec
 from dynq_cli.storage.batches import Batch, add_batch
 from dynq_cli.storage.clock import clock_changes
 from dynq_cli.storage.commit import Coming, commit_version
@@ -128,6 +129,16 @@ class Writer:
         return self._views
 
     @property
+    def spec(self) -> Spec:
+        """The spec of the state."""
+        return self.views.spec
+
+    @property
+    def skipped(self) -> int:
+        """Deletes of missing rows that were skipped so far."""
+        return self.views.engine.skipped
+
+    @property
     def ledger(self) -> Ledger:
         """The ledger up to the version in force, in a rehearsal with the rehearsed versions."""
         return self._ledger
@@ -175,10 +186,11 @@ class Writer:
             return left
         return LogWriter(path, self._manifest.generation, self._manifest.wal)
 
-    def commit(self, origin: Origin, *, sync: bool = True) -> int:
+    def commit(self, origin: Origin, *, sync: bool = True, whole: bool = False) -> int:
         """Commit the changes taken as a version with the time of the clock, durably; return its number.
 
-        Without `sync`, it is durable, and seen by others, after `sync` or the next commit with it.
+        Without `sync`, it is durable, and seen by others, after `sync` or the next commit with it. With `whole`, the
+        manifest that is replaced has the version, and the log no tail.
         """
         moved = clock_changes(self.views, self._now)
         if moved:
@@ -196,10 +208,10 @@ class Writer:
             self._ledger.expect(entry)
             self.is_clean = True
         else:
-            self._write(views, Coming(entry, self._before, origin.commits, self._came), sync)
+            self._write(views, Coming(entry, self._before, origin.commits, self._came), sync, whole)
         return self.version
 
-    def _write(self, views: Views, coming: Coming, sync: bool) -> None:
+    def _write(self, views: Views, coming: Coming, sync: bool, whole: bool) -> None:
         if self._log is None or self._log.facts == self._manifest.wal:
             self._append(Record(coming.entry.version, {}, {}))
         assert self._log is not None
@@ -207,7 +219,7 @@ class Writer:
         self.is_clean = False
         changes = log.facts.changes - before.wal.changes
         with phase(f"writing version {coming.entry.version:,} to disk"), self._undoing():
-            self._manifest = commit_version(self._directory, views, before, log, coming, sync=sync)
+            self._manifest = commit_version(self._directory, views, before, log, coming, sync=sync, whole=whole)
         if sync or not self._manifest.unwritten:
             self._set_durable()
         self._came = Counter()

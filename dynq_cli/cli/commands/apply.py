@@ -118,7 +118,7 @@ def apply(
             view.require("diff", query)
             sink = stack.enter_context(output.stream(diff))
             folder = None if diff == "-" else Path(diff).resolve().parent
-            spool = stack.enter_context(Spool(view, Path(state), query, folder))
+            spool = stack.enter_context(Spool(view, query, folder))
 
         def tell(outcome: Outcome) -> None:
             bar.hide()

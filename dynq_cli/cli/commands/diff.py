@@ -58,7 +58,7 @@ def diff(
         if form is None:
             show_rows(read.batches, read.schema)
             return
-        schema = with_batch(read.schema, Path(state), query, read.since, read.until)
+        schema = with_batch(read.schema, view, query, read.since, read.until)
         write_rows(read.batches, schema, out, form)
         if advance and read.until > read.since:
             assert since is not None

@@ -20,37 +20,44 @@ def init(
     ] = None,
     state: options.State = ".dynq",
     now: options.Now = None,
+    shards: Annotated[
+        int | None,
+        typer.Option("--shards", metavar="N", help="Split the rows among N shards, which all cores work on."),
+    ] = None,
 ) -> None:
     """Make the state of a spec, at version 0, empty or with the rows of snapshots.
 
     It is there whole or not at all; a state that is there already is not touched.
+
+    With --shards N every row goes to the shards that need it; explain --shards N says which these are. Commands give
+    the same answers as on a state without shards, and use as many cores as there are.
     """
     loads = [load_of(item) for item in load or ()]
     from dynq_cli.session.apply_logs import make
-    from dynq_cli.session.explain import always_empty, check_supported
+    from dynq_cli.session.explain import always_empty, check_supported, explain_spec
     from dynq_cli.spec.clock import moment
-    from dynq_cli.storage.facts import facts_of
 
     with Progress("loading") as bar:
         try:
-            with make(spec, state, loads, bar.add, None if now is None else moment(now)) as made:
-                warnings = [f"query {name}: {text}" for name, text in always_empty(made.planned.plans)]
+            view = make(spec, state, loads, bar.add, None if now is None else moment(now), shards)
         except RejectedError:
             check_supported(spec)  # which knows the place of a query that is refused
             raise
-    for text in warnings:
-        output.warn(text)
-    facts = facts_of(Path(state))
+    plans = view.planned.plans if shards is None else explain_spec(spec).plans
+    for name, text in always_empty(plans):
+        output.warn(f"query {name}: {text}")
     rows: dict[str, int] = {}
-    for log in (log for entry in facts.recent for log in entry.logs):
+    for log in (log for entry in view.recent(5) for log in entry.logs):
         rows[log.relation] = rows.get(log.relation, 0) + log.inserted
     for relation, number in rows.items():
         output.note(f"{relation}: {number:,} inserted")
-    counts = facts.counts.items()
+    counts = [(name, view.kept_counts(name)) for name in view.queries]
+    view.close()
     kept = ", ".join(
         name if c is None else f"{name} ({c.rows:,} row{'' if c.rows == 1 else 's'})" for name, c in counts
     )
-    output.note(f"made {state} at version 0; it keeps {kept}")
+    among = "" if shards is None else f" of {shards} shard{'s' * (shards != 1)}"
+    output.note(f"made {state}{among} at version 0; it keeps {kept}")
 
 
 def load_of(item: str) -> tuple[str, str]:

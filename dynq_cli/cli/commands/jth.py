@@ -26,11 +26,10 @@ def jth(
     """
     form = asked_form(as_json, out)
     from dynq_cli.io.results.multiplicity import expanded_schema
-    from dynq_cli.storage import positions as at
     from dynq_cli.storage.state import open
 
     with open(state) as view:
-        batches, schema = at.jth(view, positions, query), expanded_schema(view.schema(query))
+        batches, schema = view.jth(positions, query), expanded_schema(view.schema(query))
         if form is None:
             show_rows(batches, schema, len(positions))
         else:

@@ -41,14 +41,12 @@ def page(
         raise UsageError("a page has one place: give only one of --offset, --after and --before")
     from dynq_cli.io.results.multiplicity import expanded_schema
     from dynq_cli.io.results.row import row_of
-    from dynq_cli.storage import positions
     from dynq_cli.storage.state import open
 
     with open(state) as view:
         schema = view.schema(query, at)
-        is_whole = not positions.is_ordered(view, query)
-        batches = positions.page(
-            view,
+        is_whole = not view.is_ordered(query)
+        batches = view.page(
             query,
             offset=offset,
             after=None if after is None else row_of(after, schema, is_whole=is_whole),

@@ -12,9 +12,8 @@ def rank(row: options.Row, query: options.OneQuery = None, state: options.State 
     are as in change logs: numbers or strings for int64 and decimal, ISO dates and times, base64 for binary.
     """
     from dynq_cli.io.results.row import row_of
-    from dynq_cli.storage import positions
     from dynq_cli.storage.state import open
 
     with open(state) as view:
-        found = positions.rank(view, row_of(row, view.schema(query)), query)
+        found = view.rank(row_of(row, view.schema(query)), query)
     output.result(str(found))

@@ -27,11 +27,10 @@ def sample(
     """
     form = asked_form(as_json, out)
     from dynq_cli.io.results.multiplicity import expanded_schema
-    from dynq_cli.storage import positions
     from dynq_cli.storage.state import open
 
     with open(state) as view:
-        batches, schema = positions.sample(view, many, query, seed), expanded_schema(view.schema(query))
+        batches, schema = view.sample(many, query, seed), expanded_schema(view.schema(query))
         if form is None:
             show_rows(batches, schema, many)
         else:

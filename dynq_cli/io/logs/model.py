@@ -102,3 +102,16 @@ class LogRows:
 
     def __len__(self) -> int:
         return len(self.kinds)
+
+    def only(self, rows: NDArray[np.int64]) -> LogRows:
+        """Select rows by their numbers from 0, in the order given."""
+        taken = pa.array(rows)
+        return LogRows(
+            self.relation,
+            {name: column.take(taken) for name, column in self.columns.items()},
+            self.kinds[rows],
+            self.counts[rows],
+            None if self.commits is None else self.commits[rows],
+            self.numbers[rows],
+            None if self.order is None else self.order[rows],
+        )
