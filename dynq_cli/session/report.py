@@ -7,6 +7,7 @@ Everything is read at the version in force. Counts of earlier versions take an e
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from dynq_cli.engine.table_sizes import rows_of_steps
 from dynq_cli.errors import DynqError
+from dynq_cli.io.results.row import row_of
 from dynq_cli.phases import phase
 from dynq_cli.plan.explain import explain_json
 from dynq_cli.plan.picture import frame_of
@@ -116,10 +118,13 @@ def _rows(state: State, name: str, facts: StateFacts) -> Iterator[str]:
         yield f"<details><summary>What came and went since version {found.since:,}</summary>"
         yield f"{rows_table(changed[:_ROWS], found.schema.names)}{last}</details>"
     if first:
-        row = next(state.enum(name)).slice(0, 1).to_pylist()[0]
-        row.pop("_count", None)
-        yield "<details><summary>Why the first row is there</summary>"
-        yield f"{derivations(why(state, row, name, limit=_DERIVATIONS))}</details>"
+        told = {column: value for column, value in first[0].items() if column != "_count"}
+        try:
+            row = row_of(json.dumps(told), schema)
+            found_rows = derivations(why(state, row, name, limit=_DERIVATIONS))
+        except DynqError as error:  # DuckDB cannot find them
+            found_rows = f'<p class="quiet">{escape(str(error).splitlines()[0])}</p>'
+        yield f"<details><summary>Why the first row is there</summary>{found_rows}</details>"
 
 
 def counts_over(state: State, facts: StateFacts, most: int) -> dict[str, list[Point]]:

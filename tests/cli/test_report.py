@@ -110,6 +110,15 @@ def test_it_shows_rows_changes_and_why_the_first_row_is_there() -> None:
     assert "Why the first row is there" in text and "{&quot;y&quot;:&quot;a&quot;,&quot;z&quot;:0}" in text
 
 
+def test_rows_that_cannot_be_explained_leave_the_page_whole() -> None:
+    Path("hidden.yaml").write_text(
+        '{version: 1, relations: {R: {columns: {rowid: int64}}}, queries: {q: {sql: "SELECT rowid FROM R"}}}'
+    )
+    with dynq_cli.create("hidden.yaml", "hidden") as view:
+        view.apply(pa.table({"rowid": [1]}), "R")
+    assert "R has a column rowid" in page("-s", "hidden")
+
+
 def test_pictures_say_how_many_rows_each_view_has() -> None:
     drawn = re.findall(r"<svg class=\"tree.*?</svg>", page(), re.DOTALL)
     assert "3 rows" in drawn[0] and "reads · 9 rows" in drawn[0]
