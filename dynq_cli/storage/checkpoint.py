@@ -7,10 +7,13 @@ Killed before the end, the state is as it was: the tail still has its versions, 
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
+from dynq_cli.storage.layout import wal_name
 from dynq_cli.storage.ledger import append_entries
+from dynq_cli.storage.log_tail import durable, parse_synced, read_synced
 from dynq_cli.storage.manifest import Manifest, write_manifest
 
 
@@ -28,4 +31,15 @@ def with_ledger(directory: Path, manifest: Manifest) -> Manifest:
     """Append the entries of the tail to the ledger, durably; return the manifest with them."""
     if not manifest.unwritten:
         return manifest
+    if parse_synced(read_synced(directory)) != durable(manifest):
+        # A killed process may have written the tail: no manifest may name bytes that a loss of power can take.
+        _sync(directory / wal_name(manifest.generation))
     return replace(manifest, ledger=append_entries(directory, manifest.ledger, manifest.unwritten), unwritten=())
+
+
+def _sync(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        os.fdatasync(file)
+    finally:
+        os.close(file)

@@ -237,6 +237,23 @@ def test_what_a_killed_process_wrote_is_synced_before_it_is_said_to_be_applied(
     assert (folder / "synced").read_bytes() == history[-1]["synced"]
 
 
+def test_no_manifest_names_a_log_that_is_not_synced(history: list[dict[str, bytes]], tmp_path: Path) -> None:
+    folder = put(tmp_path / "state", {**history[-1], "synced": history[-2]["synced"]})
+    with pytest.MonkeyPatch.context() as patch:
+        counted = calls(patch)
+        open(folder).mark("here")
+    assert list(counted) == [
+        "pwrite lock",
+        "fdatasync wal-0001",
+        "pwrite ledger",
+        "fsync ledger",
+        "fsync CURRENT.tmp",
+        "fsync state",
+    ]
+    assert read_checkpoint(folder).version == LAST
+    check(folder, read_data=True)
+
+
 def test_a_state_of_the_format_before_opens_and_its_next_version_has_the_new_one(tmp_path: Path) -> None:
     small_state(tmp_path, 2).close()
     folder = tmp_path / "state"
