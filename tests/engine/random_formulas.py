@@ -123,6 +123,24 @@ def drawn_unguarded(chance: Random) -> Drawn:
     return made if all(_sorts(made).values()) and _sorts(made).get("x") else drawn_unguarded(chance)
 
 
+def drawn_guarded(chance: Random) -> Drawn:
+    """A formula of pairs that an atom guards, each of which several denials tie to what is counted."""
+
+    def one(name: str, *terms: str) -> tuple[Any, ...]:
+        return ("atom", name, terms)
+
+    guard = chance.choice([one("E", "x", "z"), one("F", "z", "x"), one("R", "x", "z", "_")])
+    far = chance.choice([one("S", "y"), one("T", "y"), ("exists", "u", one("E", "u", "y"))])
+    first = chance.choice([one("E", "x", "y"), one("F", "y", "x"), ("cmp", "=", "x", "y")])
+    second = chance.choice([one("R", "z", "y", "_"), one("E", "z", "y"), ("not", one("E", "z", "y"))])
+    near = (chance.choice(["or", "or", "and"]), first, second)
+    kind = chance.choice(["forall", "forall", "exists", "count"])
+    body = ("->", far, near) if kind == "forall" else ("and", far, ("not", near))
+    how = chance.choice([">=", "=", "<=", "mod"])
+    asked = ("count", how, chance.randrange(2), 2, "y", body) if kind == "count" else (kind, "y", body)
+    return Drawn(("x", "z"), (chance.choice(["and", "and", "and", "->"]), guard, asked))
+
+
 def _formula(chance: Random, scope: list[str], fresh: Iterator[str], depth: int) -> tuple[Any, ...]:
     if depth == 0 or chance.random() < 0.15:
         return _leaf(chance, scope)

@@ -13,7 +13,17 @@ import dynq_cli
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import DynqError
 from dynq_cli.storage.plans import plan_spec
-from tests.engine.random_formulas import ARITY, COLUMNS, NULLABLE, Drawn, drawn, drawn_unguarded, satisfied, spec_text
+from tests.engine.random_formulas import (
+    ARITY,
+    COLUMNS,
+    NULLABLE,
+    Drawn,
+    drawn,
+    drawn_guarded,
+    drawn_unguarded,
+    satisfied,
+    spec_text,
+)
 from tests.seeds import seeds
 
 VALUES = 4
@@ -85,6 +95,11 @@ def test_results_are_those_of_a_model_checker_after_every_commit(seed: int) -> N
 @pytest.mark.parametrize("seed", seeds(8, 16))
 def test_values_that_no_atom_ties_are_counted_as_all_less_the_near_ones(seed: int) -> None:
     _run(seed, drawn_unguarded)
+
+
+@pytest.mark.parametrize("seed", seeds(2))
+def test_near_values_of_pairs_are_counted_for_the_rows_of_an_atom_beside_the_quantifier(seed: int) -> None:
+    _run(seed, drawn_guarded, formulas=3)
 
 
 def test_not_unequal_is_equal() -> None:

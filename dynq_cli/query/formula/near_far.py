@@ -5,7 +5,8 @@
 
 The near rows are those that what is denied ties to the other variables: as many as its atoms have, never a product. A
 row of other values has near rows or none, so `branches` makes two alternatives of each `Far`. Where more than one
-denial would be needed to tie all variables, a quantifier stays as it is.
+denial would be needed to tie all variables, they are those of an atom around the quantifier; without one, the
+quantifier stays as it is.
 """
 
 from __future__ import annotations
@@ -32,17 +33,22 @@ from dynq_cli.query.rule.syntax import Comparison
 _AT_LEAST_ONE, _NONE = Count("at_least", 1), Count("exactly", 0)
 
 
-def near_and_far(formula: Normal) -> Normal:
-    """The same formula, with `Far` in place of the quantifiers that can be counted so."""
+def near_and_far(formula: Normal, guards: tuple[Literal, ...] = ()) -> Normal:
+    """The same formula, with `Far` in place of the quantifiers that can be counted so.
+
+    `guards` are atoms that hold around it: near rows are counted for values alone that satisfy them.
+    """
     if isinstance(formula, Conjunction | Disjunction):
-        return type(formula)(tuple(map(near_and_far, formula.parts)))
+        if isinstance(formula, Conjunction):
+            guards += tuple(part for part in formula.parts if isinstance(part, Literal) and part.positive)
+        return type(formula)(tuple(near_and_far(part, guards) for part in formula.parts))
     if not isinstance(formula, Some | Tally):
         return formula
-    formula = replace(formula, body=near_and_far(formula.body))
+    formula = replace(formula, body=near_and_far(formula.body, guards))
     if _has_far(formula.body):
         return formula
     try:
-        found = _some(formula) if isinstance(formula, Some) else _tally(formula)
+        found = _some(formula, guards) if isinstance(formula, Some) else _tally(formula, guards)
     except QueryProblems:
         # Too many alternatives, which is said where they are needed.
         return formula
@@ -64,12 +70,12 @@ class _Split:
     fars: list[Far]
 
 
-def _some(formula: Some) -> Normal | None:
+def _some(formula: Some, guards: tuple[Literal, ...]) -> Normal | None:
     free = free_variables(formula)
     parts: list[Normal] = []
     has_far = False
     for branch in existing(replace(formula, positive=True)):
-        split = _split(branch, free)
+        split = _split(branch, free, guards)
         has_far |= bool(split.fars)
         inside = [*split.near, *split.fars]
         whole = inside[0] if len(inside) == 1 else Conjunction(tuple(inside))
@@ -92,7 +98,7 @@ def _none(formula: Normal) -> Normal:
     return negated(formula)
 
 
-def _tally(formula: Tally) -> Normal | None:
+def _tally(formula: Tally, guards: tuple[Literal, ...]) -> Normal | None:
     free, counted = free_variables(formula), (formula.variable,)
     if all(_is_tied(formula.variable, branch, free) for branch in branches(formula.body)):
         return None
@@ -100,7 +106,7 @@ def _tally(formula: Tally) -> Normal | None:
         found = branches(negated(formula.body) if adds else formula.body)
         if len(found) != 1:
             continue
-        split = _split(found[0].with_values(counted), free, counted)
+        split = _split(found[0].with_values(counted), free, guards, counted)
         if len(split.fars) != 1 or split.bound or (adds and split.near):
             continue
         far = replace(split.fars[0], count=formula.count, positive=formula.positive, adds=adds)
@@ -121,7 +127,7 @@ def _is_tied(variable: str, branch: Branch, free: frozenset[str]) -> bool:
     return not free or any(variable in each and each & free for each in tied)
 
 
-def _split(branch: Branch, free: frozenset[str], counted: tuple[str, ...] = ()) -> _Split:
+def _split(branch: Branch, free: frozenset[str], guards: tuple[Literal, ...], counted: tuple[str, ...] = ()) -> _Split:
     """Take components without a free variable out of a conjunction, with what is denied between them and the others."""
     parts = formula_of(branch)
     bound = (branch.named | set(branch.ranging)) - free
@@ -133,7 +139,7 @@ def _split(branch: Branch, free: frozenset[str], counted: tuple[str, ...] = ()) 
     for component in components:
         if component & free or any(_are_linked(component, other, links) for other in taken):
             continue
-        far = _far(component, parts, links, counted)
+        far = _far(component, parts, links, guards, counted)
         if far is not None:
             taken.append(component)
             fars.append(far)
@@ -142,8 +148,17 @@ def _split(branch: Branch, free: frozenset[str], counted: tuple[str, ...] = ()) 
     return _Split(near, tuple(sorted(bound - gone)), fars)
 
 
-def _far(component: frozenset[str], parts: list[Normal], links: list[Normal], counted: tuple[str, ...]) -> Far | None:
-    """A component counted by the rows that are not denied to it; None if the others are not tied by each denial."""
+def _far(
+    component: frozenset[str],
+    parts: list[Normal],
+    links: list[Normal],
+    guards: tuple[Literal, ...],
+    counted: tuple[str, ...],
+) -> Far | None:
+    """A component counted by the rows that are not denied to it.
+
+    None if neither each denial nor a guard ties the others.
+    """
     between = [p for p in links if free_variables(p) & component and not free_variables(p) <= component]
     within = [p for p in parts if free_variables(p) and free_variables(p) <= component]
     named = frozenset[str]().union(*map(free_variables, between))
@@ -155,15 +170,27 @@ def _far(component: frozenset[str], parts: list[Normal], links: list[Normal], co
     whole = Some(rest, whole) if rest else whole
     near = Conjunction((whole, Disjunction(tuple(map(negated, between)))))
     ends = frozenset((*outer, *inner))
-    for branch in branches(near):
-        tied = [free_variables(p) for p in formula_of(branch) if not _is_link(p)]
-        if not ends <= branch.joined or not any(ends <= each for each in _components(tied)):
+    if not _are_tied(near, ends):
+        guard = next((g for g in guards if frozenset(outer) == free_variables(g)), None)
+        if guard is None:
+            return None
+        near = Conjunction((guard, *near.parts))
+        if not _are_tied(near, ends):
             return None
     # Values that no atom gives: all of their sort.
     values = [b.with_values(inner) for b in branches(whole)]
     if any(len(_components([*map(free_variables, formula_of(b)), *({v} for v in inner)])) > 1 for b in values):
         return None
     return Far(_AT_LEAST_ONE, inner, outer, whole, near)
+
+
+def _are_tied(formula: Normal, ends: frozenset[str]) -> bool:
+    """Whether atoms tie some variables to each other in each alternative."""
+    for branch in branches(formula):
+        tied = [free_variables(p) for p in formula_of(branch) if not _is_link(p)]
+        if not ends <= branch.joined or not any(ends <= each for each in _components(tied)):
+            return False
+    return True
 
 
 def _is_link(part: Normal) -> bool:
