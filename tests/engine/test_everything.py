@@ -28,3 +28,9 @@ def test_a_problem_in_a_column_of_a_derived_table_is_told_where_the_column_is_re
     spec = "version: 1\nrelations: {R: {columns: {a: int64, b: int64}}}\nqueries:\n"
     with pytest.raises(SpecError, match="nothing"):
         explain_text_of(f'{spec}  q: {{sql: "{query}"}}')
+
+
+def test_values_may_stand_first_in_brackets_around_joins() -> None:
+    query = "SELECT x.v, y.b FROM ((VALUES (1), (2)) AS x(v) LEFT JOIN R AS y ON x.v = y.a) JOIN R ON R.b = x.v"
+    spec = "version: 1\nrelations: {R: {columns: {a: int64, b: int64}}}\nqueries:\n"
+    assert "update" in explain_text_of(f'{spec}  q: {{sql: "{query}"}}')

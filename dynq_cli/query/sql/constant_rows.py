@@ -32,6 +32,11 @@ def values_as_selects(tree: exp.Expr, places: Places) -> None:
             around = node.parent
             around.set("expressions", None)
             around.set("query", made)
+        elif isinstance(node.parent, exp.Table):
+            # First in brackets around joins, a table stands around it and has its alias and the joins.
+            for part in ("alias", "joins"):
+                made.set(part, node.parent.args.get(part))
+            node.parent.replace(made)
         else:
             node.replace(made)
 
