@@ -350,7 +350,8 @@ class ShardedState(State):
         while True:
             top, _ = settled(self._directory)
             version = top.before if since is None else self.version_of(since)
-            several = [self._state((group.name, i)).diff(name, version, block) for i in range(group.size)]
+            states = [self._state((group.name, i)) for i in range(group.size)]
+            several = self._lanes.map(partial(State.diff, query=name, since=version, block=block), states)
             if all(found.until == top.version for found in several):
                 at = partial(self.result, name)
                 return difference(several, placed, partial(at, version), at)
