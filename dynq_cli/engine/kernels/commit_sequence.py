@@ -26,12 +26,16 @@ from dynq_cli.engine.kernels.delta_join import Stages
 from dynq_cli.engine.kernels.delta_log import Block
 from dynq_cli.engine.kernels.dirty import Marks
 from dynq_cli.engine.kernels.fields import OK, Batch, DeltaEntries, Int, Rows, Scratch, Store, Words, row_type
+from dynq_cli.engine.kernels.prefetch import prefetch
 from dynq_cli.engine.kernels.release import release_leaf
-from dynq_cli.engine.kernels.table import record
+from dynq_cli.engine.kernels.table import likely, record, tag_of
 from dynq_cli.engine.kernels.update import propagate, update_leaf
 
 # Beside a status: what is written down next needs room; a row of a delta has more copies than 63 bits hold.
 FULL, TOO_MANY_COPIES = -2, -3
+
+# Parts of commits that are prefetched before their turn: first the slot of a row, then its record.
+_FAR, _NEAR = 8, 4
 
 # Stages of a commit: RESOLVE, then number + 1 of each step.
 RESOLVE = 0
@@ -147,6 +151,7 @@ def run(
         first = commits.ends[at.done - 1] if at.done > 0 else np.int64(0)
         stop = commits.ends[at.done]
         if at.stage == RESOLVE:
+            _ask_ahead(store, program, commits, stop)
             status = _resolve(store, program, commits, first, stop, delta, spans, scratch, position)
             if status != OK:
                 return status
@@ -163,6 +168,20 @@ def run(
             _release(store, program, commits.parts[p].relation, delta, spans)
         at.done, at.stage, at.entries = at.done + 1, RESOLVE, 0
     return OK
+
+
+@kernel
+def _ask_ahead(store: Store, program: Program, commits: Commits, p: Int) -> None:
+    """Prefetch what the first changes of coming parts look for in their base tables."""
+    words, parts = store.words, commits.parts
+    if p + _FAR < len(parts):
+        table = store.tables[program.relations[parts[p + _FAR].relation].table]
+        tag = tag_of(commits.batch.codes[parts[p + _FAR - 1].stop], table.hashed)
+        prefetch(words, table.slots + (tag & table.mask))
+    if p > 0 and p + _NEAR < len(parts):
+        table_id = program.relations[parts[p + _NEAR].relation].table
+        tag = tag_of(commits.batch.codes[parts[p + _NEAR - 1].stop], store.tables[table_id].hashed)
+        prefetch(words, max(likely(store, table_id, tag), np.int64(0)))
 
 
 @kernel(inline="always")
