@@ -181,7 +181,7 @@ import sys
 import dynq_cli
 from tests.engine.test_cycle_pairs import Graphs, tables
 state = dynq_cli.open(sys.argv[1])
-for edges in [e for e in Graphs(4).commits(40) if e][state.version:]:
+for edges in [e for e in Graphs(4).commits(16) if e][state.version:]:
     state.apply(tables(edges))
 """
 
@@ -189,7 +189,7 @@ for edges in [e for e in Graphs(4).commits(40) if e][state.version:]:
 def test_killed_writers_leave_the_bytes_of_one_that_is_not_killed(tmp_path: Path) -> None:
     """Processes die at random moments, across major and minor rebalancings; the next one goes on from what is there."""
     (tmp_path / "spec.yaml").write_text(spec_text(["count", "cyclic", "transitive"]))
-    commits_ = [edges for edges in Graphs(4).commits(40) if edges]
+    commits_ = [edges for edges in Graphs(4).commits(16) if edges]
     with dynq_cli.create(str(tmp_path / "spec.yaml"), str(tmp_path / "whole")) as whole:
         for edges in commits_:
             whole.apply(tables(edges))
