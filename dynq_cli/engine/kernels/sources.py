@@ -11,6 +11,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -19,6 +20,8 @@ _PACKAGE = __name__.rpartition(".")[0]
 # How every kernel is compiled, and what finds, builds and lists compiled code but has no part in it.
 _COMPILERS = {"cache", "compiling", "entry", "native"}
 _TOOLS = {"build", "jit", "library", "reached", "signatures", "sources"}
+# Python 3.11 miscounts the depth of syntax trees that several threads make at a time, and raises SystemError.
+_PARSING = threading.Lock()
 
 
 def digest() -> str:
@@ -51,7 +54,11 @@ def digest_for(module: str) -> str:
 def imports(module: str) -> tuple[str, ...]:
     """The modules of this package that a module of it imports."""
     path = _path(module)
-    return () if path is None else tuple(sorted(set(_imported(ast.parse(path.read_text("utf-8"))))))
+    if path is None:
+        return ()
+    with _PARSING:
+        tree = ast.parse(path.read_text("utf-8"))
+    return tuple(sorted(set(_imported(tree))))
 
 
 def _imported(tree: ast.AST) -> Iterator[str]:
