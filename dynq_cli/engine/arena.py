@@ -70,6 +70,16 @@ class Arena:
         self._trees = trees
         self._gather()
 
+    @property
+    def lists(self) -> Words:
+        """The lists that nodes refer to, and the journals behind them."""
+        return self._lists
+
+    def use_lists(self, lists: Words) -> None:
+        """Have kernels see these lists."""
+        self._lists = lists
+        self._gather()
+
     def reserve(self, table: int, rows: int) -> None:
         """Make room for that many more rows. Amortised O(1) per row; O(table) when it grows, at least to double size.
 
@@ -81,26 +91,6 @@ class Arena:
         mask = int(self._mask[table])
         if mask >= 0 and 3 * needed > 2 * (mask + 1):
             self._grow_slots(table, 1 << (3 * needed // 2).bit_length())
-
-    def watch(self, node: int, room: int) -> None:
-        """Have the rows of a node whose payload changes noted from now on, as far as they fit."""
-        noted = int(self.nodes["watch"][node])
-        if noted >= 0 and self.words[noted + 1] >= room:
-            self.words[noted] = 0
-            return
-        self.nodes = self.nodes.copy()
-        self._gather()
-        place = self._allocate(room + 2)
-        self.words[place], self.words[place + 1] = 0, room
-        self.nodes["watch"][node] = place
-
-    def watched(self, node: int) -> Words | None:
-        """The rows of a node whose payload has changed, each once; None if they were more than fit."""
-        place = int(self.nodes["watch"][node])
-        many = int(self.words[place])
-        if many > self.words[place + 1]:
-            return None
-        return np.unique(self.words[place + 2 : place + 2 + many])
 
     def grow_records(self, table: int, capacity: int) -> None:
         """Room for so many rows in all. O(table)."""

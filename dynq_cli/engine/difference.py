@@ -26,6 +26,7 @@ from dynq_cli.engine.kernels.fields import Flags, Words
 from dynq_cli.engine.multi_tree_result import MultiTreeResult
 from dynq_cli.engine.result_reader import OverflowedError
 from dynq_cli.engine.tree_layout import TreeLayout
+from dynq_cli.engine.twins import without_twins
 
 
 class Changed(NamedTuple):
@@ -36,24 +37,13 @@ class Changed(NamedTuple):
     copies: Words
 
 
-def watch(engine: Engine, query: str, room: int) -> None:
-    """Start to list the rows that a commit changes in the frontiers of a query's trees, at most `room` per node."""
-    for node in _watched(engine, query):
-        engine.arena.watch(node, room)
-
-
-def is_noted(engine: Engine, query: str) -> bool:
-    """Whether the lists had enough room."""
-    return all(engine.arena.watched(node) is not None for node in _watched(engine, query))
+def watch(engine: Engine, query: str) -> None:
+    """Start to note the rows that a commit changes in a query's trees."""
+    engine.keep_journals(frozenset(engine.layout.trees_of(query)))
 
 
 def _levels(tree: TreeLayout) -> Iterator[tuple[int, bool]]:
     return zip(tree.levels, tree.frontier, strict=True)
-
-
-def _watched(engine: Engine, query: str) -> list[int]:
-    trees = engine.layout.result_of(query)
-    return [node for tree in trees for node, is_frontier in _levels(tree) if is_frontier]
 
 
 def differences(
@@ -153,25 +143,8 @@ def _values(engine: Engine, node: int, rows: Words) -> Words:
 
 def _changed(old: Engine, new: Engine, node: int) -> Words:
     """Return the rows of a frontier node that differ between the engines."""
-    noted = old.arena.watched(node)
-    assert noted is not None
+    noted, _ = old.journals.changed(node)
     before, after = _values(old, node, noted), _values(new, node, noted)
     was, now = before.any(axis=0), after.any(axis=0)
     changed: Words = noted[(before != after).any(axis=0)]
-    went, came = noted[was & ~now], noted[now & ~was]
-    arena, layout = new.arena, new.layout
-    table = int(arena.nodes["table"][node])
-    used = [layout.position(node, v) for v in layout.variables[node]]
-    if table not in layout.base_tables or len(used) == arena.tables["arity"][table] or not len(went) or not len(came):
-        return changed
-    mine, theirs = (_keys(e, table, r, used) for e, r in ((old, went), (new, came)))
-    twins = [(went[i], came[theirs[key]]) for key, i in mine.items() if key in theirs]
-    return changed[~np.isin(changed, np.array(twins, np.int64))]
-
-
-def _keys(engine: Engine, table: int, rows: Words, positions: list[int]) -> dict[bytes, int]:
-    """Map the codes of rows in some columns to the index of the row."""
-    a = engine.arena
-    places = a.tables["rows"][table] + rows * a.tables["stride"][table]
-    codes = a.words[places[:, None] + np.array(positions, np.int64)]
-    return {code.tobytes(): i for i, code in enumerate(codes)}
+    return without_twins(new.layout, node, changed, (old.arena, noted[was & ~now]), (new.arena, noted[now & ~was]))

@@ -6,7 +6,7 @@ The state is an arena, and for each node the place of its old or new multiplicit
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +14,16 @@ from numpy.typing import NDArray
 from dynq_cli.engine.arena import Arena
 from dynq_cli.engine.kernels import dirty as d
 from dynq_cli.engine.kernels import dirty_walk as w
+from dynq_cli.engine.kernels.delta_join_ranges import clean
 from dynq_cli.engine.kernels.dirty_ranges import climb
 from dynq_cli.engine.kernels.fields import Words, rows_of
 from dynq_cli.engine.kernels.prefetch import AHEAD
+from dynq_cli.engine.memory import WORD, scratch
 from dynq_cli.engine.order_statistic_trees import CountedTrees
 from dynq_cli.engine.result_reader import OverflowedError, level_above
 from dynq_cli.engine.tree_layout import TreeLayout
+
+Item = TypeVar("Item", np.int8, np.int32)
 
 
 class Runs(NamedTuple):
@@ -79,11 +83,11 @@ class DirtySet:
         rows, groups = (int(n) for n in ends[:, -1])
         # Zeros that nobody touches cost addresses, not memory.
         self.marks = self.marks._replace(
-            flags=np.zeros(rows, np.int8),
-            links=np.zeros((rows, d.LINKS), np.int32),
-            heads=np.zeros((groups, d.HEADS), np.int32),
-            groups=np.zeros(groups, np.int8),
-            changed=np.empty(rows, np.int32),
+            flags=_zeros(rows, np.int8),
+            links=_zeros(rows * d.LINKS, np.int32).reshape(rows, d.LINKS),
+            heads=_zeros(groups * d.HEADS, np.int32).reshape(groups, d.HEADS),
+            groups=_zeros(groups, np.int8),
+            changed=_zeros(rows, np.int32),
         )
 
     def list_room(self, many: int) -> None:
@@ -102,6 +106,10 @@ class DirtySet:
         d.judge(store, marks)
         self.list_room(int(d.ask(store, marks)))
         d.list_clean(store, marks, self.wheels)
+
+    def clear(self) -> None:
+        """Make all marks zeros again. O(marks)."""
+        clean(self.arena.store, self.marks)
 
     def copies(self, other: Arena, found: Runs) -> tuple[Words, Words | None]:
         """Return the multiplicities of combinations here, and in the other state; None if all are 0 there.
@@ -131,6 +139,11 @@ class DirtySet:
             started = True
             if filled:
                 yield Runs(out, filled, runs)
+
+
+def _zeros(many: int, kind: type[Item]) -> NDArray[Item]:
+    items = np.dtype(kind).itemsize
+    return scratch(-(-many * items // WORD) + 1, 1).reshape(-1).view(kind)[:many]
 
 
 def _slots(children: dict[int, list[int]]) -> list[tuple[int, int]]:

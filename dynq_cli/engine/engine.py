@@ -32,6 +32,7 @@ from dynq_cli.engine.delta_routing import DerivedError
 from dynq_cli.engine.derived_relations import DerivedRelations
 from dynq_cli.engine.derived_sequence import DerivedSequence
 from dynq_cli.engine.evaluator import Evaluator
+from dynq_cli.engine.journals import Journals
 from dynq_cli.engine.kernels import base, update
 from dynq_cli.engine.kernels import fields as f
 from dynq_cli.engine.kernels.base_delta_scan import keep_computed
@@ -48,6 +49,7 @@ from dynq_cli.engine.multi_tree_result import MultiTreeResult
 from dynq_cli.engine.order_statistic_trees import CountedTrees
 from dynq_cli.engine.result_reader import BLOCK, OverflowedError, ResultReader, record_of
 from dynq_cli.engine.sequence_of_deltas import Delta, in_sequence
+from dynq_cli.engine.told_results import ToldResults
 from dynq_cli.engine.tree_layout import TreeLayout
 from dynq_cli.plan.program import Cycle, Derived, Tree
 from dynq_cli.records import record
@@ -161,11 +163,13 @@ class Engine:
         }
         self.arena = arena or Arena(layout.tables.copy(), layout.nodes.copy(), layout.lists)
         self.ordered = CountedTrees(layout, self.arena)
+        self.journals = Journals(layout, self.arena)
         self._deriving = DerivedRelations(layout, self.arena, self.ordered, meaning)
-        # Relations whose changes feed derived relations: these have their turn between two trees.
+        # Relations whose changes feed derived relations, or are told: these have their turn between two trees.
         self._feeding = {
             n for n, b in layout.bases.items() if any(leaf.query in self._deriving.feeding for leaf in b.leaves)
         } | {p.relation for p in layout.scans}
+        self._between = frozenset(self._feeding)
         self._read_by = {
             tree: [name for name, path in self._paths.items() if tree in path.stages] for tree in layout.trees
         }
@@ -178,6 +182,7 @@ class Engine:
         self._reading = ResultReader(layout, self.arena, self.ordered)
         self.degrees = Degrees(layout, self._reading)
         self.combined = {name: MultiTreeResult(step, self._reading, meaning) for name, step in layout.together.items()}
+        self.told = ToldResults(layout, self.arena, self.ordered, self.journals, self.combined)
         self.tested = {name: LookupResult(step, self._reading, meaning) for name, step in layout.tested.items()}
         if arena is not None:
             return
@@ -187,6 +192,18 @@ class Engine:
             self._start_root(tree)
         self._deriving.start()
         self._commit({})
+
+    def keep_journals(self, trees: frozenset[str]) -> None:
+        """Note from the next commit on what changes in these trees, and in no others."""
+        feeding = trees & self._deriving.feeding
+        assert not feeding, f"{feeding} are read for their delta anyway"
+        self.journals.keep(trees)
+        told = {name for name, path in self._paths.items() if trees & path.stages.keys()}
+        self._between = frozenset(self._feeding | told)
+
+    def tell(self, queries: Sequence[str]) -> None:
+        """Read the deltas of these results within each commit from the next one on, and of no others. O(nodes)."""
+        self.keep_journals(self.told.tell(queries))
 
     def _start_root(self, tree: TreeLayout) -> None:
         a = self.arena
@@ -199,7 +216,7 @@ class Engine:
         """Apply one commit, all changes or none. Raises BatchError with nothing changed."""
         if len(batch) == 1:
             ((relation, changes),) = batch.items()
-            if len(changes) and relation not in self._feeding and self.degrees.surely_fit(relation, changes):
+            if len(changes) and relation not in self._between and self.degrees.surely_fit(relation, changes):
                 self._run(relation, changes, np.array([len(changes)], np.int64))
                 return
         self._commit(batch)
@@ -209,7 +226,7 @@ class Engine:
 
         Raises BatchError at the first refused commit, with the number of commits before it, which are applied.
         """
-        if relation in self._feeding and relation in self.in_sequence:
+        if not self.journals.trees and relation in self._feeding and relation in self.in_sequence:
             self.apply_mixed({relation: changes}, {relation: ends})
             return
         done = 0
@@ -217,11 +234,11 @@ class Engine:
             start = int(ends[done - 1]) if done else 0
             # One that is larger than CHUNK has a call of its own.
             many = max(1, int(np.searchsorted(ends, start + CHUNK, side="right")) - done)
-            many = 1 if relation in self._feeding else many
+            many = 1 if relation in self._between else many
             part = changes.part(start, int(ends[done + many - 1]))
             stops = ends[done : done + many] - start
             try:
-                if relation in self._feeding:
+                if relation in self._between:
                     self._commit({relation: part})
                 elif self.degrees.surely_fit(relation, part):
                     self._run(relation, part, stops)
@@ -259,6 +276,7 @@ class Engine:
         return (
             commits.size(first, stop) <= CHUNK
             and self.in_sequence.issuperset(part)
+            and not self.journals.trees
             and all(self.degrees.surely_fit(name, changes) for name, changes in part.items())
         )
 
@@ -379,21 +397,25 @@ class Engine:
         below = [deltas[relation] for relation in self._read_by[name] if relation in deltas]
         if not below:
             return
-        feeds = name in self._deriving.feeding
-        before = self._reading.count(name)[0] if feeds else 0
+        feeds, is_told = name in self._deriving.feeding, name in self.told
+        before = self._reading.count(name)[0] if feeds or is_told else 0
+        if name in self.journals.trees:
+            self.journals.begin(name, sum(delta.n for delta in below))
         for delta in below:
             path = self._paths[delta.relation]
             leaves = path.stages[name]
             if delta is not below[-1]:
                 self._advance(delta, leaves + 1, path.reached_at[leaves])
                 delta.skip_to(leaves + 2)
-            elif leaves + 2 < path.last or delta.relation in self._feeding:
+            elif leaves + 2 < path.last or delta.relation in self._between:
                 self._advance(delta, leaves + 2, path.reached_at[leaves])
             else:
                 # Nothing reads the rows that went any more.
                 self._advance(delta, END, path.reached_at[leaves])
         if feeds:
             self._deriving.pass_on(name, before, self._reading.count(name)[0])
+        if is_told:
+            self.told.read(name, before, self._reading.count(name)[0])
 
     def _derive(self, derived: Derived, deltas: dict[str, BaseDelta]) -> None:
         """Apply the collected delta to a derived relation."""

@@ -99,6 +99,15 @@ class Layout:
             return self.cycles[step].step.query
         return self.passages[step].query if step in self.passages else self.trees[step].plan.query
 
+    def trees_of(self, query: str) -> tuple[str, ...]:
+        """Return the names of the trees from which the rows of a query are read, and of those whose rows it lacks."""
+        step = self.together.get(query)
+        return (query,) if step is None else tuple(dict.fromkeys(m.tree for m in step.read))
+
+    def leaves_of(self, tree: str) -> int:
+        """Return how many leaves a tree has."""
+        return sum(leaf.query == tree for base in self.bases.values() for leaf in base.leaves)
+
     def result_of(self, query: str) -> tuple[TreeLayout, ...]:
         """Return the trees from which the rows of a query are read, and those whose rows it lacks."""
         step = self.together.get(query)

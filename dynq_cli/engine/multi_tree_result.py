@@ -120,10 +120,21 @@ class MultiTreeResult:
 
     def total(self, codes: Words) -> Words:
         """Return the multiplicity of rows in the result, over all members; at most 1 if it is a set."""
+        return self.combined(codes, self.copies_by_tree(codes))
+
+    def copies_by_tree(self, codes: Words) -> list[Words]:
+        """Return the multiplicity of rows in each tree that is read: the members, then those whose rows it lacks."""
+        return [lookup.copies(codes) for lookup in (*self.lookups, *self.lacking)]
+
+    def combined(self, codes: Words, by_tree: Sequence[Words]) -> Words:
+        """Return the multiplicity of rows in the result, given those in each tree that is read."""
         many = np.zeros(codes.shape[1], np.int64)
-        for lookup in self.lookups:
-            many = _sum(many, lookup.copies(codes))
-        kept = self._kept(codes)
+        for each in by_tree[: len(self.lookups)]:
+            many = _sum(many, each)
+        kept = self.passes(codes)
+        for each in by_tree[len(self.lookups) :]:
+            absent: Flags = each == 0
+            kept = absent if kept is None else kept & absent
         if kept is not None:
             many = np.where(kept, many, 0)
         return np.minimum(many, 1) if self.is_set else many

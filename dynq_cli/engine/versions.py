@@ -16,17 +16,13 @@ import numpy as np
 import pyarrow as pa
 
 from dynq_cli.engine.consolidate import NetDelta
-from dynq_cli.engine.difference import differences, is_noted, watch
+from dynq_cli.engine.difference import differences, watch
 from dynq_cli.engine.engine import BLOCK
 from dynq_cli.engine.net_delta import take_back
 from dynq_cli.engine.result_reader import OverflowedError
+from dynq_cli.engine.tree_delta import Signed
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import RejectedError
-
-# The expected maximum number of frontier rows that a change touches. If it is exceeded, the old version is opened again
-# with more room.
-_ROOM_PER_CHANGE = 4
-_LEAST_ROOM = 4096
 
 
 @lru_cache(4)
@@ -47,16 +43,12 @@ def diff_schema(views: Views, query: str) -> pa.Schema:
 
 
 def went_back(opened: Callable[[], Views], nets: Mapping[str, NetDelta], query: str | None = None) -> Views:
-    """Open views and revert the net delta. With `query`, the engine has listed the frontier rows that changed."""
-    room = _LEAST_ROOM + _ROOM_PER_CHANGE * sum(len(n.delta) for n in nets.values())
-    while True:
-        views = opened()
-        if query is not None:
-            watch(views.engine, query, room)
-        take_back(views, nets)
-        if query is None or is_noted(views.engine, query):
-            return views
-        room *= 16
+    """Open views and revert the net delta. With `query`, the engine has noted what changed in its trees."""
+    views = opened()
+    if query is not None:
+        watch(views.engine, query)
+    take_back(views, nets)
+    return views
 
 
 def diff(old: Views, new: Views, query: str, block: int = BLOCK) -> Iterator[pa.RecordBatch]:
@@ -76,3 +68,19 @@ def diff(old: Views, new: Views, query: str, block: int = BLOCK) -> Iterator[pa.
             yield pa.RecordBatch.from_arrays(columns, schema=schema)
     except OverflowedError:
         raise RejectedError(f"query {query}: a row has more than 2^63 - 1 copies; use semantics: set") from None
+
+
+def told_rows(views: Views, query: str, delta: Signed, block: int = BLOCK) -> Iterator[pa.RecordBatch]:
+    """Yield a delta that was read within its commits, as `diff` yields the difference. O(rows)."""
+    schema, variables = diff_schema(views, query), views.variables(query)
+    head, (codes, net) = list(views.form_of(query).head), delta
+    wanted = [head.index(v) for v in variables]
+    for sign, word in ((-1, "delete"), (1, "insert")):
+        rows = np.flatnonzero(np.sign(net) == sign)
+        for start in range(0, len(rows), block):
+            some = rows[start : start + block]
+            columns = views.decoded(query, variables, codes[:, some][wanted], len(some))
+            columns.append(_word(word, len(some)))
+            if schema.names[-1:] == ["_count"]:
+                columns.append(pa.array(np.abs(net[some])))
+            yield pa.RecordBatch.from_arrays(columns, schema=schema)

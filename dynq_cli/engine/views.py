@@ -34,6 +34,7 @@ from dynq_cli.engine.layout import Layout, layout_of
 from dynq_cli.engine.mixed_commits import Ends
 from dynq_cli.engine.pairs import joined, split
 from dynq_cli.engine.rejection_messages import past_degree, why
+from dynq_cli.engine.tree_delta import Signed
 from dynq_cli.errors import BlockedError, DynqError, RejectedError, UsageError
 from dynq_cli.plan.plan import AnyPlan
 from dynq_cli.plan.program import Program, Step, variables_of
@@ -204,6 +205,28 @@ class Views:
         except DerivedError as error:
             self._unusable = self._outgrown(error)
             raise BlockedError(self._unusable) from None
+
+    def tell(self, queries: Sequence[str]) -> None:
+        """Read the deltas of these results within each commit from now on, and of no others; `take_deltas` has them.
+
+        RejectedError if one is kept for tests alone. O(nodes).
+        """
+        for query in queries:
+            self.require(query, "diff")
+        self.engine.tell(queries)
+
+    @property
+    def told(self) -> tuple[str, ...]:
+        """The results whose deltas are read."""
+        return self.engine.told.queries
+
+    def take_deltas(self) -> dict[str, Signed | None]:
+        """Return, by query, what came and went since the last call: codes per head variable and signed copies.
+
+        `versions.told_rows` decodes them. None for a result of which a row has more than 2^63 - 1 copies, or that is
+        read from a tree with waiting sums: its old state is found by going back alone.
+        """
+        return self.engine.told.take()
 
     def take_warnings(self) -> list[str]:
         """Describe the values that came past `max_degree` of a relation with `on_degree: warn`, since the last call."""

@@ -243,7 +243,9 @@ class _Program:
         if isinstance(last, Lookups):
             return _not_kept("diff")
         where = f" in {' and '.join(m.tree for m in last.read)}" if isinstance(last, Together) else ""
-        return Guarantee("O(|Δ|)", f"Δ are the rows that came or went{where}; first the changes since are taken back")
+        return Guarantee(
+            "O(|Δ|)", f"Δ are the rows that came or went{where}; since a mark, the changes since are taken back first"
+        )
 
     def _space(self) -> Guarantee:
         if not self.derived:

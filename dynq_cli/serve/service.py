@@ -15,7 +15,7 @@ import logging
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TypeVar
@@ -27,7 +27,6 @@ from dynq_cli.io.results.lines import json_objects
 from dynq_cli.session.apply_logs import Options, Outcome, apply_logs
 from dynq_cli.session.report import Point
 from dynq_cli.session.run import run_on
-from dynq_cli.storage.follow import Follow
 from dynq_cli.storage.manifest import Manifest, read_manifest
 from dynq_cli.storage.state import State
 from dynq_cli.storage.state import open as open_state
@@ -59,7 +58,8 @@ class Service:
         self.logs = {"applied": 0, "skipped": 0, "refused": 0}
         # The version that subscribers were told of last. Used in the engine's thread alone.
         self._told = read_manifest(directory).version
-        self._follow = Follow(directory)
+        # The results whose deltas are read as versions are made.
+        self._telling: tuple[set[str], AbstractContextManager[None]] = set(), nullcontext()
         self._is_ending = False
 
     async def start(self) -> None:
@@ -121,11 +121,7 @@ class Service:
         The versions that other processes made since the last call are one event.
         """
         queries = {subscriber.query for subscriber in list(self._subscribers)}
-        if not queries:
-            self._follow.end()
-            self._told = read_manifest(self.directory).version
-            return self._told
-        self._follow.start(self._view.planned)
+        self._have_told({query for query in queries if self._has_diff(query)})
         while self._told < (version := read_manifest(self.directory).version):
             events = self._events(queries, version)
             if events is None:
@@ -133,16 +129,22 @@ class Service:
             for query, event in events.items():
                 self._loop.call_soon_threadsafe(self._tell, query, event)
             self._told = version
+        if not queries:
+            self._told = read_manifest(self.directory).version
         return self._told
+
+    def _have_told(self, queries: set[str]) -> None:
+        """Have the deltas of these results read as versions are made, from the next one on."""
+        if queries != self._telling[0]:
+            telling = self._view.telling(sorted(queries))
+            telling.__enter__()
+            self._telling[1].__exit__(None, None, None)
+            self._telling = (queries, telling)
 
     def _events(self, queries: set[str], version: int) -> dict[str, str] | None:
         """Return an event for each query, with the changes from the version told last. None if not to `version`."""
-        found = self._follow.advance(self._view.planned, [query for query in queries if self._has_diff(query)])
         events: dict[str, str] = {}
         for query in queries:
-            if found is not None and query in found[1] and found[0] == version == self._told + 1:
-                events[query] = _event(self._told, version, found[1][query])
-                continue
             try:
                 events[query], until = self.event_since(query, self._told)
             except DynqError as error:

@@ -54,15 +54,18 @@ class Spool:
         self._writer: Any = None
         self._since = self._until = state.version
         self._versions: list[int] = []  # of each batch
+        self._telling = state.telling([query if query is not None else state.queries[0]])
 
     def __enter__(self) -> Spool:
+        self._telling.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
+        self._telling.__exit__(kind, error, at)
         self._file.close()
 
     def add(self, version: int) -> None:
-        """Add the difference that made `version`, the one in force. O(changes in the log + changed rows)."""
+        """Add the difference that made `version`, the one in force: it was read within its commits. O(changed rows)."""
         try:
             read = self._state.diff(self._query, version - 1)
             if self._writer is None:

@@ -133,6 +133,8 @@ def run_on(
             make_missing(view)
             if view.version > 0:  # the outputs of version 0, made by init, are written only if there is no new log
                 outputs.write_if_behind()
+            # Most diffs begin where this run does; then nothing has to be gone back over.
+            stack.enter_context(view.telling(outputs.compared()))
         refused: RejectedError | None = None
         try:
             apply_logs(view, [inbox], Options(inbox=True, dry_run=dry_run), took, progress, refuse=refuse)
@@ -220,6 +222,10 @@ class _Outputs:
         self._directory = directory
         self._wrote = wrote
         self._outputs = [output for output in state.spec.outputs if output.kind != "mirror"]
+
+    def compared(self) -> list[str]:
+        """The results whose differences are written, into files or into mirrors."""
+        return [o.query for o in self._state.spec.outputs if o.kind in ("diff", "mirror")]
 
     def write_if_behind(self) -> None:
         """Write the outputs of the version in force, unless they are written."""

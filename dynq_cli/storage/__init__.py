@@ -18,7 +18,7 @@ Reading:
 
 - `recover`: open an engine: map the snapshot, replay the log; `rebuild`: build the views anew after an upgrade of dynq
 - `history`, `versions`: which earlier versions are kept; open one of them
-- `follow`: the differences of results from one version to the next one, from memory
+- `held_deltas`: the deltas that were read as versions were made
 - `plans`: plan the spec once, then read the plans back
 
 Files:

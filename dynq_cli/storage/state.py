@@ -18,12 +18,13 @@ from __future__ import annotations
 
 import errno
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, overload
 
 from dynq_cli.errors import DamagedError, DynqError, LockedError, RejectedError, UsageError
 from dynq_cli.storage.history import check_mark, kept_since, version_of
@@ -39,9 +40,11 @@ if TYPE_CHECKING:
     from dynq_cli.engine.kernels.fields import Words
     from dynq_cli.engine.models import Fit, Moments
     from dynq_cli.engine.row_tests import RowTests
+    from dynq_cli.engine.tree_delta import Signed
     from dynq_cli.engine.views import Views
     from dynq_cli.spec.model import ModelSpec, Spec
     from dynq_cli.storage.backup import Copied
+    from dynq_cli.storage.held_deltas import HeldDeltas
     from dynq_cli.storage.ledger import AppliedLog, Entry
     from dynq_cli.storage.plans import Planned
     from dynq_cli.storage.versions import Diff
@@ -163,6 +166,51 @@ def _compared(directory: Path, spec: StrPath) -> str:
     return "\n".join([f"  {os.fspath(spec)} differs from the spec of the state:", *lines, alter])
 
 
+class Applied(NamedTuple):
+    """The version that changes became, and by query what came and went: change logs, as of `State.diff`."""
+
+    version: int
+    deltas: Mapping[str, pa.Table]
+
+
+class Subscription:
+    """The changes of one result from a version on; see `State.subscribe`."""
+
+    def __init__(self, state: State, query: str) -> None:
+        self._state, self._query = state, query
+        self._telling: AbstractContextManager[None] = state.telling([query])
+        self._telling.__enter__()
+        state.read_on()
+        self.version = state.version
+
+    def __enter__(self) -> Subscription:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def take(self) -> Diff:
+        """Return what came and went since the last call, as `State.diff` does, with the versions before and after.
+
+        O(changed rows) for versions that this state made or read one after the other.
+        """
+        self._state.read_on()
+        found = self._state.diff(self._query, self.version)
+        self.version = found.until
+        return found
+
+    def close(self) -> None:
+        """Have deltas read no more for this subscription."""
+        self._telling.__exit__(None, None, None)
+        self._telling = nullcontext()
+
+
+def _table(diff: Diff) -> pa.Table:
+    import pyarrow as pa
+
+    return pa.Table.from_batches(diff.batches, diff.schema)
+
+
 class State:
     """An open state; see the module. Not thread-safe."""
 
@@ -182,6 +230,9 @@ class State:
         self._log: LogWriter | None = None
         # Changes that this process applied before it last wrote a snapshot.
         self._applied = 0
+        # The results whose deltas are read as versions are made, how many ask for each, and what was read.
+        self._asked: Counter[str] = Counter()
+        self._deltas: HeldDeltas | None = None
 
     def __enter__(self) -> State:
         return self
@@ -289,8 +340,17 @@ class State:
         manifest = read_manifest(self._directory)
         return manifest.counts[query_name(manifest, query)]
 
-    def apply(self, changes: Any, relation: str | None = None) -> int:
+    @overload
+    def apply(self, changes: Any, relation: str | None = None, *, deltas: Literal[False] = False) -> int: ...
+
+    @overload
+    def apply(self, changes: Any, relation: str | None = None, *, deltas: Literal[True]) -> Applied: ...
+
+    def apply(self, changes: Any, relation: str | None = None, *, deltas: bool = False) -> int | Applied:
         """Apply changes of one or several relations as one commit; return the new version.
+
+        With `deltas`, return also what came and went in each result that is not kept for tests alone, as `diff` has it.
+        It is read within the commit: O(changes + changed rows), whatever the size of the state.
 
         Changes are Arrow tables, record batches, or pandas or polars frames (`engine/frames`).
 
@@ -299,6 +359,8 @@ class State:
         """
         from dynq_cli.storage.writer import Origin
 
+        if deltas:
+            return self._applied_with_deltas(changes, relation)
         with self.writing() as writer:
             self._take(writer, changes, relation)
             return writer.commit(Origin())
@@ -358,6 +420,43 @@ class State:
 
         refuse_past(self.current(), self.now)
 
+    def _applied_with_deltas(self, changes: Any, relation: str | None) -> Applied:
+        names = [query.name for query in self.spec.queries if query.keep != "test" and query.name in self.queries]
+        with self.telling(names):
+            version = self.apply(changes, relation)
+            found = {name: self.diff(name, version - 1) for name in names}
+            return Applied(version, {name: _table(diff) for name, diff in found.items()})
+
+    def read_on(self) -> None:
+        """Read what other processes have committed, so that its deltas are told, too. O(changes)."""
+        self.current()
+
+    @contextmanager
+    def telling(self, queries: Sequence[str]) -> Iterator[None]:
+        """Read the deltas of results as versions are made, for as long as the block lasts.
+
+        `diff` since a version made in the block, or since the one before it, then opens nothing and goes back nowhere.
+        UsageError if there is no such query, RejectedError if it is kept for tests alone.
+        """
+        for query in queries:
+            self.require("diff", query)
+        self._asked.update(queries)
+        try:
+            yield
+        finally:
+            self._asked.subtract(queries)
+            self._asked += Counter()
+            if not self._asked:
+                self._forget_deltas()
+
+    def subscribe(self, query: str | None = None) -> Subscription:
+        """Follow a result from the version in force on: each `take` has what came and went since the one before.
+
+        Close it, or leave its `with` block, when it is not needed any more.
+        """
+        self.require("diff", query)
+        return Subscription(self, query if query is not None else self.queries[0])
+
     def tick(self) -> int:
         """Make a version with a new clock and no change; return it. RejectedError if `now` is before the clock."""
         from dynq_cli.storage.writer import Origin
@@ -376,16 +475,23 @@ class State:
         if rehearsal:
             yield Writer(self._directory, self._lent, rehearsal=True, now=self.now)
             return
+        told, hold = (tuple(self._asked), self._hold) if self._asked else ((), None)
         with self._writing_files(), writing_to(self._directory):
             log, self._log = self._log, None
-            writer = Writer(self._directory, self._lent_to_write, now=self.now, log=log)
+            writer = Writer(self._directory, self._lent_to_write, now=self.now, log=log, told=told, hold=hold)
             self._held, before = writer.manifest, writer.version
             try:
                 yield writer
+            except BaseException:
+                self._forget_deltas()
+                raise
             finally:
                 self._held = None
                 try:
                     writer.sync()
+                except BaseException:
+                    self._forget_deltas()
+                    raise
                 finally:
                     writer.abandon()
                     self._log = writer.leave_log()
@@ -481,7 +587,44 @@ class State:
         from dynq_cli.storage.versions import diff_since
 
         name = query_name(read_manifest(self._directory), query)
+        told = self._told_since(name, since, block)
+        if told is not None:
+            return told
         return diff_since(self._directory, self._plans(), since, name, block, from_nothing=from_nothing)
+
+    def _hold(self, views: Views, made: Manifest, since: int, deltas: Mapping[str, Signed | None]) -> None:
+        """Keep the deltas that were read as a version was made."""
+        from dynq_cli.storage.held_deltas import HeldDeltas
+
+        if self._deltas is None:
+            self._deltas = HeldDeltas()
+        self._deltas.add(views, made.spec, since, made.version, deltas)
+
+    def _forget_deltas(self) -> None:
+        """Drop the deltas that are kept: nobody asks for them, or their versions may not last."""
+        if self._deltas is not None:
+            self._deltas.clear()
+
+    def _told_since(self, query: str, since: str | int | None, block: int) -> Diff | None:
+        """Return a difference that was read as versions were made; None if `diff_since` has to find it."""
+        from dynq_cli.engine.versions import diff_schema, told_rows
+        from dynq_cli.storage.versions import Diff
+
+        if query not in self._asked:
+            return None
+        if self._views is not None:
+            self.current()
+        held, manifest = self._deltas, read_manifest(self._directory)
+        if held is None:
+            return None
+        first = manifest.before if since is None else since if isinstance(since, int) else version_of(manifest, since)
+        delta = held.between(query, manifest.spec, first, manifest.version)
+        if delta is None and first != manifest.version:
+            return None
+        views = held.views or self.current()
+        if delta is None:
+            return Diff(first, first, diff_schema(views, query), iter(()))
+        return Diff(first, manifest.version, diff_schema(views, query), told_rows(views, query, delta, block))
 
     def version_of(self, named: str | int) -> int:
         """Resolve a version number or a mark. RejectedError if there is no such version, or it is not kept. O(1)."""
@@ -724,11 +867,15 @@ class State:
             else:
                 try:
                     catch_up(self._directory, views, since, manifest)
+                    if views.told:
+                        self._hold(views, manifest, since.version, views.take_deltas())
                 except FileNotFoundError:
                     views = None
         if views is None:
             manifest, views = open_latest(self._directory, planned)
             views.engine.arena.memory.count_applied(self._applied)
+        if set(views.told) != set(self._asked):
+            views.tell(tuple(self._asked))
         self._manifest, self._views = manifest, views
         return views
 
@@ -770,4 +917,6 @@ class State:
         views, self._views, self._held = self.current(), None, None
         self._close_log()
         commit_snapshot(self._directory, self._manifest, views, self._plans())
+        if self._deltas is not None:
+            self._deltas.views = None
         self._applied = views.engine.arena.memory.applied

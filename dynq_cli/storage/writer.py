@@ -18,6 +18,7 @@ from pathlib import Path
 from dynq_cli.engine.engine import BatchError, Changes
 from dynq_cli.engine.mixed_commits import Ends
 from dynq_cli.engine.net_delta import look_around, plain_net_delta
+from dynq_cli.engine.tree_delta import Signed
 from dynq_cli.engine.views import Views
 from dynq_cli.errors import DamagedError, RejectedError
 from dynq_cli.phases import phase
@@ -30,6 +31,11 @@ from dynq_cli.storage.ledger import AppliedLog, Entry, Ledger, ledger_of
 from dynq_cli.storage.log_tail import durable, parse_synced, read_synced
 from dynq_cli.storage.manifest import Manifest, read_manifest, remember
 from dynq_cli.storage.wal import LogWriter, Record
+
+# Commits of one version after which the deltas of results are not read one by one any more.
+MOST_TOLD = 64
+# Takes the views, the manifest of a new version, the version before it, and the deltas of results.
+Hold = Callable[[Views, Manifest, int, Mapping[str, Signed | None]], None]
 
 
 @dataclass(frozen=True)
@@ -57,7 +63,11 @@ class Writer:
         rehearsal: bool = False,
         now: int | None = None,
         log: LogWriter | None = None,
+        told: Sequence[str] = (),
+        hold: Hold | None = None,
     ) -> None:
+        # The results whose deltas are read within each commit, and who gets them when a version is made.
+        self._told, self._hold, self._tells = tuple(told), hold, True
         # The time that versions set the clock to, by default that of the system.
         self._now = now
         self._directory = directory
@@ -126,6 +136,7 @@ class Writer:
             self._known = self._views.dictionaries.counts()
             # Those of the changes that the state was opened with.
             self._views.take_warnings()
+            self._tell(self._told)
         return self._views
 
     @property
@@ -156,6 +167,10 @@ class Writer:
         """
         views = self.views
         was_clean, self.is_clean = self.is_clean, False
+        if ends is not None and self._tells and max(map(len, ends.values())) > MOST_TOLD:
+            # Taking them together is faster, and the difference is found afterwards.
+            self._tells = False
+            self._tell(())
         around = look_around(views, batch)
         try:
             with phase(f"updating the views with {sum(map(len, batch.values())):,} changes"):
@@ -173,6 +188,11 @@ class Writer:
                 self._came[relation] += int((nets.get(relation) or plain_net_delta(changes)).delta.sum())
             self._append(Record(self.version + 1, batch, views.dictionaries.since(self._known), ends, nets))
         self._known = views.dictionaries.counts()
+
+    def _tell(self, queries: Sequence[str]) -> None:
+        """Have the deltas of results read from the next commit on; those of none that is given up."""
+        if self._views is not None and set(self._views.told) != set(queries):
+            self._views.tell(queries)
 
     def _append(self, record: Record) -> None:
         if self._log is None:
@@ -229,6 +249,11 @@ class Writer:
             self._ledger = ledger_of(self._directory, self._manifest)
         views.engine.arena.memory.count_applied(changes)
         self.is_clean = True
+        deltas = views.take_deltas() if self._tells else {}
+        self._tells = True
+        self._tell(self._told)
+        if self._hold is not None:
+            self._hold(views, self._manifest, self._manifest.version - 1, deltas)
 
     def sync(self) -> None:
         """Make the versions that were committed without `sync` durable: all of them, or none after an error.
@@ -277,6 +302,7 @@ class Writer:
             self._log.abandon()
         if self.is_clean and self._views is not None:
             self._views.dictionaries.truncate(self._known)
+            self._views.engine.told.forget()
 
     def start_over(self) -> None:
         """Discard the uncommitted version; borrow the views anew if they have uncommitted changes."""

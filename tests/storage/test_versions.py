@@ -13,7 +13,6 @@ import pytest
 
 from dynq_cli.errors import RejectedError, UsageError
 from dynq_cli.storage import commit
-from dynq_cli.storage.follow import Follow
 from dynq_cli.storage.history import kept_since
 from dynq_cli.storage.manifest import read_manifest
 from dynq_cli.storage.prune import prune
@@ -74,7 +73,7 @@ def test_so_do_versions_of_results_that_are_read_from_several_trees(
 def check_versions(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A history with restarts, snapshots, marks and prunes; some versions are read after each step.
 
-    Who follows it is told the same changes, unless there is a snapshot between.
+    Who follows it is told the same changes, and so is who applies them.
     """
     chance = Random(case.seed)
     (tmp_path / "spec.yaml").write_text(spec_text(case), "utf-8")
@@ -82,22 +81,25 @@ def check_versions(case: Case, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     stored = Stored(case.spec)
     results: list[dict[str, Result]] = [{q.name: result(state, q.name) for q in case.queries}]
     marks: dict[str, int] = {}
-    follow, generation = Follow(tmp_path / "state"), read_manifest(tmp_path / "state").generation
-    follow.start(state.planned)
+    reader = open(tmp_path / "state")
+    followed = {q.name: reader.subscribe(q.name) for q in case.queries}
     for batch in case.history:
         changes = stored.applicable(batch.changes)
         due = chance.random() < 0.3
         monkeypatch.setattr(commit, "snapshot_is_due", lambda *_, due=due, **__: due)
-        state.apply({r.name: as_table(r, changes) for r in case.spec.relations if r.name in batch.relations})
+        tables = {r.name: as_table(r, changes) for r in case.spec.relations if r.name in batch.relations}
+        pushed = state.apply(tables, deltas=True).deltas if chance.random() < 0.7 else None
+        if pushed is None:
+            state.apply(tables)
         results.append({q.name: result(state, q.name) for q in case.queries})
-        told = follow.advance(state.planned, [q.name for q in case.queries])
-        before_it, generation = generation, read_manifest(tmp_path / "state").generation
-        assert (told is None) == (generation != before_it)
-        for name, batches in told[1].items() if told else ():
+        for name, since in followed.items():
             came = Counter(results[-1][name])
             came.subtract(results[-2][name])
-            found = {row: many for row, many in changes_in(batches).items() if many}
-            assert found == {row: many for row, many in came.items() if many}, (name, state.version)
+            expected = {row: many for row, many in came.items() if many}
+            told = [since.take().batches] if pushed is None else [since.take().batches, pushed[name].to_batches()]
+            for batches in told:
+                found = {row: many for row, many in changes_in(batches).items() if many}
+                assert found == expected, (name, state.version)
         if chance.random() < 0.3:
             name = chance.choice(["daily", "hourly"])
             marks[name] = state.mark(name)

@@ -5,7 +5,7 @@ block per call. In each state:
 
     _begin   choose the state; mark the rows with fewer copies in the other state
     _read    enumerate the combinations with a marked row, and their additional copies
-    _clean   clear the marks, so that the next commit finds zeros; O(marks)
+    clean    clear the marks, so that the next commit finds zeros; O(marks)
 
 The marks are those of `dirty`, in arrays that stay allocated from commit to commit.
 """
@@ -123,7 +123,7 @@ def _read(
 
 
 @kernel
-def _clean(store: Store, marks: Marks) -> None:
+def clean(store: Store, marks: Marks) -> None:
     """Clear the marks of rows and groups. Groups are marked only where one of their rows, or a row above, is."""
     heads = marks.heads
     root = marks.root[0]
@@ -189,7 +189,7 @@ def fill(
         filled += many
         state[STARTED] = 1
         if not more:
-            _clean(store, marks)
+            clean(store, marks)
             state[PHASE] += 1
     _end(store, marks)
     return filled

@@ -12,6 +12,7 @@ from dynq_cli.engine.kernels.codes import NULL
 from dynq_cli.engine.kernels.delta_log import keep, remember_in_order
 from dynq_cli.engine.kernels.fields import Int, Store, Words
 from dynq_cli.engine.kernels.int128 import replace
+from dynq_cli.engine.kernels.journal import note_list
 from dynq_cli.engine.kernels.multiplicity import value_now
 from dynq_cli.engine.kernels.order_statistic_blocks import NONE, image
 from dynq_cli.engine.kernels.ordered import move_in_list, move_in_tree
@@ -123,6 +124,8 @@ def _settle_notes(store: Store, child_id: Int, n: Int) -> None:
         for i in range(first, stop):
             group, lived = record(store.tables[child.group], notes[GROUP, i]), lives[i - first]
             move_in_list(store, child_id, notes[ROW, i], group, lived & 2 != 0, lived & 1 != 0, befores[i - first])
+            if child.watch >= 0 and (lived & 2 != 0) != (lived & 1 != 0):
+                note_list(store, child_id, notes[ROW, i], lived & 1 != 0)
     if child.old >= 0:
         remember_in_order(store, child_id, notes[ROW], n)
 

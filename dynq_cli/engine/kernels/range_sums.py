@@ -15,6 +15,7 @@ from dynq_cli.engine.kernels.codes import NULL
 from dynq_cli.engine.kernels.delta_log import remember_range
 from dynq_cli.engine.kernels.fields import Int, Store, Words
 from dynq_cli.engine.kernels.int128 import replace
+from dynq_cli.engine.kernels.journal import note_range
 from dynq_cli.engine.kernels.order_statistic_blocks import NONE, image_of_key, length, row_at
 from dynq_cli.engine.kernels.order_statistic_search import following_on
 from dynq_cli.engine.kernels.prefetch import prefetch
@@ -180,6 +181,8 @@ def move_range(store: Store, child_id: Int, row: Int, at: Int, first: Int, last:
     if child.old >= 0:
         remember_range(store, child_id, row, at, first, last)
     else:
+        if child.watch >= 0:
+            note_range(store, child_id, row, at)
         halves[2 * at + child.begin], halves[2 * at + child.end] = first, last
 
 

@@ -20,6 +20,7 @@ from dynq_cli.engine.kernels.fields import NO_ROOM, OK, OVERFLOW, Batch, DeltaEn
 from dynq_cli.engine.kernels.group_prefetch import ask_for_groups, ask_for_neighbours
 from dynq_cli.engine.kernels.groups import join_group, link, unlink
 from dynq_cli.engine.kernels.int128 import multiply, replace
+from dynq_cli.engine.kernels.journal import note_list, note_payload
 from dynq_cli.engine.kernels.ordered import fits, has_room, move_in_order
 from dynq_cli.engine.kernels.pending_updates import note, take_notes
 from dynq_cli.engine.kernels.prefetch import AHEAD, prefetch, prefetch_all
@@ -59,7 +60,6 @@ def _add(store: Store, node_id: Int, at: Int, old: Words, new: Words, start: Int
 @kernel
 def _follow(store: Store, node_id: Int, row: Int, at: Int, old: Words, new: Words) -> None:
     """Update the list or tree of live rows of the group at `at`, as the payload of a row changes from old to new."""
-    words = store.words
     node = store.nodes[node_id]
     if node.note >= 0:
         note(store, node_id, row)
@@ -73,11 +73,10 @@ def _follow(store: Store, node_id: Int, row: Int, at: Int, old: Words, new: Word
             link(store, node.table, row, 2 * at + node.head, node.next, node.prev)
         elif was and not now:
             unlink(store, node.table, row, 2 * at + node.head, node.next, node.prev)
-    watch = node.watch
-    if watch >= 0:
-        if words[watch] < words[watch + 1]:
-            words[watch + 2 + words[watch]] = row
-        words[watch] += 1
+    if node.watch >= 0:
+        note_payload(store, node_id, row, old)
+        if node.note < 0 and _is_live(old, 0) != _is_live(new, 0):
+            note_list(store, node_id, row, _is_live(new, 0))
 
 
 @kernel

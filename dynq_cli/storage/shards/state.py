@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, overload
 
 from dynq_cli.errors import DynqError, RejectedError, UsageError
 from dynq_cli.plan.shards import Group, Placed
@@ -28,7 +28,7 @@ from dynq_cli.storage.shards.manifest import ShardsManifest, member_directory, r
 from dynq_cli.storage.shards.members import recover, settled
 from dynq_cli.storage.shards.routing import Member
 from dynq_cli.storage.shards.writer import ShardedWriter, whole_only
-from dynq_cli.storage.state import State
+from dynq_cli.storage.state import Applied, State
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -356,13 +356,31 @@ class ShardedState(State):
                 at = partial(self.result, name)
                 return difference(several, placed, partial(at, version), at)
 
-    def apply(self, changes: Any, relation: str | None = None) -> int:
+    @overload
+    def apply(self, changes: Any, relation: str | None = None, *, deltas: Literal[False] = False) -> int: ...
+
+    @overload
+    def apply(self, changes: Any, relation: str | None = None, *, deltas: Literal[True]) -> Applied: ...
+
+    def apply(self, changes: Any, relation: str | None = None, *, deltas: bool = False) -> int | Applied:
         from dynq_cli.storage.shards.tables import apply_tables
 
+        if deltas:
+            return self._applied_with_deltas(changes, relation)
         tables = changes if isinstance(changes, Mapping) else {self._relation(relation): changes}
         with self.writing() as writer:
             assert isinstance(writer, ShardedWriter)
             return apply_tables(writer, tables)
+
+    @contextmanager
+    def telling(self, queries: Sequence[str]) -> Iterator[None]:
+        """Differences of shards are those between versions: nothing is read within commits."""
+        for query in queries:
+            self.require("diff", query)
+        yield
+
+    def read_on(self) -> None:
+        """Nothing: every read of a shard is of the version in force."""
 
     def refuse_past(self) -> None:
         for member in self.top.members:
