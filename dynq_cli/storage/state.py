@@ -859,7 +859,8 @@ class State:
 
         manifest, planned = self._held or read_manifest(self._directory), self._plans()
         since, views, self._views = self._manifest, self._views, None
-        if views is not None and since.number != manifest.number:
+        # Numbers come again where a version was withdrawn, as it could not be made durable.
+        if views is not None and (since.number, since.wal) != (manifest.number, manifest.wal):
             is_same = (since.generation, since.spec) == (manifest.generation, manifest.spec)
             # Rebuilt views do not take the log: it may have records of another version of dynq, with other views.
             if not is_same or not has_views(since, planned):
@@ -871,6 +872,10 @@ class State:
                         self._hold(views, manifest, since.version, views.take_deltas())
                 except FileNotFoundError:
                     views = None
+                except DamagedError:
+                    # The version of the views was withdrawn, or the log is damaged, which opening it tells.
+                    self._forget_deltas()
+                    views, self._old = None, None
         if views is None:
             manifest, views = open_latest(self._directory, planned)
             views.engine.arena.memory.count_applied(self._applied)

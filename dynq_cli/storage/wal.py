@@ -212,8 +212,9 @@ def read_records(path: Path, since: WalFacts, until: WalFacts) -> Iterator[Recor
 
     FileNotFoundError if the log is missing, DamagedError if it is damaged.
     """
-    data = np.fromfile(path, np.uint8, until.length - since.length, offset=since.length)
-    if len(data) != until.length - since.length:
+    length = until.length - since.length
+    data = np.fromfile(path, np.uint8, max(length, 0), offset=since.length)
+    if len(data) != length:
         raise damaged(path, "is shorter than was written")
     found: list[tuple[int, int, Bytes]] = []
     checksum, place = since.checksum, 0

@@ -225,6 +225,31 @@ def test_a_version_that_is_withdrawn_is_not_remembered(tmp_path: Path) -> None:
     goes_on(folder, 2)
 
 
+def test_a_reader_of_a_version_that_was_withdrawn_reads_the_one_that_took_its_number(tmp_path: Path) -> None:
+    state, folder = small_state(tmp_path, 2), tmp_path / "state"
+    reader = open(folder)
+    follower = reader.subscribe("keys")
+
+    def failing(file: int) -> None:
+        assert small_rows(reader) == small_rows(small_live(3)), "what is written is seen before it is synced"
+        raise OSError(5, "Input/output error")
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fdatasync", failing)
+        with pytest.raises(Exception, match="it is at version 2"):
+            state.apply(small_batch(3))
+    assert small_rows(reader) == small_rows(small_live(2))
+    other = pa.table({"x": [-1], "y": ["name 4"]})
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(os, "fdatasync", failing)
+        with pytest.raises(Exception, match="it is at version 2"):
+            state.apply(small_batch(3))
+    assert state.apply(other, "R") == 3
+    assert small_rows(reader) == small_rows(state) == small_rows(open(folder)) != small_rows(small_live(3))
+    told = [row for batch in follower.take().batches for row in batch.to_pylist()]
+    assert told == [row for batch in open(folder).diff("keys", 2).batches for row in batch.to_pylist()]
+
+
 def test_what_a_killed_process_wrote_is_synced_before_it_is_said_to_be_applied(
     history: list[dict[str, bytes]], tmp_path: Path
 ) -> None:

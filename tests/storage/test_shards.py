@@ -20,11 +20,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import dynq_cli
-from dynq_cli.errors import DamagedError, RejectedError
+from dynq_cli.errors import DamagedError, DynqError, RejectedError
 from dynq_cli.session.apply_logs import Options, apply_logs, make
 from dynq_cli.storage.facts import facts_of
 from dynq_cli.storage.integrity import check
 from dynq_cli.storage.prune import prune
+from dynq_cli.storage.shards import writer as writer_of_shards
 from dynq_cli.storage.shards.members import keep_before
 from dynq_cli.storage.shards.state import ShardedState
 from dynq_cli.storage.state import State
@@ -343,6 +344,36 @@ def test_a_reader_waits_for_no_killed_writer_and_names_a_damaged_shard(tmp_path:
         state.count("star")
     with pytest.raises(DamagedError, match=r"shards/a-1/CURRENT"):
         check(tmp_path / "state")
+
+
+def test_a_version_that_is_taken_back_is_left_by_all_who_have_read_shards_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "spec.yaml").write_text(KILLED)
+    state = make(tmp_path / "spec.yaml", tmp_path / "state", shards=2)
+    reader = dynq_cli.open(tmp_path / "state")
+    assert isinstance(reader, ShardedState)
+    state.apply({"R": pa.table({"x": range(20), "y": range(20)}), "S": SOME})
+    assert Counter(told(state.enum("star"))) == Counter(told(reader.enum("star")))
+
+    def failing(*_: object) -> None:
+        for shard in range(2):  # as a reader does that comes between the two steps of a commit
+            reader._states["a", shard].current()
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(writer_of_shards, "write_shards", failing)
+        with pytest.raises(DynqError, match="it is at version 1"):
+            state.apply(pa.table({"_change_type": ["delete"] * 9, "x": range(9), "y": range(9)}), "R")
+    for one in (state, reader):
+        assert one.version == 1
+        assert one.count("star") == len(list(told(one.enum("star")))) == 20
+    assert state.apply(pa.table({"_change_type": ["delete"] * 4, "x": range(4), "y": range(4)}), "R") == 2
+    for one in (state, reader):
+        assert one.count("star") == len(list(told(one.enum("star")))) == 16
+        assert Counter(told(one.diff("star", 1).batches)) == Counter((x, x, x, "delete") for x in range(4))
+        one.close()
+    assert check(tmp_path / "state", read_data=True)
 
 
 def test_marks_versions_and_prune_hold_over_all_shards(tmp_path: Path) -> None:
