@@ -67,14 +67,23 @@ def is_whole(window: exp.Window) -> bool:
 
 
 def check_window(context: Context, window: exp.Window) -> None:
-    """Raise QueryProblems for a window function that is not known."""
+    """Raise QueryProblems for a window function that is not known, or whose frame is not."""
     call = _call(window)
+    _check_frame(context, window)
     if is_whole(window) or isinstance(definition_of(call), Recomputed):
         return
     if type(call) not in _NAMES and not (isinstance(call, _AGGREGATES) and is_aggregate(call)):
         raise _refused(context, call, window)
     if isinstance(call, _AGGREGATES) and isinstance(call.this, exp.Distinct):
         raise context.refuse(window, "DISTINCT in a window function is not supported", "use GROUP BY, and join")
+
+
+def _check_frame(context: Context, window: exp.Window) -> None:
+    """Raise QueryProblems for ROWS without peers: frames of rows are taken by place, where no two rows are peers."""
+    spec = window.args.get("spec")
+    if spec is not None and _kind(spec) == "ROWS" and (exclude := _excluded(spec)) in ("GROUP", "TIES"):
+        message = f"EXCLUDE {exclude} in a frame of ROWS is not supported"
+        raise context.refuse(window, message, "use a frame of GROUPS or RANGE, or EXCLUDE CURRENT ROW")
 
 
 def window_sql(window: exp.Window) -> str:
@@ -148,9 +157,17 @@ def _kind(spec: exp.Expr) -> str:
 
 def _frame(spec: exp.Expr) -> str:
     start, end = _end(spec, "start"), _end(spec, "end")
-    exclude = spec.args.get("exclude")
-    said = f" EXCLUDE {exclude if isinstance(exclude, str) else exclude.sql(dialect='duckdb')}" if exclude else ""
+    exclude = _excluded(spec)
+    said = f" EXCLUDE {exclude}" if exclude else ""
     return f"{_kind(spec)} BETWEEN {start} AND {end or 'CURRENT ROW'}{said}"
+
+
+def _excluded(spec: exp.Expr) -> str:
+    """What a frame leaves out, in capitals, or nothing."""
+    exclude = spec.args.get("exclude")
+    if not exclude:
+        return ""
+    return (exclude if isinstance(exclude, str) else str(exclude.sql(dialect="duckdb"))).upper()
 
 
 def _end(spec: exp.Expr, which: str) -> str:
