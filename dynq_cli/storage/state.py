@@ -639,6 +639,10 @@ class State:
             self._old = version, views_at(self._directory, self._plans(), version)
         return self._old[1]
 
+    def queries_at(self, version: int) -> list[str]:
+        """Return the names of the queries that were there at a version."""
+        return self.queries if version == self.version else list(self.views_at(version).queries)
+
     def named_at(self, views: Views, query: str | None, at: str | int) -> str:
         """Return the query that is meant in the views of a version. RejectedError if it was not there then."""
         from dynq_cli.spec.model import HIDDEN

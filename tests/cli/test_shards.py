@@ -25,6 +25,8 @@ outputs:
 READS = (
     ["count"],
     ["count", "-q", "joined", "--json"],
+    ["count", "--at", "1"],
+    ["count", "-q", "joined", "--at", "2"],
     ["enum", "-q", "sorted", "-o", "-"],
     ["enum", "-q", "joined", "--where", "x = 4", "-o", "-"],
     ["enum", "-q", "joined", "--at", "1", "-o", "-"],

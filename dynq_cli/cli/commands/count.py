@@ -36,8 +36,8 @@ def count(
 
     view = open(state)
     version = view.version if at is None else view.version_of(at)
-    names = view.queries if version == view.version else list(view.views_at(version).queries)
-    if query is None and len(names) > 1:
+    names = [query] if query is not None else view.queries_at(version)
+    if len(names) > 1:
         tested = _tested(view)
         several = {name: view.counts(name, version) for name in names if name not in tested}
         if not several:

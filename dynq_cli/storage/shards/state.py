@@ -95,6 +95,9 @@ class ShardedState(State):
     def queries(self) -> list[str]:
         return list(self.top.queries)
 
+    def queries_at(self, version: int) -> list[str]:
+        return self.queries
+
     @property
     def identity(self) -> str:
         return f"{self.top.made}-{self.top.spec}"
