@@ -17,6 +17,7 @@ from dynq_cli.plan.choose import plan_query
 from dynq_cli.plan.lower import program_of
 from dynq_cli.plan.plan import Plan
 from dynq_cli.plan.program import Tree
+from dynq_cli.query.always_empty import never_holding
 from dynq_cli.query.compile import compile_query
 from dynq_cli.spec.model import Column, OrderKey, QuerySpec, Relation, Semantics, Spec, Text
 from dynq_cli.spec.types import parse_type
@@ -140,8 +141,11 @@ def _drawn(
         order = join.order() if form == "order" else ()
         written = QuerySpec(name, "sql", (Text(text, "spec.yaml", ((0, 1, 1),)),), semantics, order_by=order)
         try:
-            plan = plan_query(compile_query(spec, written), spec)
+            query = compile_query(spec, written)
+            plan = plan_query(query, spec)
         except SpecError:
+            continue
+        if any(never_holding(query)):
             continue
         if isinstance(plan, Plan) and not plan.unordered:
             oracle = f"SELECT DISTINCT * FROM ({text})" if semantics == "set" else text
