@@ -249,6 +249,7 @@ def test_an_era_goes_when_no_mark_and_no_diff_needs_it() -> None:
         "plans-0003.json",
         "snapshot-0002",
         "spec-0003.yaml",
+        "synced",
         "wal-0002",
     ]
     with pytest.raises(RejectedError, match="not kept any more"):

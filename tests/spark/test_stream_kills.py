@@ -35,7 +35,7 @@ TIMES = -(-KILLS // JOBS)
 FILES = 60 + 10 * TIMES
 MORE = TIMES + 1  # each kill may leave one more file that Spark saw and that is in no batch yet
 # What is written, in this order, in the course of a batch.
-STEPS = ("work/spark/sources/0", "work/spark/offsets", "work/batch", "state/CURRENT", "work/spark/commits")
+STEPS = ("work/spark/sources/0", "work/spark/offsets", "work/batch", "state/synced", "work/spark/commits")
 
 
 class Jobs:
@@ -145,4 +145,4 @@ def test_kills_at_every_step_of_a_batch_neither_lose_nor_repeat_a_change(tmp_pat
     )
     assert done.returncode == 0, done.stderr
     calls = json.loads(done.stdout)
-    assert {"link in/R.0001.jsonl", "replace state/CURRENT.tmp", "create work/commits-1"} <= set(calls)
+    assert {"link in/R.0001.jsonl", "fdatasync state/wal-0001", "create work/commits-1"} <= set(calls)
