@@ -40,7 +40,8 @@ def prune(directory: Path) -> Pruned:
         held = read_manifest(directory)
         manifest = pruned(held)
         if manifest != held:
-            checkpoint(directory, replace(manifest, number=manifest.number + 1))
+            # Which may write an index of the ledger.
+            manifest = checkpoint(directory, replace(manifest, number=manifest.number + 1))
         removed: dict[str, int] = {}
         if length := drop_previous(directory):
             removed[PREVIOUS] = length

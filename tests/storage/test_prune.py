@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from dynq_cli.errors import LockedError
-from dynq_cli.storage import commit
+from dynq_cli.storage import commit, ledger
 from dynq_cli.storage.integrity import check
 from dynq_cli.storage.lock import writing_to
 from dynq_cli.storage.prune import Pruned, prune
@@ -51,6 +51,14 @@ def test_what_is_not_in_force_goes_and_the_rest_stays(folder: Path) -> None:
     assert open(folder).apply(small_batch(5)) == 5
     assert prune(folder) == Pruned((), 0, kept_since=4, given_up=range(3, 4))
     assert prune(folder) == Pruned((), 0, kept_since=4)
+
+
+def test_an_index_of_the_ledger_that_pruning_itself_writes_stays(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ledger, "TAIL_KEYS", 2)
+    prune(folder)
+    assert (folder / "ledger-index-0001").exists()
+    check(folder, read_data=True)
+    assert open(folder).apply(small_batch(5)) == 5
 
 
 def test_a_reader_that_is_in_the_midst_goes_on(folder: Path) -> None:
