@@ -101,7 +101,7 @@ def parse_synced(content: bytes) -> Synced | None:
 
 
 def read_synced(directory: Path) -> bytes:
-    """Read the file `synced`: empty if there is none. A writer replaces its few bytes in place."""
+    """Read the file `synced`; a missing file reads as empty. A writer replaces its few bytes in place."""
     content = b""
     with suppress(FileNotFoundError):
         for _ in range(_TRIES):
@@ -147,7 +147,7 @@ def commits_after(path: Path, checkpoint: WalFacts, limit: int, synced: Synced |
 
 
 def _was_durable(data: bytes, since: int) -> int:
-    """Return the largest length that a whole commit record behind a broken one names as durable; 0 if there is none."""
+    """Return the largest durable length that a whole commit record behind a broken one names, or 0."""
     most = 0
     if not data.count(0, since) < len(data) - since:
         return most

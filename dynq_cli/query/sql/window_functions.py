@@ -102,7 +102,7 @@ def window_sql(window: exp.Window) -> str:
 def reach_of(window: exp.Window, kind: Callable[[exp.Expr], Type]) -> int | None:
     """How many rows on either side of a row a function looks at, in the order of places; None: any number.
 
-    `kind` is the type of an argument. Sums of floats depend on where they begin, so they are none of near rows.
+    `kind` is the type of an argument. Sums of floats depend on where they begin: they take any number.
     """
     call, spec = _call(window), window.args.get("spec")
     if isinstance(call, tuple(_NEIGHBOURS)):

@@ -168,7 +168,7 @@ def _placed(
 
 
 class _PartitionGroups:
-    """Aggregates over whole partitions, as groups of the rows; `others` are the windows that are none."""
+    """Aggregates over whole partitions, as groups of the rows; `others` are all other windows."""
 
     def __init__(
         self, context: QueryContext, leaves: _Leaves, name: str, query: Query, windows: dict[str, exp.Window]

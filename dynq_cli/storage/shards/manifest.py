@@ -52,11 +52,6 @@ def member_directory(directory: Path, group: str, number: int) -> Path:
     return directory / MEMBERS / f"{group}-{number}"
 
 
-def is_sharded(directory: Path) -> bool:
-    """Whether there is a state of shards in a directory."""
-    return (directory / SHARDS).exists()
-
-
 def read_shards(directory: Path) -> ShardsManifest:
     """Read the manifest in force. DamagedError if it is damaged, NoStateError if it has another format."""
     path = directory / SHARDS
